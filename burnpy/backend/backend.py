@@ -1,0 +1,82 @@
+"""`Backend`: the contract between tensors and whatever computes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from burnpy.backend.dtypes import result_type
+from burnpy.backend.operations.activation import Activation
+from burnpy.backend.operations.creation import Creation
+from burnpy.backend.operations.indexing import Indexing
+from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
+from burnpy.backend.operations.random import Random
+from burnpy.backend.operations.reduction import Reduction
+from burnpy.backend.operations.shape import Shaping
+from burnpy.backend.primitives import Value
+from burnpy.backend.schema import Algebra, derived
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from burnpy.backend.schema import Operation
+
+
+class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random):
+    """Where tensors live and who computes on them.
+
+    A subclass names a backend in types; an instance is a device, of which there is one for each set of arguments.
+    A subclass must write every required operation (`burnpy.backend.schema.required`) and may override any derived
+    one. Operations take and return primitives, the backend's own arrays, and know nothing of tensors. They are given
+    normalised arguments: dims non-negative, indices in range, shapes checked.
+    """
+
+    def __init__(self) -> None:
+        self.discrete: Backend = self
+
+    @property
+    def name(self) -> str:
+        """How the device is shown: ``NumPy``, ``CuPy(1)``, ``Autodiff[NumPy]``."""
+        return type(self).__name__
+
+    @classmethod
+    def device(cls) -> Self:
+        """The backend's default device: ``NumPy.device()``, ``Autodiff[NumPy].device()``."""
+        return cls()
+
+    def promote(self, x: Value, y: Value) -> tuple[Value, Value]:
+        """x and y in their common dtype (`burnpy.backend.dtypes.result_type`), for a binary operation."""
+        dtype = result_type(x, y)
+        return (x if x.dtype == dtype else self.cast(x, dtype)), (y if y.dtype == dtype else self.cast(y, dtype))
+
+    @derived(Algebra.NONDIFFERENTIABLE)
+    def detach(self, x: Value) -> Value:
+        """The same values with no history; on a plain backend x itself."""
+        return x
+
+    def synchronize(self) -> None:
+        """Wait until everything asked of the device is done, and report errors that it found on the way."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def operations() -> Mapping[str, Operation]:
+    """The schema: every operation by name, in the order of declaration.
+
+    >>> operations()["exp"].required
+    True
+    """
+    from burnpy.backend.schema import declarations, operation
+
+    return {name: operation(function) for name, function in declarations(Backend).items()}

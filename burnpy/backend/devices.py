@@ -1,0 +1,86 @@
+"""Devices: a class names a backend, an instance of it is a device, and there is one instance for each device."""
+
+from __future__ import annotations
+
+import typing
+from abc import ABCMeta
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typing_extensions
+
+from burnpy.backend.alias import BoundAlias
+from burnpy.backend.errors import DeviceError
+from burnpy.backend.schema import declarations, missing
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+
+B = TypeVar("B", bound="Backend")
+
+
+class DeviceMeta(ABCMeta):
+    """Makes devices singletons: ``NumPy() is NumPy()``, ``CuPy() is CuPy(0)``."""
+
+    _devices: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            found = DeviceMeta._devices.get((cls, *args))
+            if found is not None:
+                return found
+        bound = signature(cls.__init__).bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        canonical = (cls, *bound.args[1:])
+        device = DeviceMeta._devices.get(canonical)
+        if device is None:  # setdefault: of two threads that get here, both see the one device
+            device = DeviceMeta._devices.setdefault(canonical, cls.unregistered(*bound.args[1:]))
+        if not kwargs:
+            DeviceMeta._devices[(cls, *args)] = device
+        return device
+
+    def unregistered(cls, *args: Any) -> Any:
+        """A device that is nobody else's: equal to none, found by no later call."""
+        _refuse_incomplete(cls)
+        return super().__call__(*args)
+
+
+@cache
+def _refuse_incomplete(cls: type[Backend]) -> None:
+    from burnpy.backend.backend import Backend
+
+    lacking = missing(cls, declarations(Backend))
+    if lacking:
+        raise DeviceError(
+            f"backend {cls.__name__} does not write the required operations {', '.join(lacking)}; "
+            "define each as burnpy.backend.Backend declares it"
+        )
+
+
+def device_of(backend: B | type[B]) -> B:
+    """The device for a backend: a device itself, a backend class, an alias, or a ``type X = ...``.
+
+    Args:
+        backend: ``NumPy()``, ``NumPy``, ``Autodiff[NumPy]``, or a type alias of one of them.
+
+    Raises:
+        DeviceError: it is none of these.
+
+    >>> from burnpy.backend import NumPy
+    >>> device_of(NumPy) is NumPy()
+    True
+    """
+    found: Any = backend
+    while isinstance(found, (typing_extensions.TypeAliasType, _TypeAliasType)):
+        found = found.__value__
+    if isinstance(type(found), DeviceMeta):
+        return found  # type: ignore[no-any-return]  # an instance of a backend class
+    if isinstance(found, DeviceMeta) or (isinstance(found, BoundAlias) and isinstance(found.__origin__, DeviceMeta)):
+        return found()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
+    raise DeviceError(
+        f"{backend!r} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
+    )
+
+
+_TypeAliasType: Any = getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType)  # two classes on 3.12 and 3.13

@@ -1,0 +1,130 @@
+"""Dtypes: which are known, which kind each is of, and PyTorch's promotion within a kind."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.errors import DTypeError
+from burnpy.backend.primitives import DType, KindName
+
+float16: DType = np.dtype(np.float16)
+float32: DType = np.dtype(np.float32)
+float64: DType = np.dtype(np.float64)
+int8: DType = np.dtype(np.int8)
+int16: DType = np.dtype(np.int16)
+int32: DType = np.dtype(np.int32)
+int64: DType = np.dtype(np.int64)
+uint8: DType = np.dtype(np.uint8)
+uint16: DType = np.dtype(np.uint16)
+uint32: DType = np.dtype(np.uint32)
+uint64: DType = np.dtype(np.uint64)
+bool_: DType = np.dtype(np.bool_)
+
+DEFAULT: dict[KindName, DType] = {"float": float32, "int": int64, "bool": bool_}
+"""The dtype of a tensor made from Python numbers."""
+FLOATS = ("bfloat16", "float16", "float32", "float64")
+INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+@cache
+def kind_of(dtype: DType) -> KindName:
+    """The kind of a dtype: "float", "int" or "bool".
+
+    Raises:
+        DTypeError: complex, string, object and other dtypes that no tensor holds.
+    """
+    if dtype.name in FLOATS:
+        return "float"
+    if dtype.name in INTS:
+        return "int"
+    if dtype.name == "bool":
+        return "bool"
+    raise DTypeError(f"tensors do not hold dtype {dtype}; use one of {', '.join((*FLOATS, *INTS, 'bool'))}")
+
+
+def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
+    """The canonical NumPy dtype for what a user wrote: ``"float32"``, ``np.float32``, ``burnpy.float32`` or ``float``.
+
+    Args:
+        dtype: anything that names a dtype; ``"bfloat16"`` needs the package ``ml_dtypes``.
+        kind: the kind that the dtype must be of, or None for any.
+
+    Raises:
+        DTypeError: the dtype is unknown, or of another kind.
+
+    >>> dtype_of("float64")
+    dtype('float64')
+    >>> dtype_of(float, "float")
+    dtype('float32')
+    """
+    if dtype is float or dtype is int or dtype is bool:
+        found = DEFAULT[dtype.__name__]
+    else:
+        found = _parsed(dtype)
+    if kind is not None and kind_of(found) != kind:
+        owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
+        raise DTypeError(
+            f"dtype {found} was asked of a {owner[kind]}, which holds {kind} dtypes; use {owner[kind_of(found)]} instead"
+        )
+    return found
+
+
+def _parsed(dtype: Any) -> DType:
+    if dtype == "bfloat16":
+        return _bfloat16()
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError):
+        found = None
+    if dtype is None or found is None:
+        known = ", ".join((*FLOATS, *INTS, "bool"))
+        raise DTypeError(f"{dtype!r} is no known dtype; use one of {known}")
+    kind_of(found)  # refuses complex, object and string dtypes
+    return np.dtype(found.type)  # native byte order, and the one object that `is` can compare
+
+
+def _bfloat16() -> DType:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise DTypeError("dtype bfloat16 needs the package ml_dtypes; install it with: pip install ml_dtypes") from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+@cache
+def promote_types(a: DType, b: DType) -> DType:
+    """The dtype that holds both, as ``torch.promote_types`` says, for two dtypes of one kind.
+
+    Raises:
+        DTypeError: the kinds differ, or (as in PyTorch) uint64 meets a signed dtype, which nothing holds.
+
+    >>> promote_types(float16, float32)
+    dtype('float32')
+    """
+    if a == b:
+        return a
+    if kind_of(a) != kind_of(b):
+        raise DTypeError(f"dtypes {a} and {b} are of different kinds and do not promote; convert one of them")
+    if "bfloat16" in (a.name, b.name):  # bfloat16 and float16 have only float32 above both
+        other = b if a.name == "bfloat16" else a
+        return float32 if other == float16 else other
+    found = np.promote_types(a, b)
+    if kind_of(found) != kind_of(a):
+        raise DTypeError(f"no int dtype holds both {a} and {b}; convert one of them with .to_dtype(...)")
+    return found
+
+
+def result_type(x: Any, y: Any) -> DType:
+    """The dtype of an operation on two primitives of one kind, as ``torch.result_type`` says.
+
+    A 0-d primitive does not widen one that has dimensions.
+    """
+    if (x.shape == ()) == (y.shape == ()):
+        return promote_types(x.dtype, y.dtype)
+    wide, narrow = (x, y) if y.shape == () else (y, x)
+    promote_types(x.dtype, y.dtype)  # refuses a mixture of kinds
+    del narrow
+    return wide.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's

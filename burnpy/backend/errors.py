@@ -1,0 +1,61 @@
+"""Every error that burnpy raises on purpose. Each is also the built-in error a Python programmer would expect.
+
+A message says in one sentence what was asked, the shapes, dtypes or devices involved, and what to do instead.
+"""
+
+from __future__ import annotations
+
+
+class BurnpyError(Exception):
+    """The base of all of burnpy's own errors."""
+
+
+class ShapeError(BurnpyError, ValueError):
+    """Shapes that do not fit the operation or each other."""
+
+
+class ArgumentError(BurnpyError, ValueError):
+    """An argument whose value makes no sense for the operation."""
+
+
+class DTypeError(BurnpyError, TypeError):
+    """A dtype that is unknown, unsupported, or of the wrong kind."""
+
+
+class KindError(BurnpyError, TypeError):
+    """Float, int and bool tensors mixed, or an operation asked of a kind that lacks it."""
+
+
+class DeviceError(BurnpyError, TypeError):
+    """Tensors of two devices mixed, or something that is no backend where one is wanted."""
+
+
+class NotTrackedError(BurnpyError, TypeError):
+    """Differentiation asked of a tensor whose backend, or history, records no graph."""
+
+
+class ImmutableError(BurnpyError, TypeError):
+    """An attempt to change a tensor or a `Gradients` in place."""
+
+
+class DimError(BurnpyError, IndexError):
+    """A dimension that the tensor does not have."""
+
+
+class IndexRangeError(BurnpyError, IndexError):
+    """An index outside of the dimension that it indexes."""
+
+
+class GraphError(BurnpyError, RuntimeError):
+    """A graph that cannot be walked: already freed, or being consumed by another pass."""
+
+
+class MissingGradientError(BurnpyError, KeyError):
+    """``grads[x]`` of a leaf that the backward pass did not reach."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes, escaped
+        return str(self.args[0])
+
+
+class BackendUnavailableError(BurnpyError, RuntimeError):
+    """A backend whose library, driver or hardware is not there."""

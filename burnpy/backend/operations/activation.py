@@ -1,0 +1,75 @@
+"""Activation functions, and the derivatives that a backend may fuse.
+
+Each ``*_backward`` gives grad · f'(x); its default is made of differentiable operations, so higher orders follow.
+"""
+
+from __future__ import annotations
+
+import math
+
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.primitives import Float
+from burnpy.backend.schema import Algebra, derived
+
+POINTWISE, GENERAL = Algebra.POINTWISE, Algebra.GENERAL
+
+
+class Activation(OperationsBase):
+    """Functions between the layers of a network."""
+
+    @derived(POINTWISE)
+    def relu(self, x: Float) -> Float:
+        """max(x, 0), of which the gradient at 0 is 0."""
+        return self.maximum(x, 0.0)
+
+    @derived(POINTWISE)
+    def relu_backward(self, grad: Float, out: Float) -> Float:
+        """grad where relu's result was positive, else 0."""
+        return self.where(self.gt(out, 0.0), grad, 0.0)
+
+    @derived(POINTWISE)
+    def gelu(self, x: Float, approximate: bool) -> Float:
+        """x · Φ(x), Φ the normal distribution function; or its tanh approximation.
+
+        Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
+        """
+        return self.mul(x, _phi(self, x, approximate))
+
+    @derived(POINTWISE)
+    def gelu_backward(self, grad: Float, x: Float, approximate: bool) -> Float:
+        """grad · (Φ(x) + x · φ(x)), φ the normal density; or the derivative of the approximation."""
+        phi = _phi(self, x, approximate)
+        if not approximate:
+            density = self.mul(self.exp(self.mul(self.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
+        else:
+            slope = self.mul(self.add(self.mul(self.square(x), 3 * _CUBIC), 1.0), 2 * _ROOT)
+            density = self.mul(self.mul(phi, self.add(self.neg(phi), 1.0)), slope)
+        return self.mul(grad, self.add(phi, self.mul(x, density)))
+
+    @derived(POINTWISE)
+    def silu(self, x: Float) -> Float:
+        """x · sigmoid(x)."""
+        return self.mul(x, self.sigmoid(x))
+
+    @derived(POINTWISE)
+    def silu_backward(self, grad: Float, x: Float) -> Float:
+        """grad · s · (1 + x · (1 - s)), s = sigmoid(x)."""
+        s = self.sigmoid(x)
+        return self.mul(grad, self.mul(s, self.add(self.mul(x, self.add(self.neg(s), 1.0)), 1.0)))
+
+    @derived(POINTWISE)
+    def softplus(self, x: Float, beta: float) -> Float:
+        """log(1 + exp(beta · x)) / beta, computed as relu(x) + log1p(exp(-|beta · x|)) / beta, which does not overflow."""
+        small = self.log1p(self.exp(self.neg(self.abs(self.mul(x, beta)))))
+        return self.add(self.relu(x), self.mul(small, 1 / beta))
+
+
+_ROOT = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+
+
+def _phi(b: Activation, x: Float, approximate: bool) -> Float:
+    if not approximate:
+        return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5)
+    cubic = b.mul(x, b.add(b.mul(b.square(x), _CUBIC), 1.0))  # ½(1 + tanh u) is sigmoid(2u)
+    return b.sigmoid(b.mul(cubic, 2 * _ROOT))

@@ -1,0 +1,32 @@
+"""Finding backends by name: those that come with burnpy, and those that packages register as entry points."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from burnpy.backend.backend import Backend
+
+GROUP = "burnpy.backends"
+_OWN = {"NumPy": "burnpy_numpy", "CuPy": "burnpy_cupy"}
+
+
+def load(name: str) -> type[Backend]:
+    """The backend class registered under ``name``.
+
+    Raises:
+        AttributeError: no installed package registers it; the message lists those that are.
+    """
+    if name in _OWN:
+        found: type[Backend] = getattr(import_module(_OWN[name]), name)
+        return found
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            found = entry.load()
+            return found
+    raise AttributeError(f"no backend {name!r} is installed; there are: {', '.join(available())}")
+
+
+def available() -> list[str]:
+    """The names under which backends are registered, installed extras or not."""
+    return sorted({*_OWN, *(entry.name for entry in entry_points(group=GROUP))})
