@@ -14,7 +14,7 @@ from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.shape import Shaping
-from burnpy.backend.primitives import Value
+from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
@@ -53,6 +53,18 @@ class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Sh
     @derived(Algebra.NONDIFFERENTIABLE)
     def detach(self, x: Value) -> Value:
         """The same values with no history; on a plain backend x itself."""
+        return x
+
+    def require_grad(self, x: Float) -> Float:
+        """x as a leaf of a graph; on a plain backend, which records none, x itself."""
+        return x
+
+    def is_require_grad(self, x: Float) -> bool:
+        """Whether operations on x are recorded."""
+        return False
+
+    def retain_grad(self, x: Float) -> Float:
+        """x such that `Gradients` keeps its gradient though it is no leaf; on a plain backend x itself."""
         return x
 
     def synchronize(self) -> None:

@@ -32,13 +32,17 @@ class DeviceMeta(ABCMeta):
                 return found
         bound = signature(cls.__init__).bind(None, *args, **kwargs)
         bound.apply_defaults()
-        canonical = (cls, *bound.args[1:])
-        device = DeviceMeta._devices.get(canonical)
+        arguments = cls.canonical(*bound.args[1:])
+        device = DeviceMeta._devices.get((cls, *arguments))
         if device is None:  # setdefault: of two threads that get here, both see the one device
-            device = DeviceMeta._devices.setdefault(canonical, cls.unregistered(*bound.args[1:]))
+            device = DeviceMeta._devices.setdefault((cls, *arguments), cls.unregistered(*arguments))
         if not kwargs:
             DeviceMeta._devices[(cls, *args)] = device
         return device
+
+    def canonical(cls, *args: Any) -> tuple[Any, ...]:
+        """The arguments by which the device is known; a class may define its own, to accept several spellings."""
+        return args
 
     def unregistered(cls, *args: Any) -> Any:
         """A device that is nobody else's: equal to none, found by no later call."""

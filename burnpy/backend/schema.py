@@ -56,6 +56,7 @@ class Operation:
     arguments: tuple[Argument, ...]
     results: tuple[str | None, ...]  #: the kind of each result; None for a plain Python value
     algebra: Algebra
+    elementwise: bool  #: float arguments broadcast, and a result of one shape and dtype has theirs
     required: bool
     function: Callable[..., Any]  #: the declaration; for a derived operation also its default
 
@@ -75,19 +76,20 @@ class Operation:
         return (self.function.__doc__ or "").strip().split("\n")[0]
 
 
-def required(algebra: Algebra) -> Callable[[F], F]:
-    """Declare an operation that every backend must write itself."""
-    return _mark(algebra, True)
+def required(algebra: Algebra, *, elementwise: bool = False) -> Callable[[F], F]:
+    """Declare an operation that every backend must write itself. What is pointwise is elementwise too."""
+    return _mark(algebra, elementwise, True)
 
 
-def derived(algebra: Algebra) -> Callable[[F], F]:
+def derived(algebra: Algebra, *, elementwise: bool = False) -> Callable[[F], F]:
     """Declare an operation whose body is a default made of other operations; a backend may do better."""
-    return _mark(algebra, False)
+    return _mark(algebra, elementwise, False)
 
 
-def _mark(algebra: Algebra, is_required: bool) -> Callable[[F], F]:
+def _mark(algebra: Algebra, elementwise: bool, is_required: bool) -> Callable[[F], F]:
     def mark(function: F) -> F:
-        function.__operation__ = (algebra, is_required)  # type: ignore[attr-defined]  # functions take attributes
+        mark = (algebra, elementwise or algebra is Algebra.POINTWISE, is_required)
+        function.__operation__ = mark  # type: ignore[attr-defined]  # functions take attributes
         return function
 
     return mark
@@ -99,11 +101,11 @@ _KIND = re.compile(r"\b(Float|Int|Bool|Number|Discrete|Value)\b")
 @cache
 def operation(function: Callable[..., Any]) -> Operation:
     """The schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``."""
-    algebra, is_required = function.__operation__  # type: ignore[attr-defined]  # set by required or derived
+    algebra, elementwise, is_required = function.__operation__  # type: ignore[attr-defined]  # set by required or derived
     parameters = signature(function).parameters.values()
     arguments = tuple(_argument(p.name, str(p.annotation), p.default) for p in parameters if p.name != "self")
     results = _results(str(function.__annotations__["return"]))
-    return Operation(function.__name__, arguments, results, algebra, is_required, function)
+    return Operation(function.__name__, arguments, results, algebra, elementwise, is_required, function)
 
 
 def _argument(name: str, annotation: str, default: Any) -> Argument:
@@ -129,4 +131,4 @@ def declarations(cls: type) -> Mapping[str, Callable[..., Any]]:
 
 def missing(cls: type, declared: Mapping[str, Callable[..., Any]]) -> list[str]:
     """The required operations that ``cls`` does not write."""
-    return [n for n, f in declared.items() if f.__operation__[1] and getattr(cls, n) is f]  # type: ignore[attr-defined]  # as above
+    return [n for n, f in declared.items() if f.__operation__[2] and getattr(cls, n) is f]  # type: ignore[attr-defined]  # as above

@@ -69,7 +69,7 @@ class Indexing(OperationsBase):
         d = self.discrete
         return d.to_int(d.eq(d.reshape(index, (*index.shape, 1)), d.arange(0, classes, 1, int64)), int64)
 
-    @derived(LINEAR)
+    @derived(LINEAR, elementwise=True)
     def accumulate(self, total: Float, grad: Float) -> Float:
         """total + grad of one shape and dtype; may reuse the memory of ``total``, which nobody else holds."""
         return self.add(total, grad)

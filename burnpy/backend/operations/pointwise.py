@@ -14,17 +14,17 @@ POINTWISE, LINEAR, BILINEAR, NONE = Algebra.POINTWISE, Algebra.LINEAR, Algebra.B
 class Arithmetic(OperationsBase):
     """Binary arithmetic. Results overflow and divide by zero as IEEE 754 says; ints wrap around."""
 
-    @required(LINEAR)
+    @required(LINEAR, elementwise=True)
     def add(self, x: Number, y: Number | Scalar) -> Number:
         """x + y."""
         ...
 
-    @required(LINEAR)
+    @required(LINEAR, elementwise=True)
     def sub(self, x: Number, y: Number | Scalar) -> Number:
         """x - y."""
         ...
 
-    @required(BILINEAR)
+    @required(BILINEAR, elementwise=True)
     def mul(self, x: Number, y: Number | Scalar) -> Number:
         """x · y."""
         ...
@@ -137,7 +137,7 @@ class Comparison(OperationsBase):
 class Unary(OperationsBase):
     """Functions of one argument."""
 
-    @required(LINEAR)
+    @required(LINEAR, elementwise=True)
     def neg(self, x: Number) -> Number:
         """-x."""
         ...

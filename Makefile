@@ -1,0 +1,58 @@
+# Everything a newcomer and CI run. Each target makes what it needs in $(VENV) first, once.
+
+PYTHON ?= python3
+VENV ?= .venv
+# The GPU's extra: cuda12 or cuda13, as the driver supports.
+CUDA ?= cuda13
+# For the demo: its options, as in `make demo ARGS="--backend cupy"`.
+ARGS ?=
+# For the tests: two processes, each with one BLAS thread, are what two cores have room for.
+PYTEST ?= -n 2
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train an MLP on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
+	@$(PY) examples/digits.py $(ARGS)
+
+test: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run all tests
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest $(PYTEST)
+
+check: $(INSTALLED)-check ## check format, lint and types
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PY) -m basedpyright
+
+format: $(INSTALLED)-check ## bring the code into its format
+	$(PY) -m ruff check --fix --select I .
+	$(PY) -m ruff format .
+
+bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch where it is installed
+	@$(PY) -c 'import torch' 2>/dev/null || echo "PyTorch is left out, as it is not installed; to compare with it: $(PY) -m pip install torch"
+	@$(PY) -m benchmarks
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An extra of pyproject.toml, installed together with the project itself, which stays editable.
+$(INSTALLED)-%: pyproject.toml $(VENV)/.made
+	@echo "installing burnpy[$*] in $(VENV) ..."
+	@$(PIP) --editable ".[$*]"
+	@touch $@
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "burnpy needs Python 3.11 or newer, which $(PYTHON) is not; name one that is, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) lacks the module that makes virtual environments; on Debian: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@

@@ -1,0 +1,18 @@
+"""`ArrayBackend`: the sum of the families."""
+
+from __future__ import annotations
+
+from burnpy_array.activation import Activation
+from burnpy_array.creation import Creation
+from burnpy_array.indexing import Indexing
+from burnpy_array.pointwise import Arithmetic, Unary
+from burnpy_array.reduction import Reduction
+from burnpy_array.shape import Shaping
+from burnpy_array.softmax import Softmax
+
+
+class ArrayBackend(Creation, Arithmetic, Unary, Activation, Reduction, Softmax, Shaping, Indexing):
+    """A backend of an array module that speaks NumPy's language.
+
+    A subclass sets ``xp`` and writes ``_call``, ``from_numpy``, ``to_numpy`` and ``_add_at``.
+    """

@@ -1,0 +1,41 @@
+"""The ground under the families: the array module ``xp`` and the one way to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import float32, float64, kind_of
+from burnpy.backend.primitives import DType
+
+NUMBERS = frozenset({float, int, bool})
+"""The types of Python numbers. NumPy's float64 is a subclass of float, so `isinstance` would not tell them apart."""
+
+
+class ArrayBase(Backend):
+    """A backend of the array module ``xp``, an attribute of the class or the device.
+
+    A primitive is an array of ``xp`` or, on NumPy, a NumPy scalar: NumPy gives those for 0-d results, and to wrap
+    each in an array would cost as much as the operation.
+    """
+
+    xp: Any
+
+    def _call(self, f: Callable[..., Any], *args: Any) -> Any:
+        """f(*args) as this backend must call its library: on its GPU, or without warnings about floating point."""
+        raise NotImplementedError
+
+    def _binary(self, f: Callable[..., Any], x: Any, y: Any) -> Any:
+        """f(x, y) for two primitives of any dtypes of a kind, or for a primitive and a Python number."""
+        if type(y) in NUMBERS:
+            if x.dtype.kind == "V":  # NumPy's weak promotion does not know bfloat16
+                y = x.dtype.type(y)
+        elif x.dtype is not y.dtype:
+            x, y = self.promote(x, y)
+        return self._call(f, x, y)
+
+
+def is_half(dtype: DType) -> bool:
+    """Whether a dtype is float16 or bfloat16, of which sums and products are accumulated in float32."""
+    return dtype is not float32 and dtype is not float64 and dtype.itemsize == 2 and kind_of(dtype) == "float"

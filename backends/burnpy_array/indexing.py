@@ -1,0 +1,80 @@
+"""Picking and placing elements by indices, and adding into arrays in place."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from burnpy.backend.dtypes import int64
+from burnpy.backend.primitives import Key
+from burnpy_array.base import ArrayBase
+
+
+class Indexing(ArrayBase):
+    """Indices are int64, in range and not negative."""
+
+    def index_select(self, x: Any, dim: int, index: Any) -> Any:
+        return self._call(x.take, index, dim)
+
+    def index_put(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        out = self._call(self.xp.array, x)
+        src = self._last_writer(src, dim, index, x.shape[dim])
+        self._call(operator.setitem, out, (*(slice(None),) * dim, index), src)
+        return out
+
+    def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
+        """src such that writing its slices at ``index``, in any order, leaves the last one where an index repeats."""
+        return src
+
+    def index_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        out = self._call(self.xp.array, x)
+        self._add_at(out, dim, index, src)
+        return out
+
+    def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
+        """Add src's slices to those of ``out`` at ``index``, in place."""
+        raise NotImplementedError
+
+    def nonzero(self, x: Any) -> Any:
+        return self._call(_nonzero, self.xp, x)
+
+    def gather(self, x: Any, dim: int, index: Any) -> Any:
+        return self._call(_gather, self.xp, x, dim, index)
+
+    def accumulate(self, total: Any, grad: Any) -> Any:
+        if _writable(total, grad.shape):
+            return self._call(self.xp.add, total, grad, total)
+        return self.add(total, grad)
+
+    def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
+        if not _writable(total, total.shape):
+            return super().accumulate_slice(total, key, grad)
+        self._call(operator.setitem, total, key, self.add(total[key], grad))
+        return total
+
+    def accumulate_index(self, total: Any, dim: int, index: Any, grad: Any) -> Any:
+        if not _writable(total, total.shape):
+            return self.index_add(total, dim, index, grad)
+        self._add_at(total, dim, index, grad)
+        return total
+
+
+def _writable(total: Any, shape: Any) -> bool:
+    """Whether a result of ``shape`` can be put into ``total``: NumPy's scalars, and views by `expand`, are read-only."""
+    return total.shape == shape and shape != () and getattr(total.flags, "writeable", True)
+
+
+def _nonzero(xp: Any, x: Any) -> Any:
+    if x.shape == ():
+        return xp.zeros((int(x), 0), int64)
+    return xp.stack(x.nonzero(), 1)
+
+
+def _gather(xp: Any, x: Any, dim: int, index: Any) -> Any:
+    key: list[Any] = []
+    for other, size in enumerate(index.shape):
+        if other == dim:
+            key.append(index)
+        else:
+            key.append(xp.arange(size).reshape((size, *(1,) * (len(index.shape) - other - 1))))
+    return x[tuple(key)]

@@ -1,0 +1,155 @@
+"""Arithmetic, comparisons and functions of one argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import ArgumentError
+from burnpy_array.base import NUMBERS, ArrayBase, is_half
+from burnpy_array.methods import specialised
+
+UNARY = {
+    **{name: name for name in ("sign", "floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},
+    **{"neg": "negative", "abs": "absolute", "round": "rint", "bitwise_not": "invert", "square": "square"},
+    **{"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"},
+}
+"""Operations of one argument that are one function of the array module: ours, theirs."""
+BINARY = {
+    **{"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "maximum": "maximum", "minimum": "minimum"},
+    **{"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"},
+    **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+}
+"""Operations of two arguments that are one function of the array module: ours, theirs."""
+
+
+def _unary(self: Any, x: Any) -> Any:
+    return self._call(self.xp.FUNCTION, x)
+
+
+def _binary(self: Any, x: Any, y: Any) -> Any:
+    if type(x) is type(y) and x.dtype is y.dtype:
+        return self._call(self.xp.FUNCTION, x, y)
+    return self._binary(self.xp.FUNCTION, x, y)
+
+
+def unary(name: str) -> Callable[..., Any]:
+    """The method of an operation of `UNARY`."""
+    return specialised(_unary, name, UNARY[name])
+
+
+def binary(name: str) -> Callable[..., Any]:
+    """The method of an operation of `BINARY`."""
+    return specialised(_binary, name, BINARY[name])
+
+
+class Arithmetic(ArrayBase):
+    """Two arguments."""
+
+    add, sub, mul, div = binary("add"), binary("sub"), binary("mul"), binary("div")
+    maximum, minimum = binary("maximum"), binary("minimum")
+    eq, ne, lt, le, gt, ge = binary("eq"), binary("ne"), binary("lt"), binary("le"), binary("gt"), binary("ge")
+    bitwise_and, bitwise_or, bitwise_xor = binary("bitwise_and"), binary("bitwise_or"), binary("bitwise_xor")
+
+    def pow(self, x: Any, y: Any) -> Any:
+        if type(y) in NUMBERS:
+            if kind_of(x.dtype) == "int":
+                if y < 0:
+                    raise _negative_power()
+            elif y in POWERS:
+                return self._call(POWERS[y], self.xp, x)
+        return self._binary(self.xp.power, x, y)
+
+    def floor_divide(self, x: Any, y: Any) -> Any:
+        self._refuse_zero(x, y, "floor_divide")
+        return self._binary(self.xp.floor_divide, x, y)
+
+    def remainder(self, x: Any, y: Any) -> Any:
+        self._refuse_zero(x, y, "remainder")
+        return self._binary(self.xp.remainder, x, y)
+
+    def _refuse_zero(self, x: Any, y: Any, operation: str) -> None:
+        """Raise for an int division by zero. Here only numbers are looked at: to read an array may be to wait for it."""
+        if type(y) in NUMBERS and y == 0 and kind_of(x.dtype) == "int":
+            raise division_by_zero(operation, x)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        if type(y) in NUMBERS:
+            y = x.dtype.type(y)
+        return self._call(self.xp.where, condition, x, y)
+
+
+def division_by_zero(operation: str, x: Any) -> ArgumentError:
+    """What to raise where an int primitive is divided by zero."""
+    return ArgumentError(
+        f"{operation} of {x.dtype} divides by zero; ints have no infinity: convert to float first, "
+        "or replace the zeros of the divisor"
+    )
+
+
+def _negative_power() -> ArgumentError:
+    return ArgumentError("pow of ints with a negative exponent has no int result; convert to float first: x.float() ** y")
+
+
+def _cube(xp: Any, x: Any) -> Any:
+    return xp.multiply(xp.multiply(x, x), x)
+
+
+def _fourth(xp: Any, x: Any) -> Any:
+    squared = xp.multiply(x, x)
+    return xp.multiply(squared, squared)
+
+
+def _reciprocal_square(xp: Any, x: Any) -> Any:
+    return xp.reciprocal(xp.multiply(x, x))
+
+
+POWERS: dict[float, Callable[[Any, Any], Any]] = {
+    1: lambda xp, x: xp.positive(x),
+    2: lambda xp, x: xp.multiply(x, x),
+    3: _cube,
+    4: _fourth,
+    -1: lambda xp, x: xp.reciprocal(x),
+    -2: _reciprocal_square,
+    0.5: lambda xp, x: xp.sqrt(x),
+    -0.5: lambda xp, x: xp.reciprocal(xp.sqrt(x)),
+}
+"""Powers that are products, quotients and roots. A general power of negative numbers takes 60 ns an element."""
+
+
+class Unary(ArrayBase):
+    """One argument."""
+
+    neg, abs, sign = unary("neg"), unary("abs"), unary("sign")
+    floor, ceil, round = unary("floor"), unary("ceil"), unary("round")
+    exp, expm1, log, log1p = unary("exp"), unary("expm1"), unary("log"), unary("log1p")
+    sqrt, sin, cos, tanh = unary("sqrt"), unary("sin"), unary("cos"), unary("tanh")
+    square, bitwise_not = unary("square"), unary("bitwise_not")
+    isnan, isinf, isfinite = unary("isnan"), unary("isinf"), unary("isfinite")
+
+    def reciprocal(self, x: Any) -> Any:
+        return self._call(self.xp.reciprocal, x)
+
+    def rsqrt(self, x: Any) -> Any:
+        return self._call(POWERS[-0.5], self.xp, x)
+
+    def sigmoid(self, x: Any) -> Any:
+        return self._call(sigmoid, self.xp, x)
+
+    def erf(self, x: Any) -> Any:
+        from burnpy_array.special import erf
+
+        if is_half(x.dtype):
+            return self._call(lambda: erf(self.xp, x.astype("float32")).astype(x.dtype))
+        return self._call(erf, self.xp, x)
+
+
+def sigmoid(xp: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)) as (1 + tanh(x / 2)) / 2, in one piece of memory."""
+    half = x.dtype.type(0.5)
+    out = xp.tanh(xp.multiply(x, half))
+    if out.shape == ():  # may be a NumPy scalar, which cannot be written to
+        return xp.add(xp.multiply(out, half), half)
+    xp.multiply(out, half, out)
+    return xp.add(out, half, out)

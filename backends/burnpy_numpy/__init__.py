@@ -1,0 +1,5 @@
+"""The NumPy backend: tensors on the CPU."""
+
+from burnpy_numpy.backend import NumPy
+
+__all__ = ["NumPy"]

@@ -1,0 +1,117 @@
+"""`Autodiff[B]`: a backend that wraps a backend and records what is done to tracked tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
+
+from burnpy.autodiff.engine import propagate
+from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, linked, wrapped
+from burnpy.autodiff.recording import Recorded
+from burnpy.backend.alias import Subscriptable
+from burnpy.backend.backend import Backend
+from burnpy.backend.devices import device_of
+from burnpy.backend.errors import NotTrackedError
+from burnpy.backend.primitives import Float, Value
+from burnpy.backend.schema import declarations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+@final
+class Autodiff(Subscriptable, Backend, Generic[I]):
+    """A backend that differentiates what the inner backend ``I`` computes.
+
+    In types it is written ``Autodiff[NumPy]``; as a device, ``Autodiff(NumPy())``. It nests: gradients computed on
+    ``Autodiff[Autodiff[NumPy]]`` are tensors on ``Autodiff[NumPy]`` and can be differentiated again. Int and bool
+    primitives carry no gradient and are the inner backend's own.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+    >>> x.grad((x * x).sum().backward()).tolist()
+    [2.0, 4.0]
+    """
+
+    def __init__(self, inner: I | type[I]) -> None:
+        self.inner: I = device_of(inner)
+        self.discrete: Backend = self.inner.discrete
+
+    @classmethod
+    def canonical(cls, inner: Any) -> tuple[Any, ...]:
+        """By the inner device, however it was named."""
+        return (device_of(inner),)
+
+    @property
+    def name(self) -> str:
+        """``Autodiff[NumPy]``."""
+        return f"Autodiff[{self.inner.name}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Autodiff, (self.inner,)
+
+    def synchronize(self) -> None:
+        """Wait for the inner device."""
+        self.inner.synchronize()
+
+    def lift(self, value: Value) -> Tracked:
+        """An inner float primitive as one of this backend, untracked."""
+        return wrapped(value)
+
+    def lower(self, x: Tracked) -> Value:
+        """The inner primitive, without the graph."""
+        return x.value
+
+    def require_grad(self, x: Float) -> Float:
+        """x as a leaf, on every level of the device; x itself where it is one already.
+
+        Raises:
+            NotTrackedError: x was computed from tracked tensors and cannot become a leaf.
+        """
+        if x.node is not None:
+            if x.node.__class__ is Leaf:
+                return x
+            raise NotTrackedError(
+                f"require_grad() makes leaves, and this tensor of shape {x.shape} was computed by {x.node.operation} "
+                "from tracked ones; use retain_grad() to keep its gradient, or detach() first to start a new graph"
+            )
+        leaf = wrapped(self.inner.require_grad(x.value))
+        leaf.node = Leaf(leaf.value)
+        return leaf
+
+    def is_require_grad(self, x: Float) -> bool:
+        """Whether x is tracked, on any level."""
+        return x.node is not None or self.inner.is_require_grad(x.value)
+
+    def retain_grad(self, x: Float) -> Float:
+        """x with a gradient in `Gradients` though it is no leaf.
+
+        Raises:
+            NotTrackedError: x is not tracked.
+        """
+        if x.node is None:
+            raise NotTrackedError(
+                f"retain_grad() was asked of a tensor of shape {x.shape} that is not tracked; "
+                "call require_grad() on what it is computed from"
+            )
+        if x.node.leaf is not None:
+            return x
+        out = wrapped(x.value)
+        leaf = Leaf(x.value)
+        node = linked(Retained, [(x.node, identity, ()), (leaf, identity, ())])
+        node.kept_leaf = leaf  # type: ignore[attr-defined]  # linked makes the class it is given
+        out.node = node
+        return out
+
+    def gradients(
+        self, roots: Iterable[tuple[Tracked, Float]], *, retain_graph: bool
+    ) -> dict[Leaf, Float]:
+        """The gradients of the leaves under ``roots``, pairs of a tracked primitive and the gradient to start from."""
+        seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
+        return propagate(self.inner, seeds, retain_graph=retain_graph)
+
+
+for _name in declarations(Backend):
+    setattr(Autodiff, _name, Recorded(_name))

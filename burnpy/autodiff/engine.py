@@ -1,0 +1,137 @@
+"""The backward pass: from one or more roots to the leaves, each node once, in descending order of creation.
+
+Nothing recurses, nothing is locked, and nothing is consumed before everything is known to be there. A pass claims its
+nodes in descending order; of two passes that share a node, the first to reach the first shared one wins, and the other
+gives back what it had claimed and raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from burnpy.autodiff.graph import Leaf, Node, Placed
+from burnpy.backend.errors import GraphError
+from burnpy.backend.primitives import Float
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+
+_creation = attrgetter("seq")
+
+
+def propagate(
+    inner: Backend, roots: Iterable[tuple[Node | Leaf, Float]], *, retain_graph: bool
+) -> dict[Leaf, Float]:
+    """The gradients of all leaves that the roots depend on.
+
+    Args:
+        inner: the backend that computes the gradients.
+        roots: nodes with the gradients to start from; a node may occur twice.
+        retain_graph: whether the nodes can be walked again; otherwise what they kept is freed on the way.
+
+    Raises:
+        GraphError: a node was consumed by an earlier pass, or is being consumed by another thread's.
+    """
+    totals: dict[Any, Float] = {}
+    owned: set[Any] = set()
+    for root, seed in roots:
+        _add(inner, totals, owned, root, seed)
+    nodes = _reachable(totals)
+    if not retain_graph:
+        _claim(nodes)
+    while nodes:
+        node = nodes.pop()
+        grad = totals.pop(node)
+        p0, k0, s0, p1 = node.p0, node.k0, node.s0, node.p1
+        if p1 is not None:
+            k1 = node.k1
+        if retain_graph:
+            _check_alive(node)  # after the edges were read: had another pass freed them, this would tell
+        else:
+            node.p0 = node.p1 = None
+            node.k0 = node.k1 = ()
+        part = s0(inner, grad, *k0)
+        if p0 in totals or part.__class__ is Placed:
+            _add(inner, totals, owned, p0, part)
+        else:
+            totals[p0] = part
+        if p1 is not None:
+            part = node.s1(inner, grad, *k1)
+            if p1 in totals or part.__class__ is Placed:
+                _add(inner, totals, owned, p1, part)
+            else:
+                totals[p1] = part
+    return totals
+
+
+def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | Leaf, part: Any) -> None:
+    """Add ``part`` to the total at a node. Only totals allocated here (``owned``) may be reused for their sum:
+    the first part belongs to whoever made it, and rules of identity give one array to two parents."""
+    total = totals.get(at)
+    if part.__class__ is Placed:
+        if total is not None and at not in owned:
+            total = inner.add(total, 0.0)
+        totals[at] = part.into(inner, total)
+        owned.add(at)
+    elif total is None:
+        totals[at] = part
+    elif at in owned:
+        totals[at] = inner.accumulate(total, part)
+    else:
+        totals[at] = inner.add(total, part)
+        owned.add(at)
+
+
+def _reachable(roots: Iterable[Node | Leaf]) -> list[Node]:
+    """The nodes that the roots depend on, leaves not among them, oldest first."""
+    stack = [root for root in roots if root.__class__ is not Leaf]
+    seen: set[Any] = set(stack)
+    nodes: list[Any] = []
+    while stack:
+        node: Any = stack.pop()
+        nodes.append(node)
+        parent = node.p0
+        if parent is not None and parent.__class__ is not Leaf and parent not in seen:
+            seen.add(parent)
+            stack.append(parent)
+        parent = node.p1
+        if parent is not None and parent.__class__ is not Leaf and parent not in seen:
+            seen.add(parent)
+            stack.append(parent)
+    try:
+        for node in nodes:
+            node.alive
+    except AttributeError:
+        raise _freed() from None
+    nodes.sort(key=_creation)
+    return nodes
+
+
+def _claim(nodes: list[Node]) -> None:
+    """Make the nodes this pass's own, or raise and leave every one as it was."""
+    claimed = 0
+    try:
+        for node in reversed(nodes):
+            del node.alive
+            claimed += 1
+    except AttributeError:
+        for node in nodes[len(nodes) - claimed :]:
+            node.alive = True
+        raise _freed() from None
+
+
+def _check_alive(node: Node) -> None:
+    """A pass that retains the graph reads edges that another may free meanwhile: it must notice, not use the rest."""
+    try:
+        node.alive
+    except AttributeError:
+        raise _freed() from None
+
+
+def _freed() -> GraphError:
+    return GraphError(
+        "backward() would walk through a graph that another backward() consumed, or is consuming; "
+        "give the first one retain_graph=True, or compute the loss again"
+    )

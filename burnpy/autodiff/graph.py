@@ -1,0 +1,158 @@
+"""The graph: tracked primitives own nodes, nodes own their parents and what their rules kept.
+
+References run one way, from results to arguments, so that reference counting frees a graph the moment that nothing
+holds its end. A node has at most two edges, kept in its own slots; what needs more is made of further nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, ClassVar, TypeAlias
+
+from burnpy.backend.primitives import DType, Float, Shape
+
+Pull: TypeAlias = Callable[..., Any]
+"""``(inner, grad, *kept) -> gradient``: how a gradient goes from a result to one argument."""
+Meta: TypeAlias = tuple[Shape, DType]
+
+next_seq = count().__next__
+"""Creation numbers. A node's is above all of its ancestors', so descending order is an order for the backward pass."""
+
+
+class Tracked:
+    """The primitive of `Autodiff`: a primitive of the inner backend and, where it is tracked, its node."""
+
+    __slots__ = ("meta", "node", "value")
+
+    value: Any
+    node: Node | Leaf | None
+    meta: Meta | None  #: (shape, dtype), carried from operation to operation where known; compared with ``is`` first
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the value."""
+        return self.value.shape  # type: ignore[no-any-return]  # a primitive's shape is a tuple of ints
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the value."""
+        return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
+
+    def measured(self) -> Meta:
+        """The meta, read off the value where it was not carried along."""
+        found = self.meta
+        if found is None:
+            found = self.meta = (self.value.shape, self.value.dtype)
+        return found
+
+
+class Node:
+    """What made one tracked primitive. There is a subclass for each operation, which names it."""
+
+    __slots__ = ("__weakref__", "alive", "k0", "k1", "p0", "p1", "s0", "s1", "seq")
+
+    operation: ClassVar[str]
+
+    seq: int
+    alive: bool  #: present until a pass claims the node: deleting an attribute is atomic, and succeeds only once
+    p0: Node | Leaf | None  #: the parent of the first edge,
+    s0: Pull  #: how its gradient is made,
+    k0: tuple[Any, ...]  #: and what was kept for that
+    p1: Node | Leaf | None
+    s1: Pull
+    k1: tuple[Any, ...]
+
+    @property
+    def leaf(self) -> Leaf | None:
+        """Under which leaf `Gradients` has this node's gradient; None for what is neither leaf nor retained."""
+        return None
+
+
+class Leaf:
+    """The node of a tracked primitive that no operation made: where a backward pass ends."""
+
+    __slots__ = ("__weakref__", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value  #: the inner primitive, by which `Gradients` can show its leaves
+
+    @property
+    def leaf(self) -> Leaf:
+        """The leaf itself."""
+        return self
+
+
+class Retained(Node):
+    """A node that hands its gradient on, and to a leaf of its own besides."""
+
+    __slots__ = ("kept_leaf",)
+
+    operation = "retain_grad"
+    kept_leaf: Leaf
+
+    @property
+    def leaf(self) -> Leaf:
+        """The leaf under which the gradient is kept; it outlives the edges, which a backward pass frees."""
+        return self.kept_leaf
+
+
+class Relay(Node):
+    """A node that hands its gradient on through two edges more, for operations of more than two arguments."""
+
+    __slots__ = ()
+
+    operation = "relay"
+
+
+class Placed:
+    """A gradient that is zero but in one place: added into a buffer, so that n slices of a vector cost n, not n²."""
+
+    __slots__ = ("arguments", "operation", "shape")
+
+    def __init__(self, operation: str, shape: Shape, *arguments: Any) -> None:
+        self.operation = operation  #: the ``accumulate_*`` that adds it
+        self.shape = shape  #: of the whole
+        self.arguments = arguments  #: of that operation after the buffer; the gradient is the last
+
+    def into(self, inner: Any, total: Float | None) -> Float:
+        """``total``, or zeros for None, with the gradient added; consumes ``total``."""
+        if total is None:
+            total = inner.full(self.shape, 0.0, self.arguments[-1].dtype)
+        return getattr(inner, self.operation)(total, *self.arguments)
+
+
+def identity(inner: Any, grad: Float) -> Float:
+    """The pull of whatever passes its gradient on unchanged."""
+    return grad
+
+
+def wrapped(value: Any) -> Tracked:
+    """An untracked primitive of `Autodiff` around an inner primitive."""
+    out = Tracked()
+    out.value = value
+    out.node = None
+    out.meta = None
+    return out
+
+
+def linked(kind: type[Node], edges: list[tuple[Node | Leaf, Pull, tuple[Any, ...]]]) -> Node:
+    """A node of class ``kind`` with any number of edges (parent, pull, kept), at least one."""
+    node = kind()
+    node.p0, node.s0, node.k0 = edges[0]
+    if len(edges) == 2:
+        node.p1, node.s1, node.k1 = edges[1]
+    elif len(edges) > 2:
+        # Balanced halves, built without recursion: relays of two until two edges are left besides the first.
+        rest = edges[1:]
+        while len(rest) > 1:
+            rest = [
+                (linked(Relay, rest[k : k + 2]), identity, ()) if k + 1 < len(rest) else rest[k]
+                for k in range(0, len(rest), 2)
+            ]
+        node.p1, node.s1, node.k1 = rest[0]
+    else:
+        node.p1 = None
+    node.seq = next_seq()
+    node.alive = True
+    return node

@@ -1,0 +1,8 @@
+"""The rules: what `Autodiff` and `Forward` know of each operation. A file for each family; the table is ``RULES``."""
+
+from __future__ import annotations
+
+from burnpy.autodiff.rules import indexing, pointwise, reduction, shape
+from burnpy.autodiff.rules.algebra import RULES, Rule
+
+__all__ = ["RULES", "Rule", "indexing", "pointwise", "reduction", "shape"]

@@ -1,0 +1,70 @@
+"""Rules by algebra: how the derivative of an operation is written down, and how both modes follow from that.
+
+A *pull* ``(inner, grad, names…)`` takes the gradient of the result to that of one argument; a *push* takes a tangent
+of one argument to its part of the result's tangent. The parameter names after the first two say what must be kept: an
+argument by its name, the result as ``out``, an argument's shape as ``x_shape`` and dtype as ``x_dtype``. Rules compute
+with operations of the inner backend alone, so that they are differentiable themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from burnpy.backend.schema import Algebra, Operation, operation
+
+Side: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is known of one operation."""
+
+    operation: Operation
+    pulls: tuple[Side, ...]  #: one for each float argument
+    pushes: tuple[Side, ...] | None  #: likewise; None where the operation itself, applied to tangents, is the push
+
+
+RULES: dict[str, Rule] = {}
+"""The table: the rule of every operation that has one. Derived operations without one are differentiated as their
+default is; nondifferentiable operations have none."""
+
+
+def pointwise(function: Callable[..., Any], *sides: Side) -> None:
+    """A pointwise operation: the derivative by each argument, times ``grad``, serves both modes."""
+    _enter(function, Algebra.POINTWISE, sides, sides)
+
+
+def linear(function: Callable[..., Any], *transposes: Side) -> None:
+    """An operation linear in its float arguments together: give the transpose by each."""
+    _enter(function, Algebra.LINEAR, transposes, None)
+
+
+def structural(function: Callable[..., Any], *transposes: Side) -> None:
+    """A linear operation that only moves elements."""
+    _enter(function, Algebra.STRUCTURAL, transposes, None)
+
+
+def bilinear(function: Callable[..., Any], left: Side, right: Side) -> None:
+    """An operation linear in each of two arguments: give both transposes."""
+    _enter(function, Algebra.BILINEAR, (left, right), None)
+
+
+def symmetric(function: Callable[..., Any], side: Side) -> None:
+    """An operation whose Jacobian is symmetric, so that one side serves both modes."""
+    _enter(function, Algebra.GENERAL, (side,), (side,))
+
+
+def general(function: Callable[..., Any], *, pulls: tuple[Side, ...], pushes: tuple[Side, ...]) -> None:
+    """Any other operation: both modes written out."""
+    _enter(function, Algebra.GENERAL, pulls, pushes)
+
+
+def _enter(
+    function: Callable[..., Any], algebra: Algebra, pulls: tuple[Side, ...], pushes: tuple[Side, ...] | None
+) -> None:
+    op = operation(function)
+    if op.algebra is not algebra or len(pulls) != len(op.float_arguments) or op.name in RULES:
+        raise TypeError(f"the rule of {op.name} does not fit its declaration as {op.algebra.value}")
+    RULES[op.name] = Rule(op, pulls, pushes)

@@ -1,0 +1,102 @@
+"""Rules of arithmetic and of functions of one element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.autodiff.graph import identity
+from burnpy.autodiff.rules.algebra import bilinear, linear, pointwise
+from burnpy.backend.backend import Backend
+from burnpy.backend.primitives import Float, Shape
+
+
+def pow_base(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · y · x^(y-1), which is 0 at x = y = 0 too, where the formula would say 0 · ∞."""
+    if isinstance(y, (int, float)):
+        return zeros(i, g) if y == 0 else i.mul(g, i.mul(i.pow(x, y - 1), y))
+    both_zero = i.discrete.bitwise_and(i.eq(x, 0.0), i.eq(y, 0.0))
+    base = i.where(i.discrete.bitwise_not(both_zero), x, 1.0)
+    return i.mul(g, i.mul(y, i.pow(base, i.sub(y, 1.0))))
+
+
+def pow_exponent(i: Any, g: Float, x: Float, y: Float, out: Float) -> Float:
+    """g · x^y · log(x), which is 0 at x = 0 for y >= 0, where the formula would say 0 · -∞."""
+    flat = i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))
+    return i.mul(g, i.mul(out, i.log(i.where(i.discrete.bitwise_not(flat), x, 1.0))))
+
+
+def larger(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x > y, half of it where they are equal, 0 where x < y."""
+    return i.where(i.discrete.bitwise_not(i.lt(x, y)), i.where(i.eq(x, y), i.mul(g, 0.5), g), 0.0)
+
+
+def smaller(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x < y, half of it where they are equal, 0 where x > y."""
+    return i.where(i.discrete.bitwise_not(i.gt(x, y)), i.where(i.eq(x, y), i.mul(g, 0.5), g), 0.0)
+
+
+def inside(i: Any, g: Float, x: Float, low: float | None, high: float | None) -> Float:
+    """g where low <= x <= high, else 0."""
+    if low is not None:
+        g = i.where(i.ge(x, low), g, 0.0)
+    return g if high is None else i.where(i.le(x, high), g, 0.0)
+
+
+def zeros(i: Any, g: Float) -> Float:
+    """No gradient: the operation is constant wherever it has a derivative."""
+    return i.full(g.shape, 0.0, g.dtype)
+
+
+def one_minus(i: Any, x: Float) -> Float:
+    """1 - x."""
+    return i.add(i.neg(x), 1.0)
+
+
+linear(Backend.add, identity, identity)
+linear(Backend.sub, identity, lambda i, g: i.neg(g))
+linear(Backend.neg, lambda i, g: i.neg(g))
+bilinear(Backend.mul, lambda i, g, y: i.mul(g, y), lambda i, g, x: i.mul(g, x))
+pointwise(Backend.div, lambda i, g, y: i.div(g, y), lambda i, g, y, out: i.neg(i.div(i.mul(g, out), y)))
+pointwise(Backend.pow, pow_base, pow_exponent)
+pointwise(Backend.maximum, larger, lambda i, g, x, y: larger(i, g, y, x))
+pointwise(Backend.minimum, smaller, lambda i, g, x, y: smaller(i, g, y, x))
+pointwise(Backend.remainder, identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor(i.div(x, y)))))
+pointwise(Backend.clamp, inside)
+
+pointwise(Backend.abs, lambda i, g, x: i.mul(g, i.sign(x)))
+pointwise(Backend.sign, zeros)
+pointwise(Backend.floor, zeros)
+pointwise(Backend.ceil, zeros)
+pointwise(Backend.round, zeros)
+pointwise(Backend.exp, lambda i, g, out: i.mul(g, out))
+pointwise(Backend.expm1, lambda i, g, out: i.mul(g, i.add(out, 1.0)))
+pointwise(Backend.log, lambda i, g, x: i.div(g, x))
+pointwise(Backend.log1p, lambda i, g, x: i.div(g, i.add(x, 1.0)))
+pointwise(Backend.sqrt, lambda i, g, out: i.div(i.mul(g, 0.5), out))
+pointwise(Backend.rsqrt, lambda i, g, out: i.mul(i.mul(g, -0.5), i.mul(i.mul(out, out), out)))
+pointwise(Backend.reciprocal, lambda i, g, out: i.neg(i.mul(g, i.mul(out, out))))
+pointwise(Backend.square, lambda i, g, x: i.mul(g, i.mul(x, 2.0)))
+pointwise(Backend.sin, lambda i, g, x: i.mul(g, i.cos(x)))
+pointwise(Backend.cos, lambda i, g, x: i.neg(i.mul(g, i.sin(x))))
+pointwise(Backend.tanh, lambda i, g, out: i.mul(g, one_minus(i, i.mul(out, out))))
+pointwise(Backend.erf, lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), 2 / math.sqrt(math.pi))))
+
+pointwise(Backend.sigmoid, lambda i, g, out: i.mul(g, i.mul(out, one_minus(i, out))))
+pointwise(Backend.relu, lambda i, g, out: i.relu_backward(g, out))
+pointwise(Backend.gelu, lambda i, g, x, approximate: i.gelu_backward(g, x, approximate))
+pointwise(Backend.silu, lambda i, g, x: i.silu_backward(g, x))
+pointwise(Backend.softplus, lambda i, g, x, beta: i.mul(g, i.sigmoid(i.mul(x, beta))))
+
+
+def chosen(i: Any, g: Float, condition: Any, x_shape: Shape) -> Float:
+    """The gradient of the first choice of ``where``."""
+    return i.sum_to(i.where(condition, g, 0.0), x_shape)
+
+
+def unchosen(i: Any, g: Float, condition: Any, y_shape: Shape) -> Float:
+    """The gradient of the second choice of ``where``."""
+    return i.sum_to(i.where(i.discrete.bitwise_not(condition), g, 0.0), y_shape)
+
+
+linear(Backend.where, chosen, unchosen)

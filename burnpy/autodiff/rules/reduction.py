@@ -1,0 +1,140 @@
+"""Rules of reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.autodiff.rules.algebra import general, linear, symmetric
+from burnpy.backend.backend import Backend
+from burnpy.backend.primitives import Dims, Float, Shape
+
+
+def kept(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
+    """A reduction's result, or a gradient of that shape, with the reduced dimensions there as 1."""
+    return reduced if keepdim else i.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
+
+
+def spread(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
+    """The gradient of a sum: g repeated over what was summed."""
+    if len(dims) == len(x_shape):
+        return i.expand(g, x_shape)
+    return i.expand(kept(i, g, x_shape, dims, keepdim), x_shape)
+
+
+def share(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """For amax and amin: 1 over the number of ties where an element is the extreme one, else 0."""
+    extreme = i.to_float(i.eq(x, kept(i, out, x.shape, dims, keepdim)), x.dtype)
+    return i.div(extreme, i.sum(extreme, dims, True))
+
+
+def extreme_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """g split evenly among the ties."""
+    return i.mul(kept(i, g, x.shape, dims, keepdim), share(i, x, out, dims, keepdim))
+
+
+def extreme_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """The mean of the tangents of the ties."""
+    return i.sum(i.mul(t, share(i, x, out, dims, keepdim)), dims, keepdim)
+
+
+def others(i: Any, x: Float, dims: Dims) -> Float:
+    """For each element the product of the others over ``dims``: exact with zeros, and so are its own derivatives.
+
+    A tree of products upward, and downward each half times what lies outside of both: no division.
+    """
+    rest = tuple(d for d in range(len(x.shape)) if d not in dims)
+    order = rest + dims
+    rows, count = math.prod(x.shape[d] for d in rest), math.prod(x.shape[d] for d in dims)
+    levels = [i.reshape(i.permute(x, order), (rows, count))]
+    while levels[-1].shape[1] > 1:
+        low, high, odd = halves(i, levels[-1])
+        levels.append(i.cat([i.mul(low, high), *odd], 1))
+    outside = i.full((rows, min(count, 1)), 1.0, x.dtype)
+    for level in reversed(levels[:-1]):
+        low, high, odd = halves(i, level)
+        around, half = outside, low.shape[1]
+        if odd:
+            whole = slice(0, rows, 1)
+            around = i.slice(outside, (whole, slice(0, half, 1)))
+            odd = [i.slice(outside, (whole, slice(half, half + 1, 1)))]
+        outside = i.cat([i.mul(around, high), i.mul(around, low), *odd], 1)
+    back = i.reshape(outside, tuple(x.shape[d] for d in order))
+    return i.permute(back, tuple(order.index(d) for d in range(len(order))))
+
+
+def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
+    """The first and second half of the columns of a matrix, and the last column where their number is odd."""
+    rows, count = x.shape
+    whole, half = slice(0, rows, 1), count // 2
+    odd = [i.slice(x, (whole, slice(count - 1, count, 1)))] if count % 2 else []
+    return i.slice(x, (whole, slice(0, half, 1))), i.slice(x, (whole, slice(half, 2 * half, 1))), odd
+
+
+def prod_pull(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """g times the product of the others."""
+    return i.mul(kept(i, g, x.shape, dims, keepdim), others(i, x, dims))
+
+
+def prod_push(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """The sum of each tangent times the product of the others."""
+    return i.sum(i.mul(t, others(i, x, dims)), dims, keepdim)
+
+
+def cumsum_pull(i: Any, g: Float, dim: int) -> Float:
+    """The running sum from the other end."""
+    return i.flip(i.cumsum(i.flip(g, (dim,)), dim), (dim,))
+
+
+def slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
+    """The derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
+    count = max(math.prod(x.shape[d] for d in dims) - correction, 0)
+    return i.div(i.mul(i.sub(x, i.mean(x, dims, True)), 2.0), float(count))
+
+
+def var_pull(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """g times the slope."""
+    return i.mul(kept(i, g, x.shape, dims, keepdim), slope(i, x, dims, correction))
+
+
+def var_push(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """The sum of each tangent times the slope."""
+    return i.sum(i.mul(t, slope(i, x, dims, correction)), dims, keepdim)
+
+
+def weight(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """exp(x - logsumexp(x)): the softmax over ``dims``; 0 where all is minus infinity."""
+    finite = i.where(i.ne(out, -math.inf), out, 0.0)
+    return i.exp(i.sub(x, kept(i, finite, x.shape, dims, keepdim)))
+
+
+def logsumexp_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """g times the softmax."""
+    return i.mul(kept(i, g, x.shape, dims, keepdim), weight(i, x, out, dims, keepdim))
+
+
+def logsumexp_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """The mean of the tangents, weighted by the softmax."""
+    return i.sum(i.mul(t, weight(i, x, out, dims, keepdim)), dims, keepdim)
+
+
+def log_softmax_push(i: Any, t: Float, out: Float, dim: int) -> Float:
+    """t less its mean, weighted by the softmax."""
+    return i.sub(t, i.sum(i.mul(i.exp(out), t), (dim,), True))
+
+
+linear(Backend.sum, spread)
+linear(Backend.cumsum, cumsum_pull)
+linear(Backend.sum_to, lambda i, g, x_shape: i.expand(g, x_shape))
+general(Backend.prod, pulls=(prod_pull,), pushes=(prod_push,))
+general(Backend.amax, pulls=(extreme_pull,), pushes=(extreme_push,))
+general(Backend.amin, pulls=(extreme_pull,), pushes=(extreme_push,))
+general(Backend.var, pulls=(var_pull,), pushes=(var_push,))
+general(Backend.logsumexp, pulls=(logsumexp_pull,), pushes=(logsumexp_push,))
+symmetric(Backend.softmax, lambda i, g, out, dim: i.softmax_backward(g, out, dim))
+general(
+    Backend.log_softmax,
+    pulls=(lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),),
+    pushes=(log_softmax_push,),
+)
+

@@ -1,0 +1,57 @@
+"""Rules of what moves elements, of dtype conversion and of the matrix product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.autodiff.graph import Placed
+from burnpy.autodiff.rules.algebra import bilinear, linear, structural
+from burnpy.backend.backend import Backend
+from burnpy.backend.primitives import Float, Key, Shape
+
+
+def member(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
+    """The part of the gradient of ``cat`` that belongs to the member which begins at ``start``."""
+    key = tuple(slice(start, start + n, 1) if d == dim else slice(0, n, 1) for d, n in enumerate(x_shape))
+    return i.slice(g, key)
+
+
+def matmul_left(i: Any, g: Float, y: Float, x_shape: Shape) -> Float:
+    """g yᵀ."""
+    part = i.matmul(g, i.mT(y))
+    return part if part.shape == x_shape else i.sum_to(part, x_shape)
+
+
+def matmul_right(i: Any, g: Float, x: Float, y_shape: Shape) -> Float:
+    """xᵀ g."""
+    part = i.matmul(i.mT(x), g)
+    return part if part.shape == y_shape else i.sum_to(part, y_shape)
+
+
+def permute_pull(i: Any, g: Float, dims: Shape) -> Float:
+    """The inverse permutation."""
+    return i.permute(g, tuple(dims.index(d) for d in range(len(dims))))
+
+
+def overwritten(i: Any, g: Float, key: Key) -> Float:
+    """What is left of the gradient where nothing was written over."""
+    return i.slice_scatter(g, key, 0.0)
+
+
+def written(i: Any, g: Float, key: Key, value_shape: Shape) -> Float:
+    """The gradient of what was written."""
+    return i.sum_to(i.slice(g, key), value_shape)
+
+
+structural(Backend.reshape, lambda i, g, x_shape: i.reshape(g, x_shape))
+structural(Backend.permute, permute_pull)
+structural(Backend.expand, lambda i, g, x_shape: i.sum_to(g, x_shape))
+structural(Backend.slice, lambda i, g, x_shape, key: Placed("accumulate_slice", x_shape, key, g))
+structural(Backend.slice_scatter, overwritten, written)
+structural(Backend.cat, member)
+structural(Backend.flip, lambda i, g, dims: i.flip(g, dims))
+structural(Backend.mT, lambda i, g: i.mT(g))
+linear(Backend.tril, lambda i, g, diagonal: i.tril(g, diagonal))
+linear(Backend.triu, lambda i, g, diagonal: i.triu(g, diagonal))
+linear(Backend.cast, lambda i, g, x_dtype: i.cast(g, x_dtype))
+bilinear(Backend.matmul, matmul_left, matmul_right)

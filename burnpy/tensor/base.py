@@ -1,0 +1,103 @@
+"""`TensorBase`: what tensors of all three kinds are made of, and how one makes another.
+
+A tensor is a device, the backend that computes on its kind (the device itself for floats, ``device.discrete`` for ints
+and bools) and a primitive. It checks arguments, explains mistakes and speaks to the backend; it never changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from typing_extensions import Self
+
+from burnpy.backend.alias import Subscriptable
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import KindError
+from burnpy.backend.primitives import DType, KindName, Shape, Value
+
+if TYPE_CHECKING:
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+new = object.__new__
+
+
+class TensorBase(Subscriptable, Generic[B]):
+    """An immutable array of one dtype on a device of backend ``B``."""
+
+    __slots__ = ("__weakref__", "_backend", "_device", "_primitive")
+
+    kind: ClassVar[KindName]
+    kinds: ClassVar[dict[KindName, type[Any]]] = {}
+    """The class of each kind, entered by the classes themselves, which cannot import one another."""
+
+    _device: B
+    _backend: Any
+    _primitive: Value
+
+    __array_ufunc__ = None  # or ``ndarray + tensor`` would silently make an array of objects
+    __hash__ = object.__hash__
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            TensorBase.kinds[cls.kind] = cls
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        name = type(self).__name__
+        raise KindError(f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or the like")
+
+    def _like(self, primitive: Value) -> Self:
+        """A tensor of this one's kind and device."""
+        return made(type(self), self._device, self._backend, primitive)
+
+    def _float(self, primitive: Value) -> Tensor[B]:
+        """A float tensor on this one's device."""
+        device = self._device
+        return made(TensorBase.kinds["float"], device, device, primitive)
+
+    def _int(self, primitive: Value) -> IntTensor[B]:
+        """An int tensor on this one's device."""
+        return made(TensorBase.kinds["int"], self._device, self._device.discrete, primitive)
+
+    def _bool(self, primitive: Value) -> BoolTensor[B]:
+        """A bool tensor on this one's device."""
+        return made(TensorBase.kinds["bool"], self._device, self._device.discrete, primitive)
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each dimension; () for a 0-d tensor.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 3)).shape
+        (2, 3)
+        """
+        return self._primitive.shape  # type: ignore[no-any-return]  # a primitive's shape is a tuple of ints
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements, NumPy's."""
+        return self._primitive.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
+
+    @property
+    def device(self) -> B:
+        """The device, an instance of the backend."""
+        return self._device
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+
+def made(cls: type[Any], device: Any, backend: Any, primitive: Value) -> Any:
+    """A tensor of class ``cls``, unchecked."""
+    out = new(cls)
+    out._device = device
+    out._backend = backend
+    out._primitive = primitive
+    return out

@@ -1,0 +1,93 @@
+"""What may stand on the other side of an operator, and what is said of anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError, ShapeError
+from burnpy.backend.primitives import Scalar, Shape
+from burnpy.tensor.base import TensorBase
+
+_CONVERSION = {"float": ".float()", "int": ".int()", "bool": ".bool()"}
+
+
+def operand(tensor: TensorBase[Any], other: Any, operation: str) -> Any:
+    """The primitive or Python number for the second operand of a binary operation.
+
+    Raises:
+        DeviceError: a tensor of another device.
+        KindError: a tensor of another kind, an array, or anything else that does not mix with ``tensor``.
+    """
+    if isinstance(other, TensorBase):
+        same_device(operation, tensor, other)
+        if other.kind != tensor.kind:
+            raise KindError(
+                f"{operation}() was asked of a {_shown(tensor)} and a {_shown(other)}; kinds do not mix by themselves: "
+                f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
+            )
+        return other._primitive
+    return number(tensor, other, operation)
+
+
+def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
+    """A Python number that may be combined with ``tensor``; NumPy's scalars become Python's."""
+    if isinstance(other, np.generic):
+        other = other.item()
+    fits = {"float": (float, int), "int": (int,), "bool": (bool,)}
+    if isinstance(other, fits[tensor.kind]):
+        return other  # type: ignore[no-any-return]  # just checked
+    if isinstance(other, (bool, int, float)):
+        raise KindError(
+            f"{operation}() was asked of a {_shown(tensor)} and the {type(other).__name__} {other!r}; "
+            f"convert the tensor first, as in x{_CONVERSION['float' if isinstance(other, float) else 'int']}"
+        )
+    name = type(tensor).__name__
+    if isinstance(other, (np.ndarray, list, tuple)):
+        raise KindError(
+            f"{operation}() was asked of a {name} and a {type(other).__name__}; "
+            f"make a tensor of it first: {name}.from_data(values, device=x.device)"
+        )
+    raise KindError(f"{operation}() was asked of a {name} and {other!r}; the other operand must be a {name} or a number")
+
+
+def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
+    """Refuse tensors of different devices."""
+    for other in tensors[1:]:
+        if other._device is not tensors[0]._device:
+            raise DeviceError(
+                f"{operation}() was asked of tensors on {tensors[0].device} and {other.device}; "
+                "move one with .to_device(...), or lift a plain tensor with Tensor[...].from_inner(x)"
+            )
+
+
+def explained(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Exception:
+    """What to raise for an error of a backend's binary operation: the reason in the user's terms, if one is known."""
+    if isinstance(error, BurnpyError):
+        return error
+    if isinstance(y, TensorBase):
+        if broadcast_shape(x.shape, y.shape) is None:
+            return ShapeError(
+                f"{operation}() was asked of shapes {x.shape} and {y.shape}, which do not broadcast: "
+                "aligned at the right, sizes must be equal or one of them 1"
+            )
+    elif isinstance(error, OverflowError):
+        return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
+    return ArgumentError(f"{operation}() of a {_shown(x)} and {y!r} failed: {error}")
+
+
+def broadcast_shape(*shapes: Shape) -> Shape | None:
+    """The shape to which all of ``shapes`` broadcast; None where they do not.
+
+    >>> broadcast_shape((2, 1), (3,))
+    (2, 3)
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
+def _shown(x: TensorBase[Any]) -> str:
+    return f"{type(x).__name__} of shape {x.shape} and dtype {x.dtype}"

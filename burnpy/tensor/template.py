@@ -1,0 +1,93 @@
+"""Methods from templates: the methods that differ by one name only are one function, specialised for each.
+
+A template mentions ``OPERATION`` where the operation's name belongs. `specialised` copies its code with that name
+replaced: no extra frame, no look-up of a name held in a variable, and a traceback shows the template. The decorated
+declaration gives the signature, the types and the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar
+
+from burnpy.backend.errors import BurnpyError
+from burnpy.tensor.base import TensorBase, new
+from burnpy.tensor.operands import explained, operand
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def specialised(template: Any, declaration: F) -> F:
+    """A copy of ``template`` for the operation that ``declaration`` is named after, with its signature and docs."""
+    name = declaration.__name__
+    code = template.__code__
+    code = code.replace(
+        co_names=tuple(name if n == "OPERATION" else n for n in code.co_names),
+        co_consts=tuple(name if c == "OPERATION" else c for c in code.co_consts),
+        co_name=name,
+        co_qualname=declaration.__qualname__,
+    )
+    method: Any = FunctionType(code, template.__globals__, name, declaration.__defaults__)
+    method.__doc__ = declaration.__doc__
+    method.__qualname__ = declaration.__qualname__
+    method.__module__ = declaration.__module__
+    method.__annotations__ = declaration.__annotations__
+    return method  # type: ignore[no-any-return]  # has the declaration's signature
+
+
+def unary(declaration: F) -> F:
+    """A method of no arguments that calls the backend's operation of its own name."""
+    return specialised(_unary, declaration)
+
+
+def binary(declaration: F) -> F:
+    """A method of one operand, a tensor of the same kind and device or a number, with a result of the same kind."""
+    return specialised(_binary, declaration)
+
+
+def comparison(declaration: F) -> F:
+    """A method of one operand, a tensor of the same kind and device or a number, with a bool result."""
+    return specialised(_comparison, declaration)
+
+
+def _unary(self: Any) -> Any:
+    out = new(self.__class__)
+    out._device = self._device
+    out._backend = backend = self._backend
+    out._primitive = backend.OPERATION(self._primitive)
+    return out
+
+
+def _binary(self: Any, other: Any) -> Any:
+    backend = self._backend
+    if other.__class__ is self.__class__ and other._device is self._device:
+        value = other._primitive
+    else:
+        value = operand(self, other, "OPERATION")
+    try:
+        primitive = backend.OPERATION(self._primitive, value)
+    except Exception as error:
+        raise explained(error, "OPERATION", self, other) from (None if isinstance(error, BurnpyError) else error)
+    out = new(self.__class__)
+    out._device = self._device
+    out._backend = backend
+    out._primitive = primitive
+    return out
+
+
+def _comparison(self: Any, other: Any) -> Any:
+    if other.__class__ is self.__class__ and other._device is self._device:
+        value = other._primitive
+    else:
+        value = operand(self, other, "OPERATION")
+    try:
+        primitive = self._backend.OPERATION(self._primitive, value)
+    except Exception as error:
+        raise explained(error, "OPERATION", self, other) from (None if isinstance(error, BurnpyError) else error)
+    device = self._device
+    out = new(TensorBase.kinds["bool"])
+    out._device = device
+    out._backend = device.discrete
+    out._primitive = primitive
+    return out

@@ -1,0 +1,117 @@
+"""What the digits example shows: the data it reads, the progress of the training, and the picture at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """The images, (1797, 64) with pixels in 0 … 1, and what they show, (1797,)."""
+    from sklearn import datasets
+
+    digits: Any = datasets.load_digits()  # scikit-learn has no types
+    return (digits.data / 16).astype(np.float32), digits.target.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a model reads: the mean loss, and the share that it reads right."""
+
+    loss: float
+    accuracy: float
+
+
+@dataclass
+class Curves:
+    """The scores of every epoch, on the images that are learned from and on those held out."""
+
+    learned: list[Score] = field(default_factory=list[Score])
+    tested: list[Score] = field(default_factory=list[Score])
+
+    def append(self, learned: Score, tested: Score) -> None:
+        """Add an epoch."""
+        self.learned.append(learned)
+        self.tested.append(tested)
+
+
+class Progress:
+    """A live bar on a terminal; elsewhere one plain line for every epoch."""
+
+    def __init__(self, epochs: int, title: str) -> None:
+        console = Console(highlight=False)
+        self._epochs, self._title, self._console = epochs, title, console
+        columns = (
+            TextColumn("epoch"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+        )
+        self._bar = Bar(*columns, console=console) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        self._console.print(self._title, soft_wrap=True)
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self._epochs)
+        return self
+
+    def epoch(self, number: int, learned: Score, tested: Score) -> None:
+        """Show the scores of an epoch, the first of which is number 1."""
+        text = f"loss {learned.loss:.3f}, held out {tested.loss:.3f}, accuracy {tested.accuracy:.1%}"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=number, description=text)
+        else:
+            self._console.print(f"epoch {number}/{self._epochs}: {text}", soft_wrap=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def plot(
+    curves: Curves,
+    images: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.int64],
+    read: npt.NDArray[np.int64],
+    path: Path,
+    shown: int = 6,
+) -> Path:
+    """Draw the loss, the accuracy and up to ``shown`` misread images to a PNG file, whose path is returned."""
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
+
+    epochs = range(1, len(curves.learned) + 1)
+    loss, accuracy = above.subplots(1, 2)
+    loss.plot(epochs, [s.loss for s in curves.learned], label="learned from, with noise")
+    loss.plot(epochs, [s.loss for s in curves.tested], label="held out")
+    loss.set(title="loss (cross-entropy)", xlabel="epoch", yscale="log")
+    accuracy.plot(epochs, [100 * s.accuracy for s in curves.learned])
+    accuracy.plot(epochs, [100 * s.accuracy for s in curves.tested])
+    accuracy.set(title="accuracy (%)", xlabel="epoch", ylim=(80, 100.5))
+    loss.legend()
+
+    wrong = np.flatnonzero(read != labels)
+    below.suptitle(f"{len(wrong)} of {len(labels)} held-out digits misread" + (", among them" if len(wrong) else ""))
+    for axes, index in zip(below.subplots(1, shown), [*wrong[:shown], *[None] * shown], strict=False):
+        axes.set_axis_off()
+        if index is not None:
+            axes.imshow(images[index].reshape(8, 8), cmap="gray_r")
+            axes.set_title(f"{labels[index]} read as {read[index]}", fontsize=10)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    return path
