@@ -1,0 +1,191 @@
+"""`Gradients`: what a backward pass returns. Nothing changes it, and it changes no tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final
+
+from burnpy.autodiff.graph import Leaf, wrapped
+from burnpy.backend.alias import Subscriptable
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import (
+    ArgumentError,
+    DeviceError,
+    ImmutableError,
+    KindError,
+    MissingGradientError,
+    NotTrackedError,
+)
+from burnpy.backend.primitives import Float
+from burnpy.tensor.base import made
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+@final
+class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Generic[I]):
+    """The gradients of one backward pass: an immutable mapping from leaves to tensors on the inner backend ``I``.
+
+    A leaf is known by identity: ``grads[x]`` and ``x.grad(grads)`` want the very tensor that ``require_grad`` gave.
+    Gradients can be read from any thread, added, scaled and mapped; each such call returns new ones.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+    >>> grads = (x * x).sum().backward()
+    >>> grads[x].tolist(), (grads + grads)[x].tolist(), len(grads), x in grads
+    ([2.0, 4.0], [4.0, 8.0], 1, True)
+    """
+
+    __slots__ = ("_device", "_values")
+
+    _device: Any
+    _values: dict[Leaf, Float]
+
+    def __init__(self, device: Autodiff[I], values: Mapping[Leaf, Float]) -> None:
+        """Made by backward passes; ``values`` holds the inner primitives by leaf."""
+        object.__setattr__(self, "_device", device)
+        object.__setattr__(self, "_values", dict(values))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ImmutableError(f"Gradients are immutable: {name} cannot be set; grads.map(f) makes new ones")
+
+    def __setitem__(self, leaf: object, value: object) -> NoReturn:
+        raise ImmutableError("Gradients are immutable: grads[x] cannot be set; grads.map(f) makes new ones")
+
+    def __reduce__(self) -> NoReturn:
+        raise KindError("Gradients are keyed by the leaves of this process and cannot be pickled; send the tensors in it")
+
+    @property
+    def device(self) -> I:
+        """The device that the gradients are on."""
+        return self._device.inner  # type: ignore[no-any-return]  # the device of the leaves is Autodiff[I]
+
+    def __getitem__(self, leaf: Tensor[Autodiff[I]]) -> Tensor[I]:
+        """The gradient of a leaf.
+
+        Raises:
+            MissingGradientError: (a KeyError) the backward pass did not reach it.
+            NotTrackedError: it is no leaf.
+        """
+        key = self._key(leaf)
+        try:
+            return self._tensor(self._values[key])
+        except KeyError:
+            raise MissingGradientError(
+                f"these gradients hold none for the leaf of shape {leaf.shape} and dtype {leaf.dtype}: the loss does not "
+                "depend on it; x.grad(grads) gives None instead of this error"
+            ) from None
+
+    def __contains__(self, leaf: object) -> bool:
+        return isinstance(leaf, Tensor) and self._key(leaf) in self._values
+
+    def __iter__(self) -> Iterator[Tensor[Autodiff[I]]]:
+        for leaf in self._values:
+            tracked = wrapped(leaf.value)
+            tracked.node = leaf
+            yield made(Tensor, self._device, self._device, tracked)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(str(value.shape) for value in self._values.values())
+        return f"Gradients({len(self)} leaves of shapes [{shapes}], device={self._device.inner.name})"
+
+    def remove(self, leaf: Tensor[Autodiff[I]]) -> tuple[Tensor[I] | None, Gradients[I]]:
+        """The gradient of a leaf, None where there is none, and new gradients without it."""
+        return self.get(leaf), self.without([leaf])
+
+    def without(self, leaves: Iterable[Tensor[Autodiff[I]]]) -> Gradients[I]:
+        """New gradients without those of ``leaves``."""
+        dropped = {self._key(leaf) for leaf in leaves}
+        return Gradients(self._device, {leaf: v for leaf, v in self._values.items() if leaf not in dropped})
+
+    def map(self, f: Callable[[Tensor[I]], Tensor[I]]) -> Gradients[I]:
+        """New gradients, each the result of ``f``, which keeps shape and dtype.
+
+        Raises:
+            ArgumentError: ``f`` returned something else.
+        """
+        mapped: dict[Leaf, Float] = {}
+        for leaf, value in self._values.items():
+            found: object = f(self._tensor(value))
+            if (
+                not isinstance(found, Tensor)
+                or found.device is not self.device
+                or (found.shape, found.dtype) != (value.shape, value.dtype)
+            ):
+                raise ArgumentError(
+                    f"the function given to map() was given a Tensor of shape {value.shape} and dtype {value.dtype} on "
+                    f"{self.device} and must return one such, but returned {found!r}"
+                )
+            mapped[leaf] = found._primitive
+        return Gradients(self._device, mapped)
+
+    def norm(self) -> Tensor[I]:
+        """The 2-norm of all gradients together, 0-d; 0 of none. At least float32, so that squares of float16 fit."""
+        from burnpy.backend.dtypes import float32, promote_types
+
+        inner = self.device
+        dtype = float32
+        for value in self._values.values():
+            dtype = promote_types(dtype, value.dtype)
+        total = inner.full((), 0.0, dtype)
+        for value in self._values.values():
+            wide = value if value.dtype == dtype else inner.cast(value, dtype)
+            total = inner.add(total, inner.sum(inner.square(wide), tuple(range(len(value.shape))), False))
+        return self._tensor(inner.sqrt(total))
+
+    def __add__(self, other: Gradients[I]) -> Gradients[I]:
+        """The sum, leaf by leaf; a leaf that only one of the two has keeps its gradient."""
+        if not isinstance(other, Gradients):
+            raise KindError(f"gradients are added to gradients, not to {other!r}; to change each, use grads.map(f)")
+        if other._device is not self._device:
+            raise DeviceError(f"gradients on {self.device} and {other.device} do not add; both must be of one device")
+        total = dict(self._values)
+        for leaf, value in other._values.items():
+            total[leaf] = self.device.add(total[leaf], value) if leaf in total else value
+        return Gradients(self._device, total)
+
+    def __mul__(self, factor: float) -> Gradients[I]:
+        """Every gradient times a number."""
+        return self.map(lambda grad: grad * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Gradients[I]:
+        """Every gradient over a number."""
+        return self.map(lambda grad: grad / divisor)
+
+    def _tensor(self, value: Float) -> Tensor[I]:
+        return made(Tensor, self._device.inner, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
+
+    def _key(self, leaf: Any) -> Leaf:
+        if not isinstance(leaf, Tensor):
+            raise KindError(f"gradients are asked for by tensor, not by {leaf!r}; only float tensors have any")
+        if leaf.device is not self._device:
+            raise DeviceError(
+                f"these gradients are of leaves on {self._device}, and were asked for one on {leaf.device}; "
+                "ask with the tensor that require_grad() returned"
+            )
+        node = leaf._primitive.node
+        if node is None:
+            raise NotTrackedError(
+                f"the tensor of shape {leaf.shape} is not tracked and has no gradient; use what require_grad() returned"
+            )
+        if node.leaf is None:
+            raise NotTrackedError(
+                f"the tensor of shape {leaf.shape} was computed by {node.operation} and is no leaf; "
+                "to have its gradient, use what x.retain_grad() returns from then on"
+            )
+        return node.leaf  # type: ignore[no-any-return]  # of a tracked primitive

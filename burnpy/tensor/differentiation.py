@@ -1,0 +1,191 @@
+"""Gradients of tensors: leaves, backward passes, and the way between a device and its inner one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import Self
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
+from burnpy.tensor.base import B, TensorBase, made
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.gradients import Gradients
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+def inner_of(x: TensorBase[Any], operation: str) -> Any:
+    """The inner device of a tensor's device.
+
+    Raises:
+        NotTrackedError: it has none: the device is a plain one, or an instrument.
+    """
+    device = x.device
+    if not hasattr(device, "lower"):
+        raise NotTrackedError(
+            f"{operation} was asked of a {type(x).__name__} on {device}, which records no graph; "
+            f"for gradients make the tensor on Autodiff[{device}], and for values use it as it is"
+        )
+    return device.inner
+
+
+class DiscreteDifferentiation(TensorBase[B]):
+    """What int and bool tensors have of differentiation: they carry no gradient, and go between levels at no cost."""
+
+    __slots__ = ()
+
+    def detach(self) -> Self:
+        """The tensor itself: it has no history."""
+        return self
+
+    def is_require_grad(self) -> bool:
+        """False: only float tensors are tracked."""
+        return False
+
+    def require_grad(self) -> Self:
+        """Always an error: only float tensors are tracked.
+
+        Raises:
+            KindError: always.
+        """
+        raise KindError(
+            f"require_grad() was asked of an {type(self).__name__} of dtype {self.dtype}; only float tensors have "
+            "gradients: convert it first, as in x.float().require_grad()"
+        )
+
+
+class Differentiation(TensorBase[B]):
+    """What float tensors have of differentiation. On a plain backend all of it but `inner` and `backward` is idle."""
+
+    __slots__ = ()
+
+    def require_grad(self) -> Self:
+        """The same values as a leaf: what is computed from the result is recorded, on every level of its device.
+
+        The tensor itself stays as it is; on a plain backend, and of a leaf, it is what is returned.
+
+        Raises:
+            NotTrackedError: the tensor was computed from tracked ones.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+        >>> x.is_require_grad(), (x * 2).is_require_grad(), x.detach().is_require_grad()
+        (True, True, False)
+        """
+        return self._like(self._backend.require_grad(self._primitive))
+
+    def is_require_grad(self) -> bool:
+        """Whether operations on the tensor are recorded, on any level."""
+        return bool(self._backend.is_require_grad(self._primitive))
+
+    def set_require_grad(self, require_grad: bool) -> Self:
+        """`require_grad` or `detach`, as the flag says."""
+        return self.require_grad() if require_grad else self.detach()
+
+    def detach(self) -> Self:
+        """The same values with no history, on every level; they share memory."""
+        return self._like(self._backend.detach(self._primitive))
+
+    def retain_grad(self) -> Self:
+        """The same tensor, of which `Gradients` will hold the gradient though it is no leaf. Use it from then on.
+
+        Raises:
+            NotTrackedError: the tensor is not tracked.
+        """
+        return self._like(self._backend.retain_grad(self._primitive))
+
+    def inner(self: Tensor[Autodiff[I]]) -> Tensor[I]:  # type: ignore[misc]  # only Tensor inherits this
+        """The same values on the inner backend, where nothing is recorded; they share memory.
+
+        Raises:
+            NotTrackedError: the tensor is on a plain backend already.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[Autodiff[NumPy]].ones((2,)).inner().device
+        NumPy
+        """
+        device = inner_of(self, "inner()")
+        return made(type(self), device, device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
+
+    def backward(  # type: ignore[misc]  # only Tensor inherits this
+        self: Tensor[Autodiff[I]], gradient: Tensor[I] | None = None, *, retain_graph: bool = False
+    ) -> Gradients[I]:
+        """The gradients of this tensor with respect to the leaves that it was computed from.
+
+        No tensor is changed. The graph is freed on the way, so that a second pass through it is an error.
+
+        Args:
+            gradient: what to start from, of this tensor's shape and dtype, on the inner backend; 1 for a 0-d tensor.
+            retain_graph: keep the graph for another pass.
+
+        Raises:
+            NotTrackedError: the tensor is on a plain backend, or was computed from no leaf.
+            ShapeError: the tensor has more than one element and no ``gradient`` is given, or it is of another shape.
+            GraphError: the graph was consumed by another pass.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[Autodiff[NumPy]].from_data([3.0]).require_grad()
+        >>> (x * x).sum().backward()[x].tolist()
+        [6.0]
+        """
+        from burnpy.autodiff.gradients import Gradients
+
+        inner = inner_of(self, "backward()")
+        root = self._primitive
+        if root.node is None:
+            raise NotTrackedError(
+                f"backward() was asked of a tensor of shape {self.shape} that was computed from no leaf; "
+                "call require_grad() on what it should be differentiated by, before computing it"
+            )
+        seed = inner.full(self.shape, 1.0, self.dtype) if gradient is None else _seed(self, gradient)
+        if gradient is None and self.shape != () and self.numel() != 1:
+            raise ShapeError(
+                f"backward() was asked of a tensor of shape {self.shape}; reduce it to one element, as with .sum(), "
+                "or pass gradient= of that shape"
+            )
+        return Gradients(self._device, self._device.gradients([(root, seed)], retain_graph=retain_graph))
+
+    def grad(self: Tensor[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None:  # type: ignore[misc]  # as above
+        """This leaf's gradient, a plain tensor of the inner backend; None where the pass did not reach it.
+
+        Raises:
+            NotTrackedError: the tensor is no leaf (``retain_grad`` makes it have a gradient).
+            DeviceError: the gradients are of another level or device.
+        """
+        inner_of(self, "grad()")
+        return grads.get(self)
+
+    def grad_remove(  # type: ignore[misc]  # as above
+        self: Tensor[Autodiff[I]], grads: Gradients[I]
+    ) -> tuple[Tensor[I] | None, Gradients[I]]:
+        """This leaf's gradient, None where there is none, and new gradients without it."""
+        inner_of(self, "grad_remove()")
+        return grads.remove(self)
+
+
+def _seed(root: Tensor[Autodiff[I]], gradient: object) -> Any:
+    from burnpy.tensor.tensor import Tensor
+
+    inner = root.device.inner
+    if not isinstance(gradient, Tensor):
+        raise KindError(f"backward(gradient=…) takes a Tensor on {inner}, not {gradient!r}")
+    if gradient.device is not inner:
+        raise DeviceError(
+            f"backward() of a tensor on {root.device} takes a gradient on {inner}, not on {gradient.device}; "
+            "gradients live one level below: use gradient.inner()"
+        )
+    if gradient.shape != root.shape or gradient.dtype != root.dtype:
+        raise ShapeError(
+            f"backward() of a tensor of shape {root.shape} and dtype {root.dtype} takes a gradient of the same, "
+            f"not of shape {gradient.shape} and dtype {gradient.dtype}"
+        )
+    return gradient._primitive
