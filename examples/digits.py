@@ -37,15 +37,6 @@ class Mlp(Generic[B]):
 
     parameters: tuple[Tensor[B], ...]  # weight and bias of each layer in turn
 
-    @staticmethod
-    def random(device: B | type[B]) -> Mlp[B]:
-        """A model to be trained, with weights scaled as He et al. (2015) found right for rectifiers."""
-        parameters: list[Tensor[B]] = []
-        for inputs, outputs in ((64, 256), (256, 128), (128, 10)):
-            parameters.append(Tensor.normal((inputs, outputs), 0.0, math.sqrt(2 / inputs), device=device))
-            parameters.append(Tensor.zeros((outputs,), device=device))
-        return Mlp(tuple(p.require_grad() for p in parameters))
-
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """From images (batch, 64) to logits (batch, 10)."""
         w1, b1, w2, b2, w3, b3 = self.parameters
@@ -56,6 +47,15 @@ class Mlp(Generic[B]):
     def valid(self: Mlp[Autodiff[I]]) -> Mlp[I]:
         """The same weights, in the same memory, on the inner backend: it computes the same and records nothing."""
         return Mlp(tuple(p.inner() for p in self.parameters))
+
+
+def random_mlp(device: B | type[B]) -> Mlp[B]:
+    """A model to be trained, with weights scaled as He et al. (2015) found right for rectifiers."""
+    parameters: list[Tensor[B]] = []
+    for inputs, outputs in ((64, 256), (256, 128), (128, 10)):
+        parameters.append(Tensor.normal((inputs, outputs), 0.0, math.sqrt(2 / inputs), device=device))
+        parameters.append(Tensor.zeros((outputs,), device=device))
+    return Mlp(tuple(p.require_grad() for p in parameters))
 
 
 def step(
@@ -75,6 +75,12 @@ def score(logits: Tensor[B], labels: IntTensor[B]) -> tuple[Tensor[B], Tensor[B]
     return burnpy.cross_entropy(logits, labels), (logits.argmax(dim=1) == labels).float().mean()
 
 
+def mean_score(batches: Sequence[tuple[Tensor[I], Tensor[I]]]) -> Score:
+    """The mean over batches, as numbers."""
+    losses, accuracies = (burnpy.stack(values).mean().item() for values in zip(*batches, strict=True))
+    return Score(losses, accuracies)
+
+
 def train(device: Autodiff[I] | type[Autodiff[I]], epochs: int, seed: int, out: Path) -> None:
     """Train on one backend, show how it goes, and write the curves and the misread digits to ``out``."""
     burnpy.manual_seed(seed)
@@ -85,28 +91,25 @@ def train(device: Autodiff[I] | type[Autodiff[I]], epochs: int, seed: int, out: 
     x_test = Tensor.from_data(images[held_out], device=device).inner()
     y_test = IntTensor.from_data(labels[held_out], device=device).inner()
 
-    model = Mlp.random(device)
-    velocity = tuple(p * 0.0 for p in model.valid().parameters)
+    model = random_mlp(device)
+    velocity = tuple(p.zeros_like() for p in model.valid().parameters)
     batches = len(kept) // BATCH
     curves = Curves()
     with Progress(epochs, f"{x.device}, {len(kept)} images to learn from, {len(held_out)} held out") as progress:
         for epoch in range(epochs):
             shuffled = IntTensor.permutation(len(kept), device=device)
-            losses, accuracies = [], []
+            seen: list[tuple[Tensor[I], Tensor[I]]] = []
             for batch in range(batches):
                 rows = shuffled[batch * BATCH : (batch + 1) * BATCH]
-                seen = x.index_select(0, rows)
-                noisy = seen + Tensor.normal(seen.shape, 0.0, NOISE, device=device)
-                loss, accuracy = score(model.forward(noisy), y.index_select(0, rows))
+                noise = Tensor.normal((BATCH, 64), 0.0, NOISE, device=device)
+                loss, accuracy = score(model.forward(x.index_select(0, rows) + noise), y.index_select(0, rows))
                 grads = loss.backward()
                 done = (epoch * batches + batch) / (epochs * batches)
                 rate = LEARNING_RATE * (1 + math.cos(math.pi * done)) / 2
                 model, velocity = step(model, velocity, grads, rate)
-                losses.append(loss.inner())
-                accuracies.append(accuracy.inner())
-            learned = Score(burnpy.stack(losses).mean().item(), burnpy.stack(accuracies).mean().item())
-            loss_test, accuracy_test = score(model.valid().forward(x_test), y_test)
-            tested = Score(loss_test.item(), accuracy_test.item())
+                seen.append((loss.inner(), accuracy.inner()))
+            learned = mean_score(seen)
+            tested = mean_score([score(model.valid().forward(x_test), y_test)])
             curves.append(learned, tested)
             progress.epoch(epoch + 1, learned, tested)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,9 +18,7 @@ from rich.progress import Progress as Bar
 
 def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """The images, (1797, 64) with pixels in 0 … 1, and what they show, (1797,)."""
-    from sklearn import datasets
-
-    digits: Any = datasets.load_digits()  # scikit-learn has no types
+    digits: Any = import_module("sklearn.datasets").load_digits()  # which has no types
     return (digits.data / 16).astype(np.float32), digits.target.astype(np.int64)
 
 
@@ -91,7 +90,7 @@ def plot(
     shown: int = 6,
 ) -> Path:
     """Draw the loss, the accuracy and up to ``shown`` misread images to a PNG file, whose path is returned."""
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    figure: Any = Figure(figsize=(10, 6.4), layout="constrained")  # half typed
     above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
 
     epochs = range(1, len(curves.learned) + 1)
@@ -101,11 +100,12 @@ def plot(
     loss.set(title="loss (cross-entropy)", xlabel="epoch", yscale="log")
     accuracy.plot(epochs, [100 * s.accuracy for s in curves.learned])
     accuracy.plot(epochs, [100 * s.accuracy for s in curves.tested])
-    accuracy.set(title="accuracy (%)", xlabel="epoch", ylim=(80, 100.5))
+    accuracy.set(title="accuracy (%)", xlabel="epoch")
     loss.legend()
 
     wrong = np.flatnonzero(read != labels)
-    below.suptitle(f"{len(wrong)} of {len(labels)} held-out digits misread" + (", among them" if len(wrong) else ""))
+    which = f", the first {shown} of them" if len(wrong) > shown else ""
+    below.suptitle(f"{len(wrong)} of {len(labels)} held-out digits misread{which}")
     for axes, index in zip(below.subplots(1, shown), [*wrong[:shown], *[None] * shown], strict=False):
         axes.set_axis_off()
         if index is not None:

@@ -2,21 +2,80 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from burnpy_array.base import ArrayBase
+from burnpy_array.pointwise import sigmoid
+from burnpy_array.softmax import widened
+
+_ROOT = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
 
 
 class Activation(ArrayBase):
-    """What pays on arrays; the rest is the contract's."""
+    """16-bit floats are computed in float32, so that they are rounded once."""
 
     def relu(self, x: Any) -> Any:
-        return self._call(self.xp.maximum, x, x.dtype.type(0))
+        return self._binary(self.xp.maximum, x, 0.0)
 
-    def relu_backward(self, grad: Any, out: Any) -> Any:
-        return self._call(_relu_backward, self.xp, grad, out)
+    def gelu(self, x: Any, approximate: bool) -> Any:
+        return self._call(widened, _gelu, self, approximate, x)
+
+    def gelu_backward(self, grad: Any, x: Any, approximate: bool) -> Any:
+        return self._call(widened, _gelu_backward, self, approximate, grad, x)
+
+    def silu(self, x: Any) -> Any:
+        return self._call(widened, _silu, self, None, x)
+
+    def silu_backward(self, grad: Any, x: Any) -> Any:
+        return self._call(widened, _silu_backward, self, None, grad, x)
 
 
-def _relu_backward(xp: Any, grad: Any, out: Any) -> Any:
-    zero = grad.dtype.type(0)
-    return xp.where(xp.greater(out, zero), grad, zero)
+def _phi(b: ArrayBase, x: Any, approximate: bool) -> Any:
+    """The normal distribution function, or its tanh approximation, ½(1 + tanh u) = sigmoid(2u)."""
+    xp = b.xp
+    if approximate:
+        u = xp.asarray(xp.multiply(x, x))
+        xp.multiply(u, 2 * _ROOT * _CUBIC, u)
+        xp.add(u, 2 * _ROOT, u)
+        return sigmoid(xp, xp.multiply(u, x, u))
+    phi = xp.asarray(b._erf(xp.multiply(x, math.sqrt(0.5))))
+    xp.add(phi, 1.0, phi)
+    return xp.multiply(phi, 0.5, phi)
+
+
+def _gelu(b: ArrayBase, approximate: bool, x: Any) -> Any:
+    return b.xp.multiply(x, _phi(b, x, approximate))
+
+
+def _gelu_backward(b: ArrayBase, approximate: bool, grad: Any, x: Any) -> Any:
+    xp = b.xp
+    phi = _phi(b, x, approximate)
+    density = xp.asarray(xp.multiply(x, x))
+    if approximate:
+        xp.multiply(density, 6 * _ROOT * _CUBIC, density)
+        xp.add(density, 2 * _ROOT, density)
+        xp.multiply(density, phi, density)
+        xp.multiply(density, xp.subtract(1.0, phi), density)
+    else:
+        xp.multiply(density, -0.5, density)
+        xp.exp(density, density)
+        xp.multiply(density, 1 / math.sqrt(2 * math.pi), density)
+    xp.multiply(density, x, density)
+    xp.add(density, phi, density)
+    return xp.multiply(density, grad, density)
+
+
+def _silu(b: ArrayBase, _: None, x: Any) -> Any:
+    return b.xp.multiply(x, sigmoid(b.xp, x))
+
+
+def _silu_backward(b: ArrayBase, _: None, grad: Any, x: Any) -> Any:
+    xp = b.xp
+    s = sigmoid(xp, x)
+    slope = xp.asarray(xp.subtract(1.0, s))
+    xp.multiply(slope, x, slope)
+    xp.add(slope, 1.0, slope)
+    xp.multiply(slope, s, slope)
+    return xp.multiply(slope, grad, slope)

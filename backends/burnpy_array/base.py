@@ -7,7 +7,8 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, kind_of
-from burnpy.backend.primitives import DType
+from burnpy.backend.primitives import Dims, DType, Scalar
+from burnpy_array.special import erf
 
 NUMBERS = frozenset({float, int, bool})
 """The types of Python numbers. NumPy's float64 is a subclass of float, so `isinstance` would not tell them apart."""
@@ -22,18 +23,29 @@ class ArrayBase(Backend):
 
     xp: Any
 
-    def _call(self, f: Callable[..., Any], *args: Any) -> Any:
-        """f(*args) as this backend must call its library: on its GPU, or without warnings about floating point."""
+    def _call(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """f(*args, **keywords) as this backend must call its library: on its GPU, or without warnings."""
         raise NotImplementedError
 
     def _binary(self, f: Callable[..., Any], x: Any, y: Any) -> Any:
         """f(x, y) for two primitives of any dtypes of a kind, or for a primitive and a Python number."""
         if type(y) in NUMBERS:
-            if x.dtype.kind == "V":  # NumPy's weak promotion does not know bfloat16
-                y = x.dtype.type(y)
+            y = self._number(y, x.dtype)
         elif x.dtype is not y.dtype:
             x, y = self.promote(x, y)
         return self._call(f, x, y)
+
+    def _number(self, y: Scalar, dtype: DType) -> Any:
+        """A Python number as the second operand of a primitive of ``dtype``."""
+        return dtype.type(y) if dtype.kind == "V" else y  # weak promotion does not know bfloat16
+
+    def _erf(self, x: Any) -> Any:
+        """The error function of float32 or float64, within a `_call`."""
+        return erf(self.xp, x)
+
+    def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """The sum of floats over ``dims``, which are not (), accumulated in their own dtype."""
+        return x.sum(dims, None, None, keepdim)
 
 
 def is_half(dtype: DType) -> bool:

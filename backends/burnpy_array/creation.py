@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 
-from burnpy.backend import dtypes
 from burnpy.backend.dtypes import float64, kind_of
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array.base import ArrayBase
 
-_CANONICAL: dict[DType, DType] = {
-    dtype: dtype for dtype in vars(dtypes).values() if isinstance(dtype, np.dtype)
-}  # C's long and long long may both be int64, and equal, but operations compare dtypes by `is`
+
+def canonical(array: np.ndarray[Any, Any], copy: bool | None, order: Literal["C", "K"]) -> np.ndarray[Any, Any]:
+    """`numpy.array` in native byte order, with the one dtype object that `is` finds equal.
+
+    C's long and long long may both be int64; NumPy holds them for one dtype, but they are two objects.
+    """
+    dtype = _named(array.dtype)
+    out = np.array(array, dtype, copy=copy, order=order)
+    return out if out.dtype is dtype else out.view(dtype)
 
 
-def contiguous(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A C-contiguous copy in the canonical dtype: native byte order, and one object for equal dtypes."""
-    native = array.dtype.newbyteorder("=")
-    return np.array(array, dtype=_CANONICAL.get(native, native), order="C")
+@cache
+def _named(dtype: DType) -> DType:
+    return np.dtype(dtype.name)
 
 
 class Creation(ArrayBase):

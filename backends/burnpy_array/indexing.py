@@ -17,7 +17,7 @@ class Indexing(ArrayBase):
         return self._call(x.take, index, dim)
 
     def index_put(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        out = self._call(self.xp.array, x)
+        out = self._call(self.xp.array, x, order="C")
         src = self._last_writer(src, dim, index, x.shape[dim])
         self._call(operator.setitem, out, (*(slice(None),) * dim, index), src)
         return out
@@ -27,7 +27,7 @@ class Indexing(ArrayBase):
         return src
 
     def index_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        out = self._call(self.xp.array, x)
+        out = self._call(self.xp.array, x, order="C")
         self._add_at(out, dim, index, src)
         return out
 
@@ -60,7 +60,7 @@ class Indexing(ArrayBase):
 
 
 def _writable(total: Any, shape: Any) -> bool:
-    """Whether a result of ``shape`` can be put into ``total``: NumPy's scalars, and views by `expand`, are read-only."""
+    """Whether a result of ``shape`` can be put into ``total``; NumPy's scalars and views by `expand` are read-only."""
     return total.shape == shape and shape != () and getattr(total.flags, "writeable", True)
 
 

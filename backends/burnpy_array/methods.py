@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, cast
 
+from burnpy.backend.backend import Backend
+
 
 def specialised(
     template: Callable[..., Any], name: str, function: str, names: dict[str, Any] | None = None
@@ -17,6 +19,9 @@ def specialised(
     method runs as if it had been written out by hand.
 
     Args:
+        template: a function written with the name ``FUNCTION``, as a global or an attribute.
+        name: the operation's.
+        function: what ``FUNCTION`` becomes.
         names: the globals of the copy; None for those of the template.
     """
     written = cast(FunctionType, template)
@@ -25,6 +30,6 @@ def specialised(
         co_names=tuple(function if n == "FUNCTION" else n for n in code.co_names), co_name=name, co_qualname=name
     )
     made = FunctionType(code, written.__globals__ if names is None else names, name, written.__defaults__)
-    made.__doc__ = None  # inherited from the contract
+    made.__doc__ = getattr(Backend, name).__doc__
     made.__module__ = written.__module__
     return made

@@ -5,20 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend.dtypes import kind_of
+from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.errors import ArgumentError
 from burnpy_array.base import NUMBERS, ArrayBase, is_half
 from burnpy_array.methods import specialised
 
 UNARY = {
     **{name: name for name in ("sign", "floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},
-    **{"neg": "negative", "abs": "absolute", "round": "rint", "bitwise_not": "invert", "square": "square"},
-    **{"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"},
+    "neg": "negative",
+    "abs": "absolute",
+    "round": "rint",
+    "bitwise_not": "invert",
+    "square": "square",
+    "isnan": "isnan",
+    "isinf": "isinf",
+    "isfinite": "isfinite",
 }
 """Operations of one argument that are one function of the array module: ours, theirs."""
 BINARY = {
-    **{"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "maximum": "maximum", "minimum": "minimum"},
-    **{"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"},
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
     **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
 }
 """Operations of two arguments that are one function of the array module: ours, theirs."""
@@ -56,27 +72,32 @@ class Arithmetic(ArrayBase):
         if type(y) in NUMBERS:
             if kind_of(x.dtype) == "int":
                 if y < 0:
-                    raise _negative_power()
-            elif y in POWERS:
+                    raise negative_power(x)
+            elif y in POWERS and not is_half(x.dtype):  # whose products would be rounded more than once
                 return self._call(POWERS[y], self.xp, x)
+        else:
+            self._check_exponent(x, y)
         return self._binary(self.xp.power, x, y)
 
     def floor_divide(self, x: Any, y: Any) -> Any:
-        self._refuse_zero(x, y, "floor_divide")
+        self._check_divisor(x, y, "floor_divide")
         return self._binary(self.xp.floor_divide, x, y)
 
     def remainder(self, x: Any, y: Any) -> Any:
-        self._refuse_zero(x, y, "remainder")
+        self._check_divisor(x, y, "remainder")
         return self._binary(self.xp.remainder, x, y)
 
-    def _refuse_zero(self, x: Any, y: Any, operation: str) -> None:
-        """Raise for an int division by zero. Here only numbers are looked at: to read an array may be to wait for it."""
+    def _check_exponent(self, x: Any, y: Any) -> None:
+        """Refuse a negative one among the exponents of ints, where reading an array does not mean to wait for it."""
+
+    def _check_divisor(self, x: Any, y: Any, operation: str) -> None:
+        """Refuse a zero among the divisors of ints; in an array, where reading it does not mean to wait for it."""
         if type(y) in NUMBERS and y == 0 and kind_of(x.dtype) == "int":
             raise division_by_zero(operation, x)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if type(y) in NUMBERS:
-            y = x.dtype.type(y)
+            y = self._number(bool(y) if x.dtype.kind == "b" else y, x.dtype)
         return self._call(self.xp.where, condition, x, y)
 
 
@@ -88,8 +109,9 @@ def division_by_zero(operation: str, x: Any) -> ArgumentError:
     )
 
 
-def _negative_power() -> ArgumentError:
-    return ArgumentError("pow of ints with a negative exponent has no int result; convert to float first: x.float() ** y")
+def negative_power(x: Any) -> ArgumentError:
+    """What to raise where an int primitive is taken to a negative power."""
+    return ArgumentError(f"pow of {x.dtype} with a negative exponent has no int result; convert to float first")
 
 
 def _cube(xp: Any, x: Any) -> Any:
@@ -106,7 +128,7 @@ def _reciprocal_square(xp: Any, x: Any) -> Any:
 
 
 POWERS: dict[float, Callable[[Any, Any], Any]] = {
-    1: lambda xp, x: xp.positive(x),
+    1: lambda xp, x: x.copy(),
     2: lambda xp, x: xp.multiply(x, x),
     3: _cube,
     4: _fourth,
@@ -138,11 +160,9 @@ class Unary(ArrayBase):
         return self._call(sigmoid, self.xp, x)
 
     def erf(self, x: Any) -> Any:
-        from burnpy_array.special import erf
-
         if is_half(x.dtype):
-            return self._call(lambda: erf(self.xp, x.astype("float32")).astype(x.dtype))
-        return self._call(erf, self.xp, x)
+            return self.cast(self._call(self._erf, self.cast(x, float32)), x.dtype)
+        return self._call(self._erf, x)
 
 
 def sigmoid(xp: Any, x: Any) -> Any:

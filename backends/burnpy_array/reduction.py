@@ -21,7 +21,7 @@ class Reduction(ArrayBase):
     """Reductions by the methods of arrays, which NumPy and CuPy have alike."""
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(total, x, dims, keepdim)
+        return self._call(_sum, self, x, dims, keepdim)
 
     def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._call(_product, x, dims, keepdim)
@@ -33,10 +33,10 @@ class Reduction(ArrayBase):
         return self._call(x.min, dims, None, keepdim) if dims else self._call(x.copy)
 
     def any(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(x.any, dims, None, keepdim) if dims else self._call(x.copy)
+        return self._call(x.any, axis=dims, keepdims=keepdim) if dims else self._call(x.copy)
 
     def all(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(x.all, dims, None, keepdim) if dims else self._call(x.copy)
+        return self._call(x.all, axis=dims, keepdims=keepdim) if dims else self._call(x.copy)
 
     def argmax(self, x: Any, dim: int, keepdim: bool) -> Any:
         return self._call(_position, x.argmax, dim, keepdim)
@@ -48,17 +48,18 @@ class Reduction(ArrayBase):
         return self._call(_running, x, dim)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(_mean, self.xp, x, dims, keepdim)
+        return self._call(_mean, self, x, dims, keepdim)
 
     def var(self, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
-        return self._call(_variance, self.xp, x, dims, keepdim, correction)
+        return self._call(_variance, self, x, dims, keepdim, correction)
 
 
-def total(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The sum over ``dims``, in x's own dtype if that is a float's."""
+def _sum(b: ArrayBase, x: Any, dims: Dims, keepdim: bool) -> Any:
     wide = accumulator(x.dtype)
     if not dims:
         return x.astype(wide if wide is int64 else x.dtype)
+    if wide is None:
+        return b._total(x, dims, keepdim)
     out = x.sum(dims, wide, None, keepdim)
     return out.astype(x.dtype) if wide is float32 else out
 
@@ -67,9 +68,7 @@ def _product(x: Any, dims: Dims, keepdim: bool) -> Any:
     wide = accumulator(x.dtype)
     if not dims:
         return x.astype(wide if wide is int64 else x.dtype)
-    out = x
-    for dim in reversed(dims):  # CuPy multiplies along one dimension or all
-        out = out.prod(dim, wide, None, keepdim)
+    out = x.prod(dims, wide, None, keepdim)
     return out.astype(x.dtype) if wide is float32 else out
 
 
@@ -88,17 +87,19 @@ def count(x: Any, dims: Dims) -> int:
     return math.prod([x.shape[d] for d in dims])
 
 
-def _mean(xp: Any, x: Any, dims: Dims, keepdim: bool) -> Any:
+def _mean(b: ArrayBase, x: Any, dims: Dims, keepdim: bool) -> Any:
     if not dims:
         return x.copy()
     wide = accumulator(x.dtype)
-    out = xp.divide(x.sum(dims, wide, None, keepdim), count(x, dims))
+    out = b._total(x, dims, keepdim) if wide is None else x.sum(dims, wide, None, keepdim)
+    out = b.xp.divide(out, count(x, dims))
     return out.astype(x.dtype) if wide is float32 else out
 
 
-def _variance(xp: Any, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
+def _variance(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
     wide = x if accumulator(x.dtype) is None else x.astype(float32)
-    deviation = xp.asarray(xp.subtract(wide, _mean(xp, wide, dims, True)))
-    xp.multiply(deviation, deviation, deviation)
-    out = xp.divide(total(deviation, dims, keepdim), float(max(count(x, dims) - correction, 0)))
+    deviation = b.xp.asarray(b.xp.subtract(wide, _mean(b, wide, dims, True)))
+    b.xp.multiply(deviation, deviation, deviation)
+    out = b._total(deviation, dims, keepdim) if dims else deviation
+    out = b.xp.divide(out, float(max(count(x, dims) - correction, 0)))
     return out if wide is x else out.astype(x.dtype)

@@ -29,9 +29,9 @@ class Shaping(ArrayBase):
     def slice(self, x: Any, key: Key) -> Any:
         return x[key]
 
-    def slice_scatter(self, x: Any, key: Key, value: Any) -> Any:
-        out = self._call(self.xp.array, x)
-        self._call(operator.setitem, out, key, value)
+    def slice_scatter(self, x: Any, key: Key, src: Any) -> Any:
+        out = self._call(self.xp.array, x, order="C")
+        self._call(operator.setitem, out, key, src)
         return out
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
@@ -59,8 +59,6 @@ def product(xp: Any, x: Any, y: Any) -> Any:
     if y.ndim == 2:
         if x.ndim == 2:
             return x.dot(y)
-        if x.flags.c_contiguous:  # one large product instead of many small ones
-            rows = x.reshape((-1, x.shape[-1])) if x.size else x.reshape((0, x.shape[-1]))
-            if x.size:
-                return rows.dot(y).reshape((*x.shape[:-1], y.shape[-1]))
+        if x.size and x.flags.c_contiguous:  # one large product instead of many small ones
+            return x.reshape((-1, x.shape[-1])).dot(y).reshape((*x.shape[:-1], y.shape[-1]))
     return xp.matmul(x, y)

@@ -14,59 +14,65 @@ class Softmax(ArrayBase):
     """16-bit floats are computed in float32."""
 
     def softmax(self, x: Any, dim: int) -> Any:
-        return self._call(_widened, _softmax, self.xp, dim, x)
+        return self._call(widened, _softmax, self, dim, x)
 
     def softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
-        return self._call(_widened, _softmax_backward, self.xp, dim, grad, out)
+        return self._call(widened, _softmax_backward, self, dim, grad, out)
 
     def log_softmax(self, x: Any, dim: int) -> Any:
-        return self._call(_widened, _log_softmax, self.xp, dim, x)
+        return self._call(widened, _log_softmax, self, dim, x)
 
     def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
-        return self._call(_widened, _log_softmax_backward, self.xp, dim, grad, out)
+        return self._call(widened, _log_softmax_backward, self, dim, grad, out)
 
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(_widened, _logsumexp, self.xp, (dims, keepdim), x)
+        return self._call(widened, _logsumexp, self, (dims, keepdim), x)
 
 
-def _widened(f: Callable[..., Any], xp: Any, where: Any, x: Any, *rest: Any) -> Any:
+def widened(f: Callable[..., Any], b: ArrayBase, where: Any, x: Any, *rest: Any) -> Any:
+    """f(b, where, x, *rest), of which x and rest are computed in float32 where they are 16-bit floats."""
     if not is_half(x.dtype):
-        return f(xp, where, x, *rest)
-    return f(xp, where, x.astype(float32), *(r.astype(float32) for r in rest)).astype(x.dtype)
+        return f(b, where, x, *rest)
+    return f(b, where, x.astype(float32), *(r.astype(float32) for r in rest)).astype(x.dtype)
 
 
-def _softmax(xp: Any, dim: int, x: Any) -> Any:
+def _softmax(b: ArrayBase, dim: int, x: Any) -> Any:
+    xp = b.xp
     if not x.size:
         return x.copy()
     e = xp.subtract(x, x.max(dim, None, True))
     xp.exp(e, e)
-    return xp.divide(e, e.sum(dim, None, None, True), e)
+    return xp.divide(e, b._total(e, (dim,), True), e)
 
 
-def _softmax_backward(xp: Any, dim: int, grad: Any, out: Any) -> Any:
+def _softmax_backward(b: ArrayBase, dim: int, grad: Any, out: Any) -> Any:
+    xp = b.xp
     weighted = xp.multiply(grad, out)
-    scaled = xp.multiply(out, weighted.sum(dim, None, None, True))
+    scaled = xp.multiply(out, b._total(weighted, (dim,), True))
     return xp.subtract(weighted, scaled, scaled)
 
 
-def _log_softmax(xp: Any, dim: int, x: Any) -> Any:
+def _log_softmax(b: ArrayBase, dim: int, x: Any) -> Any:
+    xp = b.xp
     if not x.size:
         return x.copy()
     shifted = xp.subtract(x, x.max(dim, None, True))
-    return xp.subtract(shifted, xp.log(xp.exp(shifted).sum(dim, None, None, True)), shifted)
+    return xp.subtract(shifted, xp.log(b._total(xp.exp(shifted), (dim,), True)), shifted)
 
 
-def _log_softmax_backward(xp: Any, dim: int, grad: Any, out: Any) -> Any:
+def _log_softmax_backward(b: ArrayBase, dim: int, grad: Any, out: Any) -> Any:
+    xp = b.xp
     e = xp.exp(out)
-    xp.multiply(e, grad.sum(dim, None, None, True), e)
+    xp.multiply(e, b._total(grad, (dim,), True), e)
     return xp.subtract(grad, e, e)
 
 
-def _logsumexp(xp: Any, where: tuple[Dims, bool], x: Any) -> Any:
+def _logsumexp(b: ArrayBase, where: tuple[Dims, bool], x: Any) -> Any:
+    xp = b.xp
     dims, keepdim = where
     if not x.size:
-        return xp.log(x.sum(dims, None, None, keepdim))  # -inf, of nothing
+        return xp.log(b._total(x, dims, keepdim))  # -inf, of nothing
     shift = x.max(dims, None, True)
     shift = xp.where(xp.isfinite(shift), shift, x.dtype.type(0))  # of infinities exp(x - x) would be NaN
-    out = xp.log(xp.exp(xp.subtract(x, shift)).sum(dims, None, None, keepdim))
+    out = xp.log(b._total(xp.exp(xp.subtract(x, shift)), dims, keepdim))
     return xp.add(out, shift.reshape(out.shape))

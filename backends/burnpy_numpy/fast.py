@@ -1,23 +1,27 @@
 """The operations that are one NumPy function each, with nothing between the caller and NumPy that can be left out.
 
-`burnpy_array` calls ``self._call(self.xp.add, x, y)``; three attributes and a frame, together a third of NumPy's own
-time for a small array. Here the method's globals are the functions themselves.
+`burnpy_array` calls ``self._call(self.xp.add, x, y)``: three attributes and a frame, together half of NumPy's own time
+for a small array. Here the functions themselves are the method's globals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from burnpy_array.methods import specialised
 from burnpy_array.pointwise import BINARY, UNARY
+from burnpy_numpy.constants import known
 from burnpy_numpy.quiet import quietly, run
 
-if TYPE_CHECKING:
-    FUNCTION: Any
+FUNCTION: Any = None
+"""What the templates call; each method made from one has its own instead."""
+
+REDUCTION = {"amax": "maximum", "amin": "minimum", "any": "logical_or", "all": "logical_and"}
+"""Reductions that are the ``reduce`` of one function of NumPy for all dtypes: ours, theirs."""
 
 
 def _unary(self: Any, x: Any) -> Any:
@@ -28,18 +32,36 @@ def _unary(self: Any, x: Any) -> Any:
 
 
 def _binary(self: Any, x: Any, y: Any) -> Any:
-    if type(y) is ndarray and x.dtype is y.dtype:
-        try:
-            return run(FUNCTION, x, y)
-        except RuntimeError:
-            return quietly(FUNCTION, x, y)
+    kind = type(y)
+    try:
+        if kind is ndarray:
+            if x.dtype is y.dtype:
+                return run(FUNCTION, x, y)
+        elif kind is float or kind is int:
+            return run(FUNCTION, x, known[x.dtype][y or str(y)])
+    except (RuntimeError, KeyError):  # the quiet context is in use; the number is not known yet
+        pass
     return self._binary(FUNCTION, x, y)
 
 
-_NAMES = {**{n: getattr(np, n) for n in (*UNARY.values(), *BINARY.values())}, **globals()}
+def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
+    try:
+        return run(FUNCTION, x, dims, None, None, keepdim)
+    except RuntimeError:
+        return quietly(FUNCTION, x, dims, None, None, keepdim)
 
 
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """The methods by name."""
     made = {ours: specialised(_unary, ours, theirs, _NAMES) for ours, theirs in UNARY.items()}
-    return made | {ours: specialised(_binary, ours, theirs, _NAMES) for ours, theirs in BINARY.items()}
+    made |= {ours: specialised(_binary, ours, theirs, _NAMES) for ours, theirs in BINARY.items()}
+    return made | {
+        ours: specialised(_reduction, ours, f"{theirs}_reduce", _NAMES) for ours, theirs in REDUCTION.items()
+    }
+
+
+_NAMES = {
+    **{name: getattr(np, name) for name in (*UNARY.values(), *BINARY.values())},
+    **{f"{name}_reduce": getattr(np, name).reduce for name in REDUCTION.values()},
+    **globals(),
+}

@@ -19,7 +19,7 @@ run = _context.run
 """``run(f, *args)``: f(*args), quietly. Raises RuntimeError while the context is in use; `quietly` does then."""
 
 
-def quietly(f: Callable[..., Any], *args: Any) -> Any:
-    """f(*args) without warnings, also where another thread, or a caller of ours, is in the context."""
+def quietly(f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """f(*args, **keywords) without warnings, also where another thread, or a caller of ours, is in the context."""
     with np.errstate(all="ignore"):
-        return f(*args)
+        return f(*args, **keywords)

@@ -15,7 +15,7 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import declarations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -38,6 +38,7 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
     def __init__(self, inner: I | type[I]) -> None:
         self.inner: I = device_of(inner)
         self.discrete: Backend = self.inner.discrete
+        self.level = 0  #: which modes silence it: see `burnpy.autodiff.modes`
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:
@@ -106,11 +107,16 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         return out
 
     def gradients(
-        self, roots: Iterable[tuple[Tracked, Float]], *, retain_graph: bool
-    ) -> dict[Leaf, Float]:
-        """The gradients of the leaves under ``roots``, pairs of a tracked primitive and the gradient to start from."""
+        self,
+        roots: Iterable[tuple[Tracked, Float]],
+        *,
+        retain_graph: bool,
+        targets: Collection[Node | Leaf] | None = None,
+    ) -> dict[Any, Float]:
+        """The gradients of the leaves under ``roots``, pairs of a tracked primitive and the gradient to start from;
+        or of ``targets``."""
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
-        return propagate(self.inner, seeds, retain_graph=retain_graph)
+        return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets)
 
 
 for _name in declarations(Backend):

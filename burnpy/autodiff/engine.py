@@ -7,7 +7,7 @@ gives back what it had claimed and raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,19 @@ _creation = attrgetter("seq")
 
 
 def propagate(
-    inner: Backend, roots: Iterable[tuple[Node | Leaf, Float]], *, retain_graph: bool
-) -> dict[Leaf, Float]:
-    """The gradients of all leaves that the roots depend on.
+    inner: Backend,
+    roots: Iterable[tuple[Node | Leaf, Float]],
+    *,
+    retain_graph: bool,
+    targets: Collection[Node | Leaf] | None = None,
+) -> dict[Any, Float]:
+    """The gradients of all leaves that the roots depend on, or of ``targets``.
 
     Args:
         inner: the backend that computes the gradients.
         roots: nodes with the gradients to start from; a node may occur twice.
         retain_graph: whether the nodes can be walked again; otherwise what they kept is freed on the way.
+        targets: nodes, interior ones too; only the paths between them and the roots are walked, and consumed.
 
     Raises:
         GraphError: a node was consumed by an earlier pass, or is being consumed by another thread's.
@@ -39,6 +44,10 @@ def propagate(
     for root, seed in roots:
         _add(inner, totals, owned, root, seed)
     nodes = _reachable(totals)
+    wanted: set[Any] | None = None
+    found: dict[Any, Float] = {}
+    if targets is not None:
+        wanted, nodes = _between(nodes, targets)
     if not retain_graph:
         _claim(nodes)
     while nodes:
@@ -52,18 +61,39 @@ def propagate(
         else:
             node.p0 = node.p1 = None
             node.k0 = node.k1 = ()
-        part = s0(inner, grad, *k0)
-        if p0 in totals or part.__class__ is Placed:
-            _add(inner, totals, owned, p0, part)
-        else:
-            totals[p0] = part
+        if wanted is not None and targets is not None:
+            if node in targets:
+                found[node] = grad
+            if p1 is not None and p1 not in wanted:
+                p1 = None
+        if wanted is None or p0 in wanted:
+            part = s0(inner, grad, *k0)
+            if p0 in totals or part.__class__ is Placed:
+                _add(inner, totals, owned, p0, part)
+            else:
+                totals[p0] = part
         if p1 is not None:
             part = node.s1(inner, grad, *k1)
             if p1 in totals or part.__class__ is Placed:
                 _add(inner, totals, owned, p1, part)
             else:
                 totals[p1] = part
-    return totals
+    if targets is None:
+        return totals
+    found |= totals
+    return {target: found[target] for target in targets if target in found}
+
+
+def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[Any], list[Node]]:
+    """Of nodes, oldest first: those from which a target can be reached, targets included; and, of them, those with
+    such a parent, which is where something must be computed."""
+    wanted: set[Any] = set(targets)
+    walked = []
+    for node in nodes:
+        if node.p0 in wanted or node.p1 in wanted:
+            wanted.add(node)
+            walked.append(node)
+    return wanted, walked
 
 
 def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | Leaf, part: Any) -> None:

@@ -72,7 +72,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
             MissingGradientError: (a KeyError) the backward pass did not reach it.
             NotTrackedError: it is no leaf.
         """
-        key = self._key(leaf)
+        key = self.key(leaf)
         try:
             return self._tensor(self._values[key])
         except KeyError:
@@ -82,7 +82,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
             ) from None
 
     def __contains__(self, leaf: object) -> bool:
-        return isinstance(leaf, Tensor) and self._key(leaf) in self._values
+        return isinstance(leaf, Tensor) and self.key(leaf) in self._values
 
     def __iter__(self) -> Iterator[Tensor[Autodiff[I]]]:
         for leaf in self._values:
@@ -108,7 +108,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
 
     def without(self, leaves: Iterable[Tensor[Autodiff[I]]]) -> Gradients[I]:
         """New gradients without those of ``leaves``."""
-        dropped = {self._key(leaf) for leaf in leaves}
+        dropped = {self.key(leaf) for leaf in leaves}
         return Gradients(self._device, {leaf: v for leaf, v in self._values.items() if leaf not in dropped})
 
     def map(self, f: Callable[[Tensor[I]], Tensor[I]]) -> Gradients[I]:
@@ -170,7 +170,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
     def _tensor(self, value: Float) -> Tensor[I]:
         return made(Tensor, self._device.inner, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
-    def _key(self, leaf: Any) -> Leaf:
+    def key(self, leaf: Any) -> Leaf:
+        """The leaf node of a tensor, by which its gradient is kept."""
         if not isinstance(leaf, Tensor):
             raise KindError(f"gradients are asked for by tensor, not by {leaf!r}; only float tensors have any")
         if leaf.device is not self._device:

@@ -10,7 +10,7 @@ that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles
         out.value = value
         out.meta = x.meta
         parent = x.node
-        if parent is None:
+        if parent is None or ((mode := current_mode()) is not None and mode.silences(self.level)):
             out.node = None
             return out
         node = new(Kind)
@@ -31,6 +31,7 @@ from inspect import signature
 from typing import Any
 
 from burnpy.autodiff.graph import Node, Tracked, linked, next_seq, wrapped
+from burnpy.autodiff.modes import current_mode
 from burnpy.autodiff.rules import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import Float, Shape
@@ -57,6 +58,7 @@ def compiled(name: str) -> Callable[..., Any]:
         "Tracked": Tracked,
         "new": object.__new__,
         "next_seq": next_seq,
+        "current_mode": current_mode,
         "wrapped": wrapped,
         "linked": linked,
         "default": op.function,
@@ -161,6 +163,7 @@ def _edge(k: int, parent: str, pull: str, kept: str) -> list[str]:
     return [f"node.p{k} = {parent}", f"node.s{k} = {pull}", f"node.k{k} = {kept}"]
 
 
+_SILENT = "((mode := current_mode()) is not None and mode.silences(self.level))"
 _CLOSE = ["node.alive = True", "node.seq = next_seq()", "out.node = node", "return out"]
 
 
@@ -168,7 +171,7 @@ def _one_edge(op: Operation, k: int, argument: str, rule: Rule, indent: str) -> 
     """Recording where only the k-th float argument can be tracked."""
     lines = [
         f"parent = {argument}.node",
-        "if parent is None:",
+        f"if parent is None or {_SILENT}:",
         "    out.node = None",
         "    return out",
         "node = new(Kind)",
@@ -217,10 +220,10 @@ def _two_edges(one: str, two: str, pulls: tuple[str, str], kepts: tuple[str, str
     """Recording where either of two arguments, or both, can be tracked: edges for tracked parents only."""
     first, second = [_edge(0, f"{one}.node", pulls[0], kepts[0]), _edge(0, f"{two}.node", pulls[1], kepts[1])]
     lines = [
+        f"if {one}.node is None and {two}.node is None or {_SILENT}:",
+        "    out.node = None",
+        "    return out",
         f"if {one}.node is None:",
-        f"    if {two}.node is None:",
-        "        out.node = None",
-        "        return out",
         "    node = new(Kind)",
         *("    " + line for line in second),
         "    node.p1 = None",
@@ -270,7 +273,7 @@ def _elementwise_binary(op: Operation, rule: Rule) -> list[str]:
         f"                edges.append(({one}.node, pull0, {kept0}) if same0 else ({one}.node, fitted0, {fit0}))",
         f"            if {two}.node is not None:",
         f"                edges.append(({two}.node, pull1, {kept1}) if same1 else ({two}.node, fitted1, {fit1}))",
-        "            out.node = linked(Kind, edges) if edges else None",
+        f"            out.node = None if not edges or {_SILENT} else linked(Kind, edges)",
         "            return out",
         f"        meta = {two}.meta = {one}_meta",
         f"    value = {_call(op, values)}",
@@ -290,6 +293,6 @@ def _of_a_sequence(op: Operation) -> list[str]:
         "        if x.node is not None:",
         "            edges.append((x.node, pull0, (shape, dim, start)))",
         "        start += shape[dim]",
-        "    out.node = linked(Kind, edges) if edges else None",
+        f"    out.node = None if not edges or {_SILENT} else linked(Kind, edges)",
         "    return out",
     ]

@@ -19,6 +19,10 @@ class BoundAlias(GenericAlias):
             return MethodType(found.__func__, self)
         return found
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """An instance of the origin; called with nothing, the alias gives its own arguments: ``Autodiff[NumPy]()``."""
+        return self.__origin__(*(args or self.__args__), **kwargs)
+
     def __getitem__(self, item: Any) -> BoundAlias:
         return BoundAlias(self.__origin__, super().__getitem__(item).__args__)
 

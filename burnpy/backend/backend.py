@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import Self
 
@@ -31,6 +31,10 @@ class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Sh
     one. Operations take and return primitives, the backend's own arrays, and know nothing of tensors. They are given
     normalised arguments: dims non-negative, indices in range, shapes checked.
     """
+
+    eager_checks: ClassVar[bool] = True
+    """Whether tensors look at the values of indices before they use them. A device that would have to be waited for
+    sets it to False, and reports an index out of range itself, at the next `synchronize`."""
 
     def __init__(self) -> None:
         self.discrete: Backend = self

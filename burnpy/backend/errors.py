@@ -26,6 +26,10 @@ class KindError(BurnpyError, TypeError):
     """Float, int and bool tensors mixed, or an operation asked of a kind that lacks it."""
 
 
+class ScalarError(BurnpyError, TypeError):
+    """``len()``, iteration or a dimension asked of a 0-d tensor, which has none."""
+
+
 class DeviceError(BurnpyError, TypeError):
     """Tensors of two devices mixed, or something that is no backend where one is wanted."""
 

@@ -30,6 +30,10 @@ Shape: TypeAlias = tuple[int, ...]
 Dims: TypeAlias = tuple[int, ...]
 """Dimensions, each in ``0 <= dim < ndim``, ascending, none twice."""
 Key: TypeAlias = tuple[int | slice | None, ...]
-"""A basic index with one int or slice for every dimension, in order, and any number of None for new ones."""
+"""A basic index: an int or a slice for each of the leading dimensions, in order, and any number of None for new ones.
+
+Ints are from 0 and in range, slices as Python's: any of their parts may be None or negative, as in ``slice(3, None, -1)``.
+Dimensions that are not mentioned are whole.
+"""
 DType: TypeAlias = "np.dtype[Any]"
 KindName: TypeAlias = Literal["float", "int", "bool"]

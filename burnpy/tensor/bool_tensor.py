@@ -2,14 +2,183 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
-from burnpy.tensor.base import B, TensorBase
+from typing_extensions import Self
+
+from burnpy.backend.backend import Backend
+from burnpy.tensor import creation
+from burnpy.tensor.base import B, made
+from burnpy.tensor.conversion import moved
+from burnpy.tensor.creation import Size
+from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
+from burnpy.tensor.exchange import Exchange, imported
+from burnpy.tensor.indexing import Indexing
+from burnpy.tensor.logic import Equality, Logic
+from burnpy.tensor.printing import Printing
+from burnpy.tensor.protocols import Protocols
+from burnpy.tensor.reductions import BoolReductions
+from burnpy.tensor.sampling import Filling
+from burnpy.tensor.shaping import Shaping
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from burnpy.autodiff.autodiff import Autodiff
+
+B2 = TypeVar("B2", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 @final
-class BoolTensor(TensorBase[B]):
-    """A tensor of truth values."""
+class BoolTensor(
+    Logic[B, bool],
+    Equality[B],
+    BoolReductions[B],
+    Shaping[B],
+    Indexing[B],
+    DiscreteDifferentiation[B],
+    Filling[B],
+    Protocols[B],
+    Exchange[B],
+    Printing[B],
+):
+    """A tensor of truth values: masks, and the results of comparisons. It carries no gradient.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Tensor[NumPy].from_data([1.0, 3.0]) > 2.0
+    BoolTensor([False,  True], shape=(2,), dtype=bool, device=NumPy)
+    """
 
     __slots__ = ()
     kind = "bool"
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, copy: bool = True) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, copy: bool = True, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, copy: bool = True, device: Any = None) -> Any:
+        """A tensor of bools, nested lists of them, a bool array, or another bool tensor, by copying it.
+
+        Args:
+            copy: False takes a NumPy array that nobody can write to as it is, where the device has its memory on the CPU.
+
+        Raises:
+            DTypeError: numbers, of which a comparison makes truth values.
+            ShapeError: a ragged list.
+            ArgumentError: something that holds no bools; ``copy=False`` of an array that could still change.
+        """
+        return creation.from_data(cls, data, None, device, copy)
+
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size) -> Self: ...
+
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+
+    @classmethod
+    def zeros(cls, shape: Size, *, device: Any = None) -> Any:
+        """Falses of the given shape.
+
+        >>> from burnpy import BoolTensor
+        >>> from burnpy.backend import NumPy
+        >>> BoolTensor[NumPy].zeros((2,)).tolist()
+        [False, False]
+        """
+        return creation.full(cls, shape, False, None, device, "zeros")
+
+    @overload
+    @classmethod
+    def ones(cls, shape: Size) -> Self: ...
+
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+
+    @classmethod
+    def ones(cls, shape: Size, *, device: Any = None) -> Any:
+        """Trues of the given shape."""
+        return creation.full(cls, shape, True, None, device, "ones")
+
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: bool) -> Self: ...
+
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: bool, *, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+
+    @classmethod
+    def full(cls, shape: Size, value: bool, *, device: Any = None) -> Any:
+        """``value`` in the given shape.
+
+        Raises:
+            ShapeError: a size is negative.
+            DTypeError: the value is of another kind, or does not fit the dtype.
+        """
+        return creation.full(cls, shape, value, None, device)
+
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
+        """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
+
+        Raises:
+            DTypeError: the array is of another kind.
+            ArgumentError: ``source`` offers nothing that can be read.
+        """
+        return creation.from_data(cls, imported(source, "BoolTensor"), None, device, True)
+
+    @classmethod
+    def from_inner(cls, x: BoolTensor[I]) -> BoolTensor[Autodiff[I]]:
+        """The values of ``x`` on a device that differentiates, untracked; they share memory.
+
+        Raises:
+            DeviceError: ``x`` is not on the inner backend of the alias's.
+
+        >>> from burnpy import BoolTensor
+        >>> from burnpy.backend import NumPy
+        >>> BoolTensor.from_inner(BoolTensor[NumPy].ones((2,))).device
+        Autodiff[NumPy]
+        """
+        return creation.lifted(cls, x)  # type: ignore[no-any-return]  # of that class
+
+    def to_device(self, device: B2 | type[B2]) -> BoolTensor[B2]:
+        """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
+
+        Raises:
+            DeviceError: ``device`` is no backend.
+        """
+        return moved(self, device)  # type: ignore[no-any-return]  # of that class
+
+    def inner(self: BoolTensor[Autodiff[I]]) -> BoolTensor[I]:
+        """The same values on the inner backend; they share memory.
+
+        Raises:
+            NotTrackedError: the tensor is on a plain backend already.
+        """
+        return made(BoolTensor, inner_of(self, "inner()"), self._backend, self._primitive)  # type: ignore[no-any-return]  # of that class
+
+    def item(self) -> bool:
+        """The only element, as a Python bool.
+
+        Raises:
+            ShapeError: there are more, or none.
+        """
+        return bool(self._item("item()"))

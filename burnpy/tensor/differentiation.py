@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Self
@@ -139,20 +140,8 @@ class Differentiation(TensorBase[B]):
         """
         from burnpy.autodiff.gradients import Gradients
 
-        inner = inner_of(self, "backward()")
-        root = self._primitive
-        if root.node is None:
-            raise NotTrackedError(
-                f"backward() was asked of a tensor of shape {self.shape} that was computed from no leaf; "
-                "call require_grad() on what it should be differentiated by, before computing it"
-            )
-        seed = inner.full(self.shape, 1.0, self.dtype) if gradient is None else _seed(self, gradient)
-        if gradient is None and self.shape != () and self.numel() != 1:
-            raise ShapeError(
-                f"backward() was asked of a tensor of shape {self.shape}; reduce it to one element, as with .sum(), "
-                "or pass gradient= of that shape"
-            )
-        return Gradients(self._device, self._device.gradients([(root, seed)], retain_graph=retain_graph))
+        seed = seed_of(self, gradient, "backward")
+        return Gradients(self._device, self._device.gradients([(self._primitive, seed)], retain_graph=retain_graph))
 
     def grad(self: Tensor[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None:  # type: ignore[misc]  # as above
         """This leaf's gradient, a plain tensor of the inner backend; None where the pass did not reach it.
@@ -172,20 +161,38 @@ class Differentiation(TensorBase[B]):
         return grads.remove(self)
 
 
-def _seed(root: Tensor[Autodiff[I]], gradient: object) -> Any:
-    from burnpy.tensor.tensor import Tensor
+def seed_of(root: Tensor[Any], gradient: object, operation: str) -> Any:
+    """The primitive that a backward pass starts from at ``root``: the gradient given, or 1 for a single element.
 
-    inner = root.device.inner
-    if not isinstance(gradient, Tensor):
-        raise KindError(f"backward(gradient=…) takes a Tensor on {inner}, not {gradient!r}")
+    Raises:
+        NotTrackedError: the root is on a plain backend, or was computed from no leaf.
+        KindError: the gradient is no float tensor.
+        DeviceError: it is not on the inner device.
+        ShapeError: it is missing where there are several elements, or of another shape or dtype.
+    """
+    inner = inner_of(root, f"{operation}()")
+    if root._primitive.node is None:
+        raise NotTrackedError(
+            f"{operation}() was asked of a tensor of shape {root.shape} that was computed from no leaf; "
+            "call require_grad() on what it should be differentiated by, before computing it"
+        )
+    if gradient is None:
+        if math.prod(root.shape) != 1:
+            raise ShapeError(
+                f"{operation}() was asked of a tensor of shape {root.shape}; reduce it to one element, as with .sum(), "
+                "or pass the gradient to start from, of that shape, as gradient="
+            )
+        return inner.full(root.shape, 1.0, root.dtype)
+    if not isinstance(gradient, TensorBase) or gradient.kind != "float":
+        raise KindError(f"{operation}() starts from a Tensor on {inner}, not from {gradient!r}")
     if gradient.device is not inner:
         raise DeviceError(
-            f"backward() of a tensor on {root.device} takes a gradient on {inner}, not on {gradient.device}; "
+            f"{operation}() of a tensor on {root.device} starts from a gradient on {inner}, not on {gradient.device}; "
             "gradients live one level below: use gradient.inner()"
         )
     if gradient.shape != root.shape or gradient.dtype != root.dtype:
         raise ShapeError(
-            f"backward() of a tensor of shape {root.shape} and dtype {root.dtype} takes a gradient of the same, "
+            f"{operation}() of a tensor of shape {root.shape} and dtype {root.dtype} starts from a gradient of the same, "
             f"not of shape {gradient.shape} and dtype {gradient.dtype}"
         )
     return gradient._primitive

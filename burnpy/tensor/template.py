@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from burnpy.backend.errors import BurnpyError
 from burnpy.tensor.base import TensorBase, new
+from burnpy.tensor.dims import ALL, dims_of
 from burnpy.tensor.operands import explained, operand
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +50,16 @@ def binary(declaration: F) -> F:
 def comparison(declaration: F) -> F:
     """A method of one operand, a tensor of the same kind and device or a number, with a bool result."""
     return specialised(_comparison, declaration)
+
+
+def predicate(declaration: F) -> F:
+    """A method of no arguments with a bool result."""
+    return specialised(_predicate, declaration)
+
+
+def reduction(declaration: F) -> F:
+    """A method of ``(dim, keepdim)`` with a result of the same kind; dim is an int, several, or None for all."""
+    return specialised(_reduction, declaration)
 
 
 def _unary(self: Any) -> Any:
@@ -90,4 +101,23 @@ def _comparison(self: Any, other: Any) -> Any:
     out._device = device
     out._backend = device.discrete
     out._primitive = primitive
+    return out
+
+
+def _predicate(self: Any) -> Any:
+    device = self._device
+    out = new(TensorBase.kinds["bool"])
+    out._device = device
+    out._backend = device.discrete
+    out._primitive = self._backend.OPERATION(self._primitive)
+    return out
+
+
+def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
+    primitive = self._primitive
+    ndim = len(primitive.shape)
+    out = new(self.__class__)
+    out._device = self._device
+    out._backend = backend = self._backend
+    out._primitive = backend.OPERATION(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION"), keepdim)
     return out

@@ -2,15 +2,281 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
+from typing_extensions import Self
+
+from burnpy.backend.backend import Backend
+from burnpy.tensor import creation, sampling
 from burnpy.tensor.arithmetic import Arithmetic
 from burnpy.tensor.base import B
+from burnpy.tensor.conversion import FloatConversion, moved
+from burnpy.tensor.creation import Size
+from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.differentiation import Differentiation
+from burnpy.tensor.exchange import Exchange, imported
+from burnpy.tensor.float_reductions import FloatReductions
+from burnpy.tensor.generator import Generator
+from burnpy.tensor.indexing import Indexing
+from burnpy.tensor.matmul import MatrixProduct
+from burnpy.tensor.pointwise import Pointwise
+from burnpy.tensor.printing import Printing
+from burnpy.tensor.protocols import Protocols
+from burnpy.tensor.sampling import Sampling
+from burnpy.tensor.shaping import Shaping
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from burnpy.autodiff.autodiff import Autodiff
+
+B2 = TypeVar("B2", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 @final
-class Tensor(Arithmetic[B, float]):
-    """A tensor of floating point numbers."""
+class Tensor(
+    Arithmetic[B, float],
+    Pointwise[B],
+    MatrixProduct[B],
+    FloatReductions[B],
+    Shaping[B],
+    Indexing[B],
+    Differentiation[B],
+    Sampling[B],
+    FloatConversion[B],
+    Protocols[B],
+    Exchange[B],
+    Printing[B],
+):
+    """A tensor of floating point numbers, the kind that can be differentiated.
+
+    ``B`` is its backend: ``Tensor[NumPy]``, ``Tensor[Autodiff[NumPy]]``. It is made by a classmethod, of the class with its
+    backend or with ``device=``, and never changes.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Tensor[NumPy].from_data([[1, 2], [3, 4]])
+    Tensor([[1., 2.],
+            [3., 4.]],
+           shape=(2, 2), dtype=float32, device=NumPy)
+    >>> Tensor.zeros((2,), device=NumPy).tolist()
+    [0.0, 0.0]
+    """
 
     __slots__ = ()
     kind = "float"
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None) -> Any:
+        """A tensor of numbers, nested lists of them, an array, or another tensor, by copying it.
+
+        Python numbers become float32 unless ``dtype`` says otherwise; an array keeps its dtype, which must be a float one (or,
+        with ``dtype``, any that is converted without loss of kind).
+
+        Args:
+            copy: False takes a NumPy array that nobody can write to as it is, where the device has its memory on the CPU.
+
+        Raises:
+            DTypeError: numbers or an array of another kind, or a dtype that is unknown.
+            ShapeError: a ragged list.
+            ArgumentError: something that holds no numbers; ``copy=False`` of an array that could still change.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype
+        dtype('float32')
+        """
+        return creation.from_data(cls, data, dtype, device, copy)
+
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """Zeros of the given shape.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2,)).tolist()
+        [0.0, 0.0]
+        """
+        return creation.full(cls, shape, 0.0, dtype, device, "zeros")
+
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """Ones of the given shape."""
+        return creation.full(cls, shape, 1.0, dtype, device, "ones")
+
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """``value`` in the given shape.
+
+        Raises:
+            ShapeError: a size is negative.
+            DTypeError: the value is of another kind, or does not fit the dtype.
+        """
+        return creation.full(cls, shape, value, dtype, device)
+
+    @overload
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """Ones on the diagonal of a matrix of ``rows`` rows and, unless given, as many columns; zeros elsewhere."""
+        return creation.eye(cls, rows, columns, dtype, device)
+
+    @overload
+    @classmethod
+    def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """start, start + step, … up to but without end; with one argument, from 0 to it. 1-d.
+
+        Raises:
+            ArgumentError: the step is 0 or leads away from the end.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].arange(3).tolist()
+        [0.0, 1.0, 2.0]
+        """
+        return creation.arange(cls, start, end, step, dtype, device)
+
+    @overload
+    @classmethod
+    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """``steps`` numbers evenly spaced from start to end, both included. 1-d."""
+        return creation.linspace(cls, start, end, steps, dtype, device)
+
+    @overload
+    @classmethod
+    def uniform(cls, shape: Size, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def uniform(cls, shape: Size, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def uniform(cls, shape: Size, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
+        """Numbers drawn uniformly from [low, high).
+
+        Args:
+            generator: where the randomness comes from; None for `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: low is above high, or one of them is not finite.
+        """
+        return sampling.uniform(cls, shape, low, high, dtype, generator, device)
+
+    @overload
+    @classmethod
+    def normal(cls, shape: Size, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def normal(cls, shape: Size, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def normal(cls, shape: Size, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
+        """Normally distributed numbers.
+
+        Args:
+            generator: where the randomness comes from; None for `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: std is negative, or one of them is not finite.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
+        (2, 3)
+        """
+        return sampling.normal(cls, shape, mean, std, dtype, generator, device)
+
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
+        """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
+
+        Raises:
+            DTypeError: the array is of another kind.
+            ArgumentError: ``source`` offers nothing that can be read.
+        """
+        return creation.from_data(cls, imported(source, "Tensor"), None, device, True)
+
+    @classmethod
+    def from_inner(cls, x: Tensor[I]) -> Tensor[Autodiff[I]]:
+        """The values of ``x`` on a device that differentiates, untracked; they share memory.
+
+        Raises:
+            DeviceError: ``x`` is not on the inner backend of the alias's.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
+        Autodiff[NumPy]
+        """
+        return creation.lifted(cls, x)  # type: ignore[no-any-return]  # of that class
+
+    def to_device(self, device: B2 | type[B2]) -> Tensor[B2]:
+        """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
+
+        Raises:
+            DeviceError: ``device`` is no backend.
+            NotTrackedError: the tensor is tracked; detach it first.
+        """
+        return moved(self, device)  # type: ignore[no-any-return]  # of that class

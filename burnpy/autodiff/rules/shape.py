@@ -7,7 +7,7 @@ from typing import Any
 from burnpy.autodiff.graph import Placed
 from burnpy.autodiff.rules.algebra import bilinear, linear, structural
 from burnpy.backend.backend import Backend
-from burnpy.backend.primitives import Float, Key, Shape
+from burnpy.backend.primitives import DType, Float, Key, Shape
 
 
 def member(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
@@ -16,16 +16,21 @@ def member(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
     return i.slice(g, key)
 
 
-def matmul_left(i: Any, g: Float, y: Float, x_shape: Shape) -> Float:
+def matmul_left(i: Any, g: Float, y: Float, x_shape: Shape, x_dtype: DType) -> Float:
     """g yᵀ."""
-    part = i.matmul(g, i.mT(y))
-    return part if part.shape == x_shape else i.sum_to(part, x_shape)
+    return fitted(i, i.matmul(g, i.mT(y)), x_shape, x_dtype)
 
 
-def matmul_right(i: Any, g: Float, x: Float, y_shape: Shape) -> Float:
+def matmul_right(i: Any, g: Float, x: Float, y_shape: Shape, y_dtype: DType) -> Float:
     """xᵀ g."""
-    part = i.matmul(i.mT(x), g)
-    return part if part.shape == y_shape else i.sum_to(part, y_shape)
+    return fitted(i, i.matmul(i.mT(x), g), y_shape, y_dtype)
+
+
+def fitted(i: Any, part: Float, shape: Shape, dtype: DType) -> Float:
+    """The adjoint of the product's broadcasting and promotion."""
+    if part.dtype != dtype:
+        part = i.cast(part, dtype)
+    return part if part.shape == shape else i.sum_to(part, shape)
 
 
 def permute_pull(i: Any, g: Float, dims: Shape) -> Float:
@@ -38,9 +43,9 @@ def overwritten(i: Any, g: Float, key: Key) -> Float:
     return i.slice_scatter(g, key, 0.0)
 
 
-def written(i: Any, g: Float, key: Key, value_shape: Shape) -> Float:
+def written(i: Any, g: Float, key: Key, src_shape: Shape) -> Float:
     """The gradient of what was written."""
-    return i.sum_to(i.slice(g, key), value_shape)
+    return i.sum_to(i.slice(g, key), src_shape)
 
 
 structural(Backend.reshape, lambda i, g, x_shape: i.reshape(g, x_shape))

@@ -21,6 +21,11 @@ class Creation(OperationsBase):
         """A copy of a NumPy array on this device; later changes of the array do not reach it."""
         ...
 
+    @derived(NONE)
+    def adopt_numpy(self, array: np.ndarray[Any, Any]) -> Value:
+        """A NumPy array on this device, in its own memory where that is possible: nobody will write to it again."""
+        return self.from_numpy(array)
+
     @required(NONE)
     def to_numpy(self, x: Value) -> np.ndarray[Any, Any]:
         """The values as a NumPy array: ``x``'s own memory where that is possible, else a copy."""

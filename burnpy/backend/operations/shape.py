@@ -35,12 +35,12 @@ class Shaping(OperationsBase):
 
     @required(STRUCTURAL)
     def slice(self, x: Value, key: Key) -> Value:
-        """Basic indexing ``x[key]``; indices are in range and non-negative, slices have start, stop and step."""
+        """Basic indexing ``x[key]``."""
         ...
 
     @required(STRUCTURAL)
-    def slice_scatter(self, x: Value, key: Key, value: Value | Scalar) -> Value:
-        """A copy of x with ``x[key] = value``, which broadcasts."""
+    def slice_scatter(self, x: Value, key: Key, src: Value | Scalar) -> Value:
+        """A copy of x with ``x[key] = src``, which broadcasts."""
         ...
 
     @required(STRUCTURAL)

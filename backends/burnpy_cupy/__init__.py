@@ -1,0 +1,5 @@
+"""The CuPy backend: tensors on an NVIDIA GPU. CuPy itself is imported when the first device is made."""
+
+from burnpy_cupy.backend import CuPy
+
+__all__ = ["CuPy"]

@@ -1,0 +1,101 @@
+"""`CuPy`: the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from burnpy.backend.errors import BackendUnavailableError
+from burnpy_array.creation import canonical
+from burnpy_cupy import library
+from burnpy_cupy.random import Random
+
+_ADDABLE = {int64: uint64, int8: int32, int16: int32, uint8: uint32, uint16: uint32}
+"""For dtypes that CuPy's scatter_add does not take: one that it takes, and in which sums wrap around alike."""
+
+
+class CuPy(Random):
+    """Tensors on one NVIDIA GPU, as CuPy arrays.
+
+    Args:
+        index: which of the GPUs that CUDA shows, from 0.
+
+    Raises:
+        BackendUnavailableError: CuPy, the CUDA driver or the GPU is missing.
+        ArgumentError: there are GPUs, but none of that index.
+    """
+
+    def __init__(self, index: int = 0) -> None:
+        library.check_index(index)
+        super().__init__()
+        self.index = index
+        self.xp = library.load()
+        self._extra = import_module("cupyx")
+        self._current = self.xp.cuda.runtime.getDevice
+
+    @classmethod
+    def is_available(cls) -> bool:
+        """Whether CuPy is installed and finds a GPU."""
+        try:
+            return library.count() > 0
+        except BackendUnavailableError:
+            return False
+
+    @property
+    def name(self) -> str:
+        return f"CuPy({self.index})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.index,)
+
+    def _call(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        if self._current() == self.index:
+            return f(*args, **keywords)
+        with self.xp.cuda.Device(self.index):
+            return f(*args, **keywords)
+
+    def synchronize(self) -> None:
+        self.xp.cuda.Device(self.index).synchronize()
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        return self._call(self.xp.array, canonical(array, None, "C"))
+
+    def to_numpy(self, x: Any) -> np.ndarray[Any, Any]:
+        copied: np.ndarray[Any, Any] = self._call(x.get)
+        return copied
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        if x.dtype is y.dtype is float16:  # cuBLAS accumulates it in float32 by itself
+            return self._call(self.xp.matmul, x, y)
+        return super().matmul(x, y)
+
+    def _erf(self, x: Any) -> Any:
+        return import_module("cupyx.scipy.special").erf(x)
+
+    def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
+        """As CuPy writes duplicates in no order, each of them is given the last one's slice."""
+        return self._call(_last_slices, self.xp, self._extra, src, dim, index, size)
+
+    def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
+        self._call(_add_at, self._extra, out, (*(slice(None),) * dim, index), src)
+
+
+def _last_slices(xp: Any, extra: Any, src: Any, dim: int, index: Any, size: int) -> Any:
+    last = xp.zeros((size,), uint64)
+    extra.scatter_max(last, index, xp.arange(0, index.shape[0], 1, uint64))
+    return src.take(last.take(index, 0).astype(int64), dim)
+
+
+def _add_at(extra: Any, out: Any, key: tuple[Any, ...], src: Any) -> None:
+    if out.dtype is int64:
+        extra.scatter_add(out.view(uint64), key, src.view(uint64))
+    elif out.dtype in _ADDABLE or out.dtype.kind == "V":  # narrow ints and bfloat16
+        wide = out.astype(_ADDABLE.get(out.dtype, float32))
+        extra.scatter_add(wide, key, src.astype(wide.dtype))
+        out[...] = wide
+    else:
+        extra.scatter_add(out, key, src)

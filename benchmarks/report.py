@@ -1,0 +1,183 @@
+"""What is shown: sections of lines, on the terminal and in Markdown."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypeAlias
+
+from benchmarks.measure import Figures, Spread
+from benchmarks.peers import MODULES
+
+Cell: TypeAlias = Spread | str | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One piece of work: what each column took, and a ratio against its budget."""
+
+    work: str
+    cells: Mapping[str, Cell]  #: a figure, or why there is none
+    ratio: Spread | None
+    budget: float | None
+    curve: tuple[str, int] | None = None  #: for the picture: the chain and its length
+
+    @staticmethod
+    def of(
+        work: str,
+        figures: Figures,
+        keys: Mapping[str, str],
+        factor: float,
+        ratio: Spread | None,
+        budget: float | None,
+        curve: tuple[str, int] | None = None,
+    ) -> Line:
+        """A line with one key for each column."""
+        columns = {column: (column, key) for column, key in keys.items()}
+        return Line.across(work, figures, columns, factor, ratio, budget, curve)
+
+    @staticmethod
+    def across(
+        work: str,
+        figures: Figures,
+        columns: Mapping[str, tuple[str, str]],
+        factor: float,
+        ratio: Spread | None,
+        budget: float | None,
+        curve: tuple[str, int] | None = None,
+    ) -> Line:
+        """A line with any figure in any column."""
+        cells: dict[str, Cell] = {}
+        for column, (job, key) in columns.items():
+            found = figures.of(job, key)
+            errors = figures.errors.get(job, {})
+            if found:
+                cells[column] = found.times(factor)
+            elif job in figures.missing:
+                cells[column] = "not installed"
+            else:
+                error = errors.get(key, errors.get(""))
+                cells[column] = None if error is None else f"fails: {error}"
+        return Line(work, cells, ratio, budget, curve)
+
+    @property
+    def met(self) -> str:
+        """Whether the median ratio keeps to the budget."""
+        if self.budget is None or any(isinstance(c, str) and c.startswith("fails") for c in self.cells.values()):
+            return "–"
+        return "not measured" if self.ratio is None else "yes" if self.ratio.middle <= self.budget else "NO"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table."""
+
+    title: str
+    how: str
+    unit: str
+    columns: Sequence[str]
+    lines: Sequence[Line] = field(default_factory=list)
+    digits: int = 3
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The header and the rows, as text. Columns of ratio and budget are there where a line has one."""
+        rated = any(line.ratio or line.budget for line in self.lines)
+        unit = f", {self.unit}" if self.unit else ""
+        header = ["work", *(column + unit for column in self.columns)]
+        rows = [[line.work, *(self._cell(line.cells.get(column)) for column in self.columns)] for line in self.lines]
+        if rated:
+            header += ["ratio (lowest–highest)", "budget", "met"]
+            for row, line in zip(rows, self.lines, strict=True):
+                ratio = f"{line.ratio.middle:.2f} ({line.ratio.low:.2f}–{line.ratio.high:.2f})" if line.ratio else "–"
+                row += [ratio, "–" if line.budget is None else f"≤ {line.budget:g}", line.met]
+        return header, rows
+
+    def _cell(self, cell: Cell) -> str:
+        if cell is None:
+            return "–"
+        if isinstance(cell, str):
+            return "fails" if cell.startswith("fails") else cell
+        return f"{cell.middle:.{self.digits}g}" if cell.middle < 1000 else f"{cell.middle:,.0f}"
+
+    @property
+    def notes(self) -> str:
+        """How it was measured, and why what fails does."""
+        failures = {
+            c for line in self.lines for c in line.cells.values() if isinstance(c, str) and c.startswith("fails")
+        }
+        return " ".join([self.how, *(f"{failure}." for failure in sorted(failures))])
+
+
+def to_terminal(sections: Sequence[Section]) -> None:
+    """Print the tables, with rich where it is installed."""
+    try:
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Table
+    except ImportError:
+        print("\n".join(markdown_of(section) for section in sections))
+        return
+    console = Console(width=None if sys.stdout.isatty() else 170)
+    for section in sections:
+        header, rows = section.table()
+        table = Table(title=section.title, caption=section.notes, title_justify="left", caption_justify="left")
+        for k, name in enumerate(header):
+            table.add_column(name, justify="right" if k else "left")
+        for row in rows:
+            table.add_row(*map(escape, row), style="bold red" if row[-1] == "NO" else None)
+        console.print(table)
+
+
+def machine() -> list[str]:
+    """The processor, the versions and the date."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = f"{names[0]}, {len(names)} logical cores"
+    except (OSError, IndexError):
+        processor = platform.processor() or platform.machine()
+    versions = [f"Python {sys.version.split()[0]}"]
+    for _, package in MODULES.values():
+        with suppress(PackageNotFoundError):
+            versions.append(f"{package} {version(package)}")
+    libc = " ".join(platform.libc_ver())
+    return [processor, ", ".join(versions), f"{platform.system()}, {libc}", f"{datetime.now(UTC):%Y-%m-%d}"]
+
+
+def markdown_of(section: Section) -> str:
+    """A section as Markdown."""
+    header, rows = section.table()
+    lines = [f"## {section.title}", "", section.notes, "", _row(header), _row(["---", *["---:"] * (len(header) - 1)])]
+    return "\n".join([*lines, *map(_row, rows), ""])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def to_markdown(sections: Sequence[Section], command: str) -> str:
+    """The whole page."""
+    rated = [line for section in sections for line in section.lines if line.met in ("yes", "NO")]
+    kept = sum(line.met == "yes" for line in rated)
+    missed = [f"- {s.title}: {line.work}" for s in sections for line in s.lines if line.met == "NO"]
+    head = [
+        "# Measured",
+        "",
+        f"Made by `{command}`.",
+        "Ratios are burnpy's figure over PyTorch's unless a section says otherwise: below 1 is better. Each is",
+        "the median over fresh processes that take turns, with the lowest and highest; a time is a median too.",
+        "",
+        *(f"- {line}" for line in machine()),
+        "",
+        f"Budgets kept: {kept} of {len(rated)}." + (" Missed:" if missed else ""),
+        "",
+        *missed,
+        "",
+    ]
+    return "\n".join([*head, *(markdown_of(section) for section in sections)]).rstrip() + "\n"

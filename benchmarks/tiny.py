@@ -1,0 +1,75 @@
+"""Tiny operations on 8 or 8×8 float32 elements: untracked, tracked forward, and forward with gradients.
+
+Each is a statement, as a user writes it, in a loop of `timeit` with the garbage collector on. Forward alone: the result
+is dropped, and with it what was recorded. With gradients: those of every tracked operand, in hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import ONE_THREAD, Effort, Figures, Job, Notebook, collect, seconds_each
+from benchmarks.peers import EXPRESSIONS, MODULES, Array, Peer
+from benchmarks.report import Line, Section
+
+MODES = {
+    "untracked": "Tiny operations, untracked",
+    "tracked": "Tiny operations, tracked, forward",
+    "gradients": "Tiny operations, forward and gradients",
+}
+LEAVES = {"add": "xy", "mul": "xy", "div": "xy", "matmul 8×8": "mw", "+ bias": "mx", "softmax": "m"}
+"""What each expression is differentiated by, where that is not x alone."""
+
+SEEDS = {"matmul 8×8": "square", "+ bias": "square", "softmax": "square", "sum": None, "x[i]": None}
+"""The gradient to start from, where it is not the one of 8 elements."""
+
+LOOSE, FREE = {"+ bias", "sum", "x[i]"}, {"softmax"}
+
+
+def budget(operation: str, mode: str) -> float | None:
+    """The ratio to PyTorch that design.md allows."""
+    if mode == "gradients" or operation in FREE:
+        return None
+    return 0.95 if operation in LOOSE else 0.55
+
+
+def arrays() -> Mapping[str, Array]:
+    """The operands, of positive numbers about 1, and the gradients to start from."""
+    rng = np.random.default_rng(0)
+    shapes = {"x": (8,), "y": (8,), "m": (8, 8), "w": (8, 8), "row": (8,), "square": (8, 8)}
+    return {name: rng.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    """Measure a peer, in its own process."""
+    operands = arrays()
+    untracked = peer.untracked(operands)
+    for operation, expression in peer.expressions.items():
+        notebook.enter(f"untracked/{operation}", lambda e=expression: seconds_each(e, untracked, effort.seconds))  # type: ignore[misc]  # its default gives e a type
+    if options["tracked"]:
+        seeds = {name: untracked[name] for name in ("row", "square")}
+        names = peer.tracked(operands) | seeds
+        for operation, expression in peer.expressions.items():
+            statement = peer.differentiated(expression, LEAVES.get(operation, "x"), SEEDS.get(operation, "row"))
+            notebook.enter(f"tracked/{operation}", lambda e=expression: seconds_each(e, names, effort.seconds))  # type: ignore[misc]  # as above
+            notebook.enter(f"gradients/{operation}", lambda s=statement: seconds_each(s, names, effort.seconds))  # type: ignore[misc]  # as above
+
+
+def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
+    """Measure all peers."""
+    jobs = {name: Job("tiny", name, ONE_THREAD, {"tracked": name != "NumPy"}) for name in MODULES}
+    figures = collect(jobs, effort, said)
+    return [_section(figures, mode, title) for mode, title in MODES.items()]
+
+
+def _section(figures: Figures, mode: str, title: str) -> Section:
+    columns = [name for name in MODULES if name != "NumPy" or mode == "untracked"]
+    lines = []
+    for operation in EXPRESSIONS:
+        key = f"{mode}/{operation}"
+        ratio = figures.ratio(("burnpy", key), ("torch", key))
+        lines.append(Line.of(operation, figures, dict.fromkeys(columns, key), 1e6, ratio, budget(operation, mode)))
+    return Section(title, "8 or 8×8 float32 elements, one thread, garbage collector on.", "µs", columns, lines)

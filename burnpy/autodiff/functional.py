@@ -1,0 +1,185 @@
+"""Backward passes from several tensors at once: `backward`, and `grad` along the paths to given tensors only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from burnpy.autodiff.gradients import Gradients
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
+from burnpy.tensor.base import made
+from burnpy.tensor.differentiation import inner_of, seed_of
+from burnpy.tensor.operands import same_device
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+def backward(
+    tensors: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    gradients: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]] | None = None,
+) -> Gradients[I]:
+    """The gradients of the sum of several tensors, in one pass.
+
+    Args:
+        tensors: one or several tensors of one device, each of one element or with a gradient to start from.
+        gradients: for each tensor what to start from, or None for 1.
+        retain_graph: keep the graph for another pass.
+        inputs: leaves; others get no gradient, and only the paths to these are walked.
+
+    Raises:
+        NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is no leaf.
+        ShapeError: a tensor of several elements has no gradient, or one of another shape.
+        GraphError: the graph was consumed by another pass.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+    >>> backward([x.sum(), (x * x).sum()])[x].tolist()
+    [3.0, 5.0]
+    """
+    outputs = _listed("backward", "tensors", tensors)
+    device, roots = _roots("backward", outputs, gradients)
+    targets = None
+    if inputs is not None:
+        leaves = _listed("backward", "inputs", inputs)
+        same_device("backward", outputs[0], *leaves)
+        empty: Gradients[I] = Gradients(device, {})
+        targets = [empty.key(leaf) for leaf in leaves]
+    return Gradients(device, device.gradients(roots, retain_graph=retain_graph, targets=targets))
+
+
+@overload
+def grad(
+    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: Literal[False] = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor[I], ...]: ...
+@overload
+def grad(
+    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool,
+    materialize_grads: Literal[True],
+) -> tuple[Tensor[I], ...]: ...
+@overload
+def grad(
+    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool,
+    materialize_grads: bool = False,
+) -> tuple[Tensor[I] | None, ...]: ...
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool = False,
+    materialize_grads: bool = False,
+    **removed: Any,
+) -> tuple[Any, ...]:
+    """The gradients of ``outputs`` with respect to ``inputs``: only the paths between the two are walked and consumed.
+
+    To differentiate the result again, compute on ``Autodiff[Autodiff[B]]``: its gradients are tensors on
+    ``Autodiff[B]``. There is no ``create_graph``.
+
+    Args:
+        outputs: one or several tensors of one device, each of one element or with a gradient to start from.
+        inputs: one or several tensors of that device, leaves or not, outputs too, the same one several times if wanted.
+        grad_outputs: for each output what to start from, or None for 1.
+        retain_graph: keep the graph for another pass.
+        allow_unused: None for an input that the outputs do not depend on, instead of an error.
+        materialize_grads: zeros instead of None; implies ``allow_unused``.
+
+    Raises:
+        ArgumentError: an output does not depend on an input, which the message names.
+        NotTrackedError: an output or an input is not tracked.
+        ShapeError: an output of several elements has no gradient, or one of another shape.
+        TypeError: ``create_graph`` was passed.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[Autodiff[NumPy]]].from_data(2.0).require_grad()
+    >>> (first,) = grad(x * x * x, x)
+    >>> (second,) = grad(first, x.inner())
+    >>> first.item(), second.item()
+    (12.0, 12.0)
+    """
+    if removed:
+        name = next(iter(removed))
+        hint = "; the type is what says it: gradients on Autodiff[Autodiff[B]] come back on Autodiff[B]" if name == "create_graph" else ""
+        raise TypeError(f"grad() takes no argument {name}{hint}")
+    results = _listed("grad", "outputs", outputs)
+    sources = _listed("grad", "inputs", inputs)
+    device, roots = _roots("grad", results, grad_outputs)
+    same_device("grad", results[0], *sources)
+    keys = [_node(k, source) for k, source in enumerate(sources)]
+    found = device.gradients(roots, retain_graph=retain_graph, targets=keys)
+    return tuple(
+        _result(k, source, found.get(key), allow_unused or materialize_grads, materialize_grads)
+        for k, (source, key) in enumerate(zip(sources, keys, strict=True))
+    )
+
+
+def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
+    found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not found or not all(isinstance(t, Tensor) for t in found):
+        raise KindError(f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {tensors!r}")
+    for t in found:
+        inner_of(t, f"{operation}()")
+    return found
+
+
+def _roots(operation: str, tensors: list[Tensor[Any]], gradients: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    same_device(operation, *tensors)
+    if gradients is None or isinstance(gradients, Tensor):
+        gradients = [gradients] if len(tensors) == 1 or gradients is not None else [None] * len(tensors)
+    gradients = list(gradients)
+    if len(gradients) != len(tensors):
+        raise ArgumentError(
+            f"{operation}() was given {len(tensors)} tensors and {len(gradients)} gradients to start from; give one for each"
+        )
+    roots = [(t._primitive, seed_of(t, g, operation)) for t, g in zip(tensors, gradients, strict=True)]
+    return tensors[0].device, roots
+
+
+def _node(position: int, source: Tensor[Any]) -> Any:
+    node = source._primitive.node
+    if node is None:
+        raise NotTrackedError(
+            f"grad() was asked for the gradient of input {position}, of shape {source.shape}, which is not tracked; "
+            "use what require_grad() returned"
+        )
+    return node
+
+
+def _result(position: int, source: Tensor[Any], value: Any, allow_unused: bool, materialize: bool) -> Any:
+    inner = source.device.inner
+    if value is None:
+        if not allow_unused:
+            raise ArgumentError(
+                f"grad() was asked for the gradient of input {position}, of shape {source.shape}, on which no output depends; "
+                "allow_unused=True gives None for it, materialize_grads=True zeros"
+            )
+        if not materialize:
+            return None
+        value = inner.full(source.shape, 0.0, source.dtype)
+    return made(Tensor, inner, inner, value)

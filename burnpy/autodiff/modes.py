@@ -1,0 +1,230 @@
+"""Modes: switching recording off and on for a stretch of code, in its own thread and coroutine.
+
+`Tensor.inner` and ``model.valid()`` are better: on the inner backend nothing can be recorded, and the type checker knows
+it. Modes are for code that must stay on the tracked backend. A mode is one `ContextVar`, looked at once for each
+recorded operation. It silences the levels that existed when it was entered, so that a derivative that is taken inside of
+``no_grad`` (by `burnpy.func`, on a level of its own) is still taken.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, overload
+
+from typing_extensions import Self
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+next_level = count(1).__next__
+"""Numbers for levels in the order of their making; devices that are singletons are level 0."""
+
+
+class Mode(NamedTuple):
+    """What recording does in a context."""
+
+    recording: bool
+    inference: bool
+    until: int  #: the levels below this number are concerned; newer ones record
+
+    def silences(self, level: int) -> bool:
+        """Whether a device of this level records nothing."""
+        return level < self.until and not self.recording
+
+
+_mode: ContextVar[Mode | None] = ContextVar("burnpy_mode", default=None)
+current_mode = _mode.get
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations on tracked tensors are recorded here.
+
+    >>> with no_grad():
+    ...     is_grad_enabled()
+    False
+    """
+    mode = current_mode()
+    return mode is None or mode.recording
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this is inside of `inference_mode`."""
+    mode = current_mode()
+    return mode is not None and mode.inference
+
+
+class _Switch:
+    """A context manager and decorator that sets the mode, and sets back the mode that was, exceptions included.
+
+    As a decorator it takes functions, generator functions (the mode holds while the generator runs, not while it is
+    suspended), coroutine functions and asynchronous generator functions.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[Mode | None] = []
+
+    def _mode(self) -> Mode:
+        raise NotImplementedError
+
+    def _copy(self) -> Self:
+        return type(self)()
+
+    def __enter__(self) -> None:
+        self._before.append(current_mode())
+        _mode.set(self._mode())
+
+    def __exit__(self, *exception: object) -> None:
+        _mode.set(self._before.pop())
+
+    def __call__(self, function: F) -> F:
+        """``function``, run in this mode."""
+        make = self._copy
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                return (yield from _stepwise(make, function(*args, **kwargs)))
+
+            return cast(F, generator)
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def asynchronous_generator(*args: Any, **kwargs: Any) -> Any:
+                running = function(*args, **kwargs)
+                try:
+                    while True:
+                        with make():
+                            item = await anext(running)
+                        yield item
+                except StopAsyncIteration:
+                    return
+                finally:
+                    await running.aclose()
+
+            return cast(F, asynchronous_generator)
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def coroutine(*args: Any, **kwargs: Any) -> Any:
+                with make():
+                    return await function(*args, **kwargs)
+
+            return cast(F, coroutine)
+
+        @functools.wraps(function)
+        def plain(*args: Any, **kwargs: Any) -> Any:
+            with make():
+                return function(*args, **kwargs)
+
+        return cast(F, plain)
+
+
+def _stepwise(make: Callable[[], _Switch], running: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Run a generator with the mode set during each of its steps only."""
+    step: Callable[[], Any] = functools.partial(next, running)
+    while True:
+        with make():
+            try:
+                item = step()
+            except StopIteration as stop:
+                return stop.value
+        try:
+            sent = yield item
+            step = functools.partial(running.send, sent)
+        except GeneratorExit:
+            with make():
+                running.close()
+            raise
+        except BaseException as error:
+            step = functools.partial(running.throw, error)
+
+
+class _Bare(type):
+    """Lets a switch decorate without parentheses: ``@no_grad``."""
+
+    @overload
+    def __call__(cls, function: Callable[P, R]) -> Callable[P, R]: ...
+    @overload
+    def __call__(cls, mode: bool = ...) -> _Switch: ...
+    def __call__(cls, *args: Any) -> Any:
+        if args and callable(args[0]):
+            return super().__call__()(args[0])
+        return super().__call__(*args)
+
+
+class no_grad(_Switch, metaclass=_Bare):  # noqa: N801  # PyTorch's name; it is used like a function
+    """Record nothing: results are untracked. ``with no_grad():``, ``@no_grad`` or ``@no_grad()``.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
+    >>> with no_grad():
+    ...     (x * 2).is_require_grad()
+    False
+    """
+
+    def _mode(self) -> Mode:
+        return Mode(recording=False, inference=is_inference_mode_enabled(), until=next_level())
+
+
+class enable_grad(_Switch, metaclass=_Bare):  # noqa: N801  # as above
+    """Record again, inside of `no_grad`; inside of `inference_mode` too."""
+
+    def _mode(self) -> Mode:
+        return Mode(recording=True, inference=False, until=next_level())
+
+
+class inference_mode(_Switch, metaclass=_Bare):  # noqa: N801  # as above
+    """`no_grad` by another name, for code that comes from PyTorch.
+
+    There it also skips what guards against changes in place; here nothing changes in place, and results are ordinary
+    tensors.
+
+    Args:
+        mode: False switches it off, as `enable_grad` does.
+    """
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self._on = mode
+
+    def _copy(self) -> Self:
+        return type(self)(self._on)
+
+    def _mode(self) -> Mode:
+        return Mode(recording=not self._on, inference=self._on, until=next_level())
+
+
+class set_grad_enabled(_Switch):  # noqa: N801  # as above
+    """Switch recording by a flag: at once, as a function, and until the end of the block, as a context manager.
+
+    >>> with set_grad_enabled(False):
+    ...     is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self._on = mode
+        self._outside = current_mode()
+        _mode.set(self._mode())
+
+    def _copy(self) -> Self:
+        return type(self)(self._on)
+
+    def _mode(self) -> Mode:
+        return Mode(recording=self._on, inference=is_inference_mode_enabled(), until=next_level())
+
+    def __enter__(self) -> None:
+        self._before.append(self._outside)
+        _mode.set(self._mode())
+
+    def __call__(self, function: F) -> F:
+        """``function``, run with the flag; the flag is not set outside of it."""
+        _mode.set(self._outside)
+        return super().__call__(function)

@@ -1,0 +1,55 @@
+"""The page ``operations.md``, made from the schema: ``python -m burnpy.docs.reference`` writes it anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from burnpy.autodiff.rules import RULES
+from burnpy.backend.backend import Backend, operations
+from burnpy.backend.schema import EMPTY, Algebra, Argument, Operation, declarations
+
+PAGE = Path(__file__).with_name("operations.md")
+
+_HEAD = """\
+# Operations
+
+Made from the declarations in `burnpy/backend/operations` by `python -m burnpy.docs.reference`.
+
+There are {total} operations, {required} of them required: a backend must write those, and has a default for every other
+one, made of required ones. *Gradient* says what `Autodiff` and `Forward` know: **rule**, a rule of its own; **default**,
+that of the operations its default is made of; –, none, since the result carries no gradient.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    table = operations()
+    parts = [_HEAD.format(total=len(table), required=sum(op.required for op in table.values()))]
+    for family in reversed(Backend.__mro__):
+        own = [table[name] for name in vars(family) if name in table and name in declarations(family)]
+        if own:
+            parts.append(f"\n## {family.__name__}\n\n{(family.__doc__ or '').strip().splitlines()[0]}\n")
+            parts.append("| operation | | algebra | gradient | what |\n|---|---|---|---|---|")
+            parts += [_row(op) for op in own]
+    return "\n".join(parts) + "\n"
+
+
+def _row(op: Operation) -> str:
+    arguments = ", ".join(_argument(a) for a in op.arguments)
+    results = ", ".join(kind or "value" for kind in op.results)
+    need = "required" if op.required else "derived"
+    if op.algebra is Algebra.NONDIFFERENTIABLE:
+        gradient = "–"
+    else:
+        gradient = "rule" if op.name in RULES else "default"
+    signature = f"`{op.name}({arguments}) -> {results}`".replace("|", "\\|")
+    return f"| {signature} | {need} | {op.algebra.value} | {gradient} | {op.summary} |"
+
+
+def _argument(a: Argument) -> str:
+    kind = f": {'list of ' if a.sequence else ''}{a.kind}{' or number' if a.scalar else ''}" if a.kind else ""
+    return f"{a.name}{kind}{'' if a.default is EMPTY else f' = {a.default}'}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,161 @@
+"""``x.at[key].set(v)`` and its kin: what assignments are to arrays that change, as functions that give a new tensor."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from burnpy.backend.errors import KindError, ShapeError
+from burnpy.backend.primitives import Key, Shape, Value
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.keys import Index, Indexed, flattened, selection
+from burnpy.tensor.operands import broadcast_shape, number, operand
+
+T = TypeVar("T", bound=TensorBase[Any])
+
+
+class At(Generic[T]):
+    """``x.at``, to be indexed like x."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: T) -> None:
+        self._x = x
+
+    def __getitem__(self, key: Index) -> Place[T]:
+        return Place(self._x, key)
+
+
+class Place(Generic[T]):
+    """``x.at[key]``: the place ``x[key]``, of which each method makes a new tensor like x with a change there.
+
+    Values are tensors of x's kind, which broadcast to the shape of ``x[key]`` and are cast to x's dtype, or numbers. All
+    methods are differentiable, in x and in the value. Where the key names an element more than once, `set` leaves the
+    last value, which alone gets a gradient; the other methods apply one after the other.
+    """
+
+    __slots__ = ("_basic", "_indexed", "_part", "_x")
+
+    def __init__(self, x: T, key: Index) -> None:
+        self._x: Any = x
+        self._basic: Key | None
+        self._indexed: Indexed | None
+        self._basic, self._indexed = selection(x, key)
+        self._part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
+
+    def set(self, value: T | float) -> T:
+        """x with ``value`` there."""
+        indexed, b = self._indexed, self._x._backend
+        new = self._value("set", value)
+        if indexed is None:
+            return self._back(b.expand(new, self._shape))
+        flat = flattened(b, self._part, indexed)
+        return self._back(b.index_put(flat, indexed.dim, indexed.index, self._spread(new)))
+
+    def add(self, value: T | float) -> T:
+        """x with ``value`` added there; where the key repeats an element, all are added."""
+        indexed, b = self._indexed, self._x._backend
+        self._need_numbers("add")
+        new = self._value("add", value)
+        if indexed is None:
+            return self._back(b.add(self._part, new))
+        flat = flattened(b, self._part, indexed)
+        return self._back(b.index_add(flat, indexed.dim, indexed.index, self._spread(new)))
+
+    def mul(self, value: T | float) -> T:
+        """x multiplied by ``value`` there."""
+        return self._combined("mul", "mul", value)
+
+    def min(self, value: T | float) -> T:
+        """x with the smaller of it and ``value`` there; the gradient of ties is split evenly between the two."""
+        return self._combined("min", "minimum", value)
+
+    def max(self, value: T | float) -> T:
+        """x with the larger of it and ``value`` there; the gradient of ties is split evenly between the two."""
+        return self._combined("max", "maximum", value)
+
+    def _combined(self, name: str, operation: str, value: Any) -> T:
+        """x with the result of a binary operation there."""
+        self._need_numbers(name)
+        indexed, b = self._indexed, self._x._backend
+        combine = getattr(b, operation)
+        new = self._value(name, value)
+        if indexed is None:
+            return self._back(combine(self._part, new))
+        d = self._x.device.discrete
+        flat, dim, src = flattened(b, self._part, indexed), indexed.dim, self._spread(new)
+        for positions in rounds(d.to_numpy(indexed.index)):
+            index, part = indexed.index, src
+            if positions is not None:
+                chosen = d.from_numpy(positions)
+                index, part = d.index_select(index, 0, chosen), b.index_select(src, dim, chosen)
+            flat = b.index_put(flat, dim, index, combine(b.index_select(flat, dim, index), part))
+        return self._back(flat)
+
+    @property
+    def _shape(self) -> Shape:
+        """The shape of ``x[key]``."""
+        shape: Shape = self._part.shape
+        indexed = self._indexed
+        if indexed is None:
+            return shape
+        if indexed.order is not None:
+            shape = tuple([shape[d] for d in indexed.order])
+        return (*shape[: indexed.dim], *indexed.shape, *shape[indexed.dim + len(indexed.sizes) :])
+
+    def _value(self, name: str, value: Any) -> Value:
+        """The primitive of a value, in x's dtype."""
+        x, b = self._x, self._x._backend
+        if not isinstance(value, TensorBase):
+            return b.full((), number(x, value, f"at[...].{name}"), x.dtype)
+        new = operand(x, value, f"at[...].{name}")
+        if broadcast_shape(new.shape, self._shape) != self._shape:
+            raise ShapeError(
+                f"at[...].{name}() was asked with a value of shape {new.shape} for a place of shape {self._shape}, "
+                "to which it does not broadcast"
+            )
+        return new if new.dtype == x.dtype else b.cast(new, x.dtype)
+
+    def _spread(self, new: Value) -> Value:
+        """A value in the shape that belongs to the 1-d index."""
+        indexed, b = self._indexed, self._x._backend
+        assert indexed is not None
+        shape = self._shape
+        whole = new if new.shape == shape else b.expand(new, shape)
+        rest = shape[indexed.dim + len(indexed.shape) :]
+        return b.reshape(whole, (*shape[: indexed.dim], indexed.index.shape[0], *rest))
+
+    def _back(self, part: Value) -> T:
+        """A new tensor like x with a changed slice."""
+        x, b, indexed = self._x, self._x._backend, self._indexed
+        if indexed is not None:
+            order = indexed.order
+            shape = self._part.shape if order is None else tuple([self._part.shape[d] for d in order])
+            if len(indexed.sizes) > 1:
+                part = b.reshape(part, shape)
+            if order is not None:
+                part = b.permute(part, tuple([order.index(d) for d in range(len(order))]))
+        out: T = x._like(part if self._basic is None else b.slice_scatter(x._primitive, self._basic, part))
+        return out
+
+    def _need_numbers(self, name: str) -> None:
+        if self._x.kind == "bool":
+            raise KindError(f"at[...].{name}() was asked of a BoolTensor; it has .set(), and &, | and ^")
+
+
+def rounds(index: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any] | None]:
+    """Positions of a 1-d index in groups without repetition, in order; [None] where all of it is one group.
+
+    >>> [list(map(int, r)) for r in rounds(np.array([4, 7, 4]))]
+    [[0, 1], [2]]
+    """
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(index), 1), bool), ordered[1:] != ordered[:-1]]))
+    if len(first) == len(index):
+        return [None]
+    lengths = np.diff(np.append(first, len(index)))
+    rank = np.empty(len(index), np.int64)
+    rank[order] = np.arange(len(index)) - np.repeat(first, lengths)
+    return [np.flatnonzero(rank == r) for r in range(int(lengths.max()))]

@@ -1,0 +1,142 @@
+"""What the factories of the three classes share: finding the device, reading shapes, and filling.
+
+A factory is a classmethod of the class or of an alias of it: ``Tensor[NumPy].zeros((2, 3))`` arrives here with the alias
+as ``cls``, ``Tensor.zeros((2, 3), device=NumPy)`` with the class itself.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from burnpy.backend.devices import device_of
+from burnpy.backend.dtypes import DEFAULT, dtype_of
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
+from burnpy.backend.primitives import KindName, Shape
+from burnpy.tensor import dims
+from burnpy.tensor.base import made
+from burnpy.tensor.data import array_of, fitting, frozen
+
+Size: TypeAlias = int | Sequence[int]
+"""A shape: ``(2, 3)``, ``[2, 3]`` or, of one dimension, ``2``."""
+
+
+class Place:
+    """The class that a factory makes an instance of, and where."""
+
+    __slots__ = ("backend", "cls", "device", "factory", "kind")
+
+    def __init__(self, cls: Any, device: Any, factory: str) -> None:
+        self.cls: type[Any] = getattr(cls, "__origin__", cls)
+        self.kind: KindName = self.cls.kind
+        self.factory = f"{self.cls.__name__}.{factory}"
+        self.device: Any = device_of(_named(self.cls, cls, factory) if device is None else device)
+        self.backend: Any = self.device if self.kind == "float" else self.device.discrete
+
+    def made(self, primitive: Any) -> Any:
+        """The tensor."""
+        return made(self.cls, self.device, self.backend, primitive)
+
+    def dtype(self, asked: Any) -> Any:
+        """The dtype asked for, or the kind's own for None."""
+        return DEFAULT[self.kind] if asked is None else dtype_of(asked, self.kind)
+
+
+def _named(cls: type[Any], alias: Any, factory: str) -> Any:
+    """The backend in ``cls[backend]``."""
+    name = cls.__name__
+    arguments = getattr(alias, "__args__", None)
+    if arguments is None:
+        raise DeviceError(
+            f"{name}.{factory}() does not know its backend; write {name}[NumPy].{factory}(...), "
+            f"or {name}.{factory}(..., device=NumPy)"
+        )
+    if isinstance(arguments[0], TypeVar):
+        raise DeviceError(
+            f"{name}[{arguments[0].__name__}].{factory}() names a type variable, which is no backend when the program "
+            f"runs; generic code takes device: B | type[B] and writes {name}.{factory}(..., device=device)"
+        )
+    return arguments[0]
+
+
+def from_data(cls: Any, data: Any, dtype: Any, device: Any, copy: bool) -> Any:
+    """``Tensor.from_data`` and its kin."""
+    place = Place(cls, device, "from_data")
+    if copy:
+        return place.made(place.backend.from_numpy(array_of(data, place.kind, dtype)))
+    return place.made(place.backend.adopt_numpy(frozen(data, place.kind, dtype)))
+
+
+def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: str = "full") -> Any:
+    """``Tensor.full``, ``zeros``, ``ones`` and their kin."""
+    place = Place(cls, device, factory)
+    found = place.dtype(dtype)
+    return place.made(
+        place.backend.full(shape_of(shape, place.factory), fitting(value, place.kind, found, place.factory), found)
+    )
+
+
+def linspace(cls: Any, start: float, end: float, steps: int, dtype: Any, device: Any) -> Any:
+    """``Tensor.linspace``."""
+    place = Place(cls, device, "linspace")
+    found = place.dtype(dtype)
+    low, high = (fitting(x, place.kind, found, place.factory) for x in (start, end))
+    (count,) = shape_of((steps,), place.factory)
+    return place.made(place.backend.linspace(low, high, count, found))
+
+
+def eye(cls: Any, rows: int, columns: int | None, dtype: Any, device: Any) -> Any:
+    """``Tensor.eye`` and its kin."""
+    place = Place(cls, device, "eye")
+    sizes = shape_of((rows, rows if columns is None else columns), place.factory)
+    return place.made(place.backend.eye(*sizes, place.dtype(dtype)))
+
+
+def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
+    """``Tensor.arange`` and its kin; with one argument, from 0 to it."""
+    place = Place(cls, device, "arange")
+    found = place.dtype(dtype)
+    low, high = (0, start) if end is None else (start, end)
+    low, high, by = (fitting(x, place.kind, found, place.factory) for x in (low, high, step))
+    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(by)) or by == 0 or (high - low) / by < 0:
+        raise ArgumentError(
+            f"{place.factory}() was asked to go from {low} to {high} by {by}, which never arrives; "
+            "give a finite step, not 0, in the direction of the end"
+        )
+    return place.made(place.backend.arange(low, high, by, found))
+
+
+def lifted(cls: Any, x: Any) -> Any:
+    """``Tensor.from_inner`` and its kin: the values of ``x`` one level up, in the same memory."""
+    origin: type[Any] = getattr(cls, "__origin__", cls)
+    if type(x) is not origin:
+        raise KindError(f"{origin.__name__}.from_inner() takes a {origin.__name__}, not {x!r}")
+    if cls is origin:
+        from burnpy.autodiff.autodiff import Autodiff
+
+        device: Any = Autodiff(x.device)
+    else:
+        device = device_of(_named(origin, cls, "from_inner"))
+        if getattr(device, "inner", None) is not x.device:
+            raise DeviceError(
+                f"{origin.__name__}[{device}].from_inner() was given a tensor on {x.device}, which is not the inner "
+                f"backend of {device}; write {origin.__name__}.from_inner(x) for Autodiff[{x.device}]"
+            )
+    if origin.kind != "float":
+        return made(origin, device, device.discrete, x._primitive)
+    return made(origin, device, device, device.lift(x._primitive))
+
+
+def shape_of(asked: Size, factory: str) -> Shape:
+    """The shape that the user asked for: an int, or a sequence of ints, none of them negative.
+
+    Raises:
+        ShapeError: a size is negative, or there are more elements than can be addressed.
+        ArgumentError: it is something else.
+    """
+    shape = dims.shape_of(asked, factory)
+    if math.prod(size or 1 for size in shape) > sys.maxsize // 8:
+        raise ShapeError(f"{factory}() was asked for shape {shape}, which is more elements than can be addressed")
+    return shape

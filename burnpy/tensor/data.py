@@ -1,0 +1,234 @@
+"""Reading data: what `from_data` takes, and what it says of what it does not take.
+
+NumPy reads nested lists. It also reads strings as numbers, ragged lists as objects and large ints as floats; here those are
+errors, and the reason for one is looked for only once something is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
+from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError
+from burnpy.backend.primitives import DType, KindName
+from burnpy.tensor.base import TensorBase
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Data: TypeAlias = ArrayLike
+    """Numbers, nested lists of them, arrays, tensors."""
+
+DTypeLike: TypeAlias = "DType | str | type[Any]"
+"""What names a dtype: ``burnpy.float64``, ``"float64"``, ``np.float64``, ``float``."""
+
+_RANK: dict[KindName, int] = {"bool": 0, "int": 1, "float": 2}
+_OWNER: dict[KindName, str] = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
+_DEEPEST = 64  # NumPy's limit of dimensions
+
+
+def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
+    """The data as a NumPy array of a dtype of ``kind``, in the data's own memory where it is such an array already.
+
+    Raises:
+        DTypeError: the data, or ``dtype``, is of another kind; or an int does not fit the dtype.
+        ShapeError: a ragged list.
+        ArgumentError: what holds no numbers.
+        NotTrackedError: tracked tensors, whose graph would be lost.
+    """
+    wanted = None if dtype is None else dtype_of(dtype, kind)
+    first = _first(data)
+    if isinstance(first, TensorBase):
+        for leaf in _leaves(data):
+            _refuse_tracked(leaf, kind)
+    try:
+        array = np.asarray(data)
+    except BurnpyError:
+        raise
+    except Exception as error:
+        raise _unreadable(data, kind, error) from None
+    if hasattr(first, "dtype"):
+        target = _dtype_of_typed(data, array, kind, wanted)
+    else:
+        array, target = _numbers(data, array, kind), wanted or DEFAULT[kind]
+    if kind == "int":
+        _refuse_overflow(array, target)
+    with np.errstate(all="ignore"):  # a large float becomes inf, as everywhere in IEEE 754
+        return array.astype(target, copy=False)
+
+
+def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
+    """``data`` itself, for ``copy=False``: a NumPy array, of the dtype asked for, that nobody can write to.
+
+    Raises:
+        ArgumentError: it is no array, can be written to, or would have to be converted.
+    """
+    if not isinstance(data, np.ndarray):
+        raise ArgumentError(
+            f"from_data(copy=False) takes a read-only NumPy array, not a {type(data).__name__}; leave copy=False out"
+        )
+    base: Any = data
+    while isinstance(base, np.ndarray):  # a read-only view of what can be written to will change with it
+        if base.flags.writeable:
+            raise ArgumentError(
+                f"from_data(copy=False) was given an array of shape {data.shape} and dtype {data.dtype} "
+                f"{'that' if base is data else 'which is a view of one that'} can be written to, and tensors never "
+                "change; call array.setflags(write=False) first, or leave copy=False out"
+            )
+        base = base.base
+    if isinstance(base, memoryview) and not base.readonly:
+        raise ArgumentError("from_data(copy=False) was given an array over a buffer that can be written to; leave it out")
+    array = array_of(data, kind, dtype)
+    if array is not data and not np.shares_memory(array, data) and array.size:
+        raise ArgumentError(
+            f"from_data(copy=False) was asked to make dtype {array.dtype} of an array of dtype {data.dtype}, "
+            "which takes a copy; leave copy=False out"
+        )
+    return array
+
+
+def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
+    """A number to fill a tensor of ``kind`` and ``dtype`` with; NumPy's scalars become Python's.
+
+    Raises:
+        DTypeError: it is of another kind, or does not fit.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
+    if not isinstance(value, accepted[kind]):
+        raise DTypeError(
+            f"{operation}() was given {value!r}; it takes a Python {kind}" + _class_for(value, kind)
+        )
+    if kind == "int":
+        info = np.iinfo(dtype)
+        if not info.min <= value <= info.max:
+            raise _overflow(value, dtype)
+        return int(value)
+    try:
+        return bool(value) if kind == "bool" else float(value)
+    except OverflowError:
+        raise _overflow(value, dtype) from None
+
+
+def _first(data: Any) -> Any:
+    for _ in range(_DEEPEST):
+        if not isinstance(data, (list, tuple)) or not data:
+            break
+        data = data[0]
+    return data
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, (list, tuple)):
+        for part in data:
+            yield from _leaves(part)
+    else:
+        yield data
+
+
+def _refuse_tracked(leaf: Any, kind: KindName) -> None:
+    if isinstance(leaf, TensorBase) and leaf.kind == "float" and leaf._backend.is_require_grad(leaf._primitive):
+        raise NotTrackedError(
+            f"{_OWNER[kind]}.from_data() was given a tracked tensor of shape {leaf.shape}, whose graph it would drop; "
+            "join tensors with burnpy.stack([...]) or burnpy.cat([...]), or call x.detach() first"
+        )
+
+
+def _dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, wanted: DType | None) -> DType:
+    """The dtype for an array, a tensor, or a list of them."""
+    found = kind_of(array.dtype)
+    if found == kind:
+        return wanted or array.dtype
+    if wanted is not None and _RANK[found] < _RANK[kind]:
+        return wanted
+    if isinstance(data, TensorBase):
+        raise KindError(
+            f"{_OWNER[kind]}.from_data() was given a {type(data).__name__} of shape {data.shape} and dtype {data.dtype}; "
+            f"convert it with x.{kind}()"
+        )
+    raise DTypeError(
+        f"{_OWNER[kind]}.from_data() was given an array of shape {array.shape} and dtype {array.dtype}; "
+        f"use {_OWNER[found]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
+    )
+
+
+def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
+    """The array that NumPy read from Python numbers, once it is sure that they were numbers of ``kind``."""
+    if array.size == 0 and array.dtype.kind in "fiub":
+        return array
+    if array.dtype.kind in "fiub" and _RANK[kind_of(array.dtype)] <= _RANK[kind]:
+        return array
+    accepted: Any = {"float": (float, int), "int": int, "bool": bool}[kind]
+    for leaf in _leaves(data):
+        number = leaf.item() if isinstance(leaf, np.generic) else leaf
+        if not isinstance(number, accepted):
+            raise _bad_leaf(leaf, kind)
+    # Numbers all, and yet NumPy read something else: ints that no int64 or uint64 holds together.
+    if kind == "float":
+        try:
+            return np.array(data, np.float64)
+        except OverflowError:
+            raise DTypeError("Tensor.from_data() was given an int that is too large for every float dtype") from None
+    raise _overflow(max(_leaves(data), key=abs), DEFAULT[kind])
+
+
+def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
+    if isinstance(leaf, (bool, int, float, complex, np.generic)):
+        return DTypeError(
+            f"{_OWNER[kind]}.from_data() was given {leaf!r} and holds {kind} values only" + _class_for(leaf, kind)
+        )
+    return ArgumentError(
+        f"{_OWNER[kind]}.from_data() was given {leaf!r} of type {type(leaf).__name__} where a number is wanted; "
+        "it takes numbers, nested lists of them, arrays and tensors"
+    )
+
+
+def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
+    """Why NumPy would not make an array of the data."""
+    level = [data]
+    for depth in range(_DEEPEST):
+        lists = [part for part in level if isinstance(part, (list, tuple))]
+        if not lists:
+            break
+        if len(lists) < len(level):
+            return ShapeError(f"{_OWNER[kind]}.from_data() was given a list that mixes numbers and lists at depth {depth}")
+        lengths = sorted({len(part) for part in lists})
+        if len(lengths) > 1:
+            return ShapeError(
+                f"{_OWNER[kind]}.from_data() was given a ragged list: at depth {depth} there are lists of length "
+                f"{lengths[0]} and {lengths[-1]}; give all the same length"
+            )
+        level = [part for whole in lists for part in whole]
+    shapes = sorted({np.shape(part) for part in level if hasattr(part, "shape")})
+    if len(shapes) > 1:
+        return ShapeError(f"{_OWNER[kind]}.from_data() was given a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
+    return ArgumentError(
+        f"{_OWNER[kind]}.from_data() can make nothing of a {type(data).__name__} ({error}); "
+        "it takes numbers, nested lists of them, arrays and tensors"
+    )
+
+
+def _refuse_overflow(array: NDArray[Any], dtype: DType) -> None:
+    if array.dtype == dtype or array.dtype.kind == "b" or not array.size:
+        return
+    low, high, info = int(array.min()), int(array.max()), np.iinfo(dtype)
+    if low < info.min or high > info.max:
+        raise _overflow(low if low < info.min else high, dtype)
+
+
+def _overflow(value: int, dtype: DType) -> DTypeError:
+    shown = repr(value) if abs(value) < 10**30 else f"an int of {len(str(abs(value)))} digits"
+    return DTypeError(f"dtype {dtype} cannot hold {shown}; use a wider dtype, or Tensor for large magnitudes")
+
+
+def _class_for(value: Any, kind: KindName) -> str:
+    """Which class holds a value that ``kind`` does not, as the end of a message."""
+    for other in ("bool", "int", "float"):
+        if other != kind and isinstance(value, {"bool": bool, "int": int, "float": (float, np.floating)}[other]):  # type: ignore[arg-type]  # classes
+            return f"; use {_OWNER[other]}, or convert it with {kind}(...)"
+    return ""
+

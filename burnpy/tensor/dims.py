@@ -1,0 +1,104 @@
+"""Dimensions and shapes as users write them, made into what backends are given: non-negative, complete, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any, TypeAlias
+
+from burnpy.backend.errors import ArgumentError, DimError, ShapeError
+from burnpy.backend.primitives import Dims, Shape
+
+DimsLike: TypeAlias = int | Sequence[int] | None
+"""One dimension, several, or None for all."""
+
+ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(65))
+"""All dimensions of a tensor, by their number. NumPy and CuPy have no more than 64."""
+
+
+def dim_of(dim: int, ndim: int, operation: str) -> int:
+    """``dim`` as a number from 0; negative ones count from the end.
+
+    Raises:
+        DimError: a tensor of ``ndim`` dimensions has no such dimension.
+
+    >>> dim_of(-1, 3, "sum")
+    2
+    """
+    if dim.__class__ is int and 0 <= dim < ndim:
+        return dim
+    number = _integer(dim, "dim", operation)
+    if -ndim <= number < ndim:
+        return number % ndim
+    raise DimError(f"{operation}() was asked for dim {number} of a tensor with {_dims(ndim)}")
+
+
+def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
+    """The dimensions meant by ``dim``, ascending; None means all of them, () none.
+
+    Raises:
+        DimError: there is no such dimension.
+        ArgumentError: one is named twice.
+    """
+    if dim is None:
+        return ALL[ndim]
+    if not isinstance(dim, Sequence):
+        return (dim_of(dim, ndim, operation),)
+    return tuple(sorted(distinct(dim, ndim, operation)))
+
+
+def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
+    """Several dimensions in the order given, none of them twice."""
+    found = tuple([dim_of(d, ndim, operation) for d in dims])
+    if len(set(found)) != len(found):
+        raise ArgumentError(f"{operation}() was asked for dims {tuple(dims)}, of which two are the same; name each once")
+    return found
+
+
+def new_dim_of(dim: int, ndim: int, operation: str) -> int:
+    """Where in a tensor of ``ndim`` dimensions a new one is to be, from 0 to ndim; -1 is after the last."""
+    number = _integer(dim, "dim", operation)
+    if -ndim - 1 <= number <= ndim:
+        return number % (ndim + 1)
+    raise DimError(
+        f"{operation}() was asked for a new dim {number} of a tensor with {ndim} dimensions; "
+        f"it can be from {-ndim - 1} to {ndim}"
+    )
+
+
+def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, ...]:
+    """What was given as ``f(2, 3)``, ``f((2, 3))`` or ``f([2, 3])``: a tuple of ints."""
+    if len(numbers) == 1 and isinstance(numbers[0], Sequence):
+        numbers = tuple(numbers[0])
+    for number in numbers:
+        if number.__class__ is not int:
+            return tuple([_integer(n, name, operation) for n in numbers])
+    return numbers
+
+
+def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
+    """A shape as a tuple of non-negative ints; an int is the shape of a vector.
+
+    Raises:
+        ArgumentError: it is no int or sequence of ints.
+        ShapeError: a size is negative.
+    """
+    sizes = integers((shape,), "size", operation)
+    if any(size < 0 for size in sizes):
+        raise ShapeError(f"{operation}() was asked for shape {sizes}; sizes cannot be negative")
+    return sizes
+
+
+def _integer(number: Any, name: str, operation: str) -> int:
+    try:
+        if not isinstance(number, bool):
+            return index(number)
+    except TypeError:
+        pass
+    raise ArgumentError(f"{operation}() was asked for the {name} {number!r}, which is no int")
+
+
+def _dims(ndim: int) -> str:
+    if ndim == 0:
+        return "0 dimensions, which has none to name"
+    return f"{ndim} dimension{'s' if ndim > 1 else ''}; it can be from {-ndim} to {ndim - 1}"

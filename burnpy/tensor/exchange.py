@@ -1,0 +1,80 @@
+"""Exchange with other array libraries: NumPy's ``__array__`` and DLPack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError
+from burnpy.tensor.base import B
+from burnpy.tensor.conversion import Conversion
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CPU = (1, 0)  # DLPack's kDLCPU, device 0
+
+
+class Exchange(Conversion[B]):
+    """What NumPy and the libraries that speak DLPack ask of an array."""
+
+    __slots__ = ()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """``np.asarray(x)`` is `to_numpy`: read-only, no copy on the CPU. ``np.array(x)`` is a copy of your own."""
+        array = self.to_numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ArgumentError(
+                    f"np.asarray(x, {np.dtype(dtype)}, copy=False) was asked of a {type(self).__name__} of dtype "
+                    f"{self.dtype}, which takes a copy; leave copy=False out"
+                )
+            return array.astype(dtype)
+        return np.array(array) if copy else array
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule: read-only over the tensor's own memory where the consumer knows such, else of a copy.
+
+        Whether a consumer heeds the read-only flag is its own affair: NumPy does.
+
+        Raises:
+            DTypeError: bfloat16, which NumPy cannot export.
+            ArgumentError: a copy is needed and refused, or another device than the CPU is wanted.
+        """
+        if self.dtype.kind == "V":
+            raise DTypeError(f"DLPack export of dtype {self.dtype} is not supported; use x.float() first")
+        if dl_device is not None and dl_device != _CPU:
+            raise ArgumentError(f"DLPack export goes to the CPU {_CPU}, not to device {dl_device}; ask for dl_device=None")
+        array = self.to_numpy()
+        if max_version is not None and max_version[0] >= 1 and not copy and _VERSIONED:
+            return array.__dlpack__(max_version=max_version)
+        if copy is False:
+            raise ArgumentError("DLPack export of read-only memory needs max_version=(1, 0); without it, allow a copy")
+        return np.array(array).__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU
+
+
+_VERSIONED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # since when NumPy exports read-only arrays
+
+
+def imported(source: Any, name: str) -> NDArray[Any]:
+    """The array that an object offers by DLPack, for ``name.from_dlpack``."""
+    try:
+        return np.from_dlpack(source)
+    except BurnpyError:
+        raise
+    except Exception as error:
+        raise ArgumentError(
+            f"{name}.from_dlpack() can make nothing of a {type(source).__name__} ({error}); "
+            "it takes arrays on the CPU that have __dlpack__ and a dtype that NumPy knows"
+        ) from None

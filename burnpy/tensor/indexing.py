@@ -1,0 +1,86 @@
+"""Indexing with brackets: ``x[...]`` reads, and ``x.at[...]`` gives a tensor with something else there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from burnpy.backend.errors import ImmutableError
+from burnpy.backend.primitives import Key
+from burnpy.tensor.at import At
+from burnpy.tensor.base import B, new
+from burnpy.tensor.keys import Index, picked, quick, selection
+from burnpy.tensor.selecting import Selecting
+
+
+class Indexing(Selecting[B]):
+    """Brackets, and the methods of `Selecting`."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Index) -> Self:
+        """Part of the tensor.
+
+        Ints, slices, None and ``...`` mean what they do for a NumPy array. An `IntTensor`, or a list of ints, picks
+        slices along its dimension, in any order and number; a `BoolTensor`, or a list of truth values, those where it is
+        true. Several of them broadcast and pick elements together. What they pick stands in place of the dimensions
+        that they index, or in front where those are not adjacent, as in PyTorch.
+
+        Raises:
+            IndexRangeError: an index is out of range.
+            DimError: more dimensions are indexed than there are.
+            ShapeError: a mask's shape is not that of what it masks, or indices do not broadcast.
+            KindError: something in the key is no index.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])
+        >>> x[0, -1].item(), x[:, ::-1].tolist(), x[[1, 1, 0], 2].tolist(), x[x > 4].tolist()
+        (3, [[3, 2, 1], [6, 5, 4]], [6, 6, 3], [5, 6])
+        """
+        value: Any = self._primitive
+        backend: Any = self._backend
+        shape = value.shape
+        if key.__class__ is int and shape and 0 <= key < shape[0]:  # type: ignore[operator]  # an int
+            basic: Key | None = (key,)  # type: ignore[assignment]  # as above
+        else:
+            basic = quick(key, shape)
+        if basic is not None:
+            try:
+                part = backend.slice(value, basic)
+            except Exception:  # a part of a slice is no int, or its step 0, as `selection` will say
+                part = None
+            if part is not None:
+                out = new(self.__class__)
+                out._device = self._device
+                out._backend = backend
+                out._primitive = part
+                return out
+        basic, indexed = selection(self, key)
+        if basic is not None:
+            value = backend.slice(value, basic)
+        return self._like(value if indexed is None else picked(backend, value, indexed))
+
+    @property
+    def at(self) -> At[Self]:
+        """``x.at[key].set(v)``: a new tensor with v at ``x[key]``; also ``.add``, ``.mul``, ``.min`` and ``.max``.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].zeros((4,))
+        >>> x.at[1:3].set(5.0).tolist(), x.at[[0, 0, 3]].add(1.0).tolist()
+        ([0.0, 5.0, 5.0, 0.0], [2.0, 0.0, 0.0, 1.0])
+        """
+        return At(self)
+
+    if not TYPE_CHECKING:  # to type checkers, as at run time, a tensor takes no assignments
+
+        def __setitem__(self, key, value):
+            raise ImmutableError(
+                "x[...] = v would change the tensor, and tensors are immutable; write x = x.at[...].set(v), "
+                "or .add, .mul, .min or .max in place of .set"
+            )
+
+        def __delitem__(self, key):
+            raise ImmutableError("del x[...] would change the tensor, and tensors are immutable; pick what is to stay: x[mask]")

@@ -1,0 +1,271 @@
+"""`IntTensor`: tensors of integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+
+from typing_extensions import Self
+
+from burnpy.backend.backend import Backend
+from burnpy.tensor import creation, sampling
+from burnpy.tensor.base import B, made
+from burnpy.tensor.conversion import moved
+from burnpy.tensor.creation import Size
+from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
+from burnpy.tensor.exchange import Exchange, imported
+from burnpy.tensor.generator import Generator
+from burnpy.tensor.indexing import Indexing
+from burnpy.tensor.integers import Integers
+from burnpy.tensor.matmul import MatrixProduct
+from burnpy.tensor.printing import Printing
+from burnpy.tensor.protocols import Protocols
+from burnpy.tensor.reductions import NumberReductions
+from burnpy.tensor.sampling import Filling
+from burnpy.tensor.shaping import Shaping
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from burnpy.autodiff.autodiff import Autodiff
+
+B2 = TypeVar("B2", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+@final
+class IntTensor(
+    Integers[B],
+    MatrixProduct[B],
+    NumberReductions[B],
+    Shaping[B],
+    Indexing[B],
+    DiscreteDifferentiation[B],
+    Filling[B],
+    Protocols[B],
+    Exchange[B],
+    Printing[B],
+):
+    """A tensor of integers: labels, indices, counts. It carries no gradient.
+
+    >>> from burnpy import IntTensor
+    >>> from burnpy.backend import NumPy
+    >>> IntTensor[NumPy].from_data([1, 2]) + 1
+    IntTensor([2, 3], shape=(2,), dtype=int64, device=NumPy)
+    """
+
+    __slots__ = ()
+    kind = "int"
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None) -> Any:
+        """A tensor of ints, nested lists of them, an int array, or another int tensor, by copying it.
+
+        Python ints become int64 unless ``dtype`` says otherwise; an array keeps its dtype.
+
+        Args:
+            copy: False takes a NumPy array that nobody can write to as it is, where the device has its memory on the CPU.
+
+        Raises:
+            DTypeError: floats (NaN and inf among them), or an int that the dtype does not hold.
+            ShapeError: a ragged list.
+            ArgumentError: something that holds no numbers; ``copy=False`` of an array that could still change.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([1, 2]).dtype
+        dtype('int64')
+        """
+        return creation.from_data(cls, data, dtype, device, copy)
+
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """Zeros of the given shape.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].zeros((2,)).tolist()
+        [0, 0]
+        """
+        return creation.full(cls, shape, 0, dtype, device, "zeros")
+
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """Ones of the given shape."""
+        return creation.full(cls, shape, 1, dtype, device, "ones")
+
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """``value`` in the given shape.
+
+        Raises:
+            ShapeError: a size is negative.
+            DTypeError: the value is of another kind, or does not fit the dtype.
+        """
+        return creation.full(cls, shape, value, dtype, device)
+
+    @overload
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """Ones on the diagonal of a matrix of ``rows`` rows and, unless given, as many columns; zeros elsewhere."""
+        return creation.eye(cls, rows, columns, dtype, device)
+
+    @overload
+    @classmethod
+    def arange(cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def arange(cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def arange(cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """start, start + step, … up to but without end; with one argument, from 0 to it. 1-d.
+
+        Raises:
+            ArgumentError: the step is 0 or leads away from the end.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].arange(3).tolist()
+        [0, 1, 2]
+        """
+        return creation.arange(cls, start, end, step, dtype, device)
+
+    @overload
+    @classmethod
+    def randint(cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def randint(cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def randint(cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
+        """Ints drawn uniformly from low … high - 1.
+
+        Args:
+            generator: where the randomness comes from; None for `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: high is not above low.
+            DTypeError: the dtype does not hold them.
+        """
+        return sampling.randint(cls, low, high, shape, dtype, generator, device)
+
+    @overload
+    @classmethod
+    def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self: ...
+
+    @overload
+    @classmethod
+    def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
+        """0 … n - 1 in random order; 1-d.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> sorted(IntTensor[NumPy].permutation(4).tolist())
+        [0, 1, 2, 3]
+        """
+        return sampling.permutation(cls, n, dtype, generator, device)
+
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
+        """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
+
+        Raises:
+            DTypeError: the array is of another kind.
+            ArgumentError: ``source`` offers nothing that can be read.
+        """
+        return creation.from_data(cls, imported(source, "IntTensor"), None, device, True)
+
+    @classmethod
+    def from_inner(cls, x: IntTensor[I]) -> IntTensor[Autodiff[I]]:
+        """The values of ``x`` on a device that differentiates, untracked; they share memory.
+
+        Raises:
+            DeviceError: ``x`` is not on the inner backend of the alias's.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor.from_inner(IntTensor[NumPy].ones((2,))).device
+        Autodiff[NumPy]
+        """
+        return creation.lifted(cls, x)  # type: ignore[no-any-return]  # of that class
+
+    def to_device(self, device: B2 | type[B2]) -> IntTensor[B2]:
+        """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
+
+        Raises:
+            DeviceError: ``device`` is no backend.
+        """
+        return moved(self, device)  # type: ignore[no-any-return]  # of that class
+
+    def inner(self: IntTensor[Autodiff[I]]) -> IntTensor[I]:
+        """The same values on the inner backend; they share memory.
+
+        Raises:
+            NotTrackedError: the tensor is on a plain backend already.
+        """
+        return made(IntTensor, inner_of(self, "inner()"), self._backend, self._primitive)  # type: ignore[no-any-return]  # of that class
+
+    def item(self) -> int:
+        """The only element, as a Python int.
+
+        Raises:
+            ShapeError: there are more, or none.
+        """
+        return int(self._item("item()"))
+
+    def __index__(self) -> int:
+        return self.item()

@@ -1,0 +1,74 @@
+"""What only int tensors have: a true division whose result is float, and one-hot vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.errors import ArgumentError, IndexRangeError
+from burnpy.tensor.arithmetic import Arithmetic
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.logic import Logic
+from burnpy.tensor.operands import operand
+from burnpy.tensor.ranges import in_range
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+
+class Integers(Arithmetic[B, int], Logic[B, int]):
+    """Arithmetic and logic of ints, with what leads out of them."""
+
+    __slots__ = ()
+
+    def div(self, other: Self | float) -> Tensor[B]:
+        """The quotient as floats, float32, whatever the dtypes of the ints; also ``x / y``. See `floor_divide`.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> (IntTensor[NumPy].from_data([1, 2]) / 4).tolist()
+        [0.25, 0.5]
+        """
+        if isinstance(other, TensorBase):
+            operand(self, other, "div")
+            return _floats(self).div(_floats(other))
+        return _floats(self).div(other)
+
+    __truediv__ = div
+
+    def __rtruediv__(self, other: float) -> Tensor[B]:
+        return other / _floats(self)
+
+    def one_hot(self, num_classes: int = -1) -> Self:
+        """1 at each element of a new last dimension of size ``num_classes``, 0 elsewhere; int64.
+
+        Args:
+            num_classes: -1 for one more than the largest element.
+
+        Raises:
+            IndexRangeError: an element is negative, or not below ``num_classes``.
+            ArgumentError: there are no elements to infer ``num_classes`` from.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([0, 2]).one_hot(3).tolist()
+        [[1, 0, 0], [0, 0, 1]]
+        """
+        if num_classes == -1:
+            values = self._backend.to_numpy(self._primitive)
+            if not values.size:
+                raise ArgumentError(f"one_hot() of an empty tensor, of shape {self.shape}, needs num_classes")
+            num_classes = int(values.max()) + 1
+        if num_classes < 1:
+            raise ArgumentError(f"one_hot() was asked for {num_classes} classes; give 1 or more")
+        try:
+            index = in_range(self.device, self._primitive, num_classes, False, "one_hot()", self.ndim, ())
+        except IndexRangeError as error:
+            raise IndexRangeError(f"one_hot() with {num_classes} classes takes elements from 0 to {num_classes - 1}") from error
+        return self._like(self._backend.one_hot(index, num_classes))
+
+
+def _floats(x: Any) -> Any:
+    return x._float(x._device.to_float(x._primitive, float32))

@@ -1,0 +1,189 @@
+"""Functions of several tensors: joining them, and choosing between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import promote_types, result_type
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.primitives import Bool, Shape, Value
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.dims import dim_of, new_dim_of
+from burnpy.tensor.operands import broadcast_shape, number, operand, same_device
+
+if TYPE_CHECKING:
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
+
+__all__ = ["broadcast_tensors", "cat", "maximum", "minimum", "stack", "where"]
+
+T = TypeVar("T", bound=TensorBase[Any])
+B = TypeVar("B", bound=Backend)
+
+
+def cat(tensors: Sequence[T], dim: int = 0) -> T:
+    """The tensors joined along a dimension that they have.
+
+    Args:
+        tensors: at least one, of one kind and device; dtypes promote.
+        dim: the dimension in which their sizes may differ.
+
+    Raises:
+        ShapeError: their shapes differ in another dimension, or they are 0-d.
+        ArgumentError: there is none.
+
+    >>> from burnpy import Tensor, cat
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0]])
+    >>> cat([x, x]).tolist(), cat([x, x], dim=1).tolist()
+    ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 1.0, 2.0]])
+    """
+    first: Any
+    first, values = _alike("cat", tensors)
+    shape: Shape = first.shape
+    if not shape:
+        raise ShapeError("cat() was asked to join 0-d tensors, which have no dimension to join along; use stack()")
+    found = dim_of(dim, len(shape), "cat")
+    for k, value in enumerate(values):
+        if value.shape[:found] != shape[:found] or value.shape[found + 1 :] != shape[found + 1 :]:
+            raise ShapeError(
+                f"cat() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}) along dim "
+                f"{found}; all other sizes must be equal"
+            )
+    return first._like(first._backend.cat(values, found))  # type: ignore[no-any-return]  # of first's class
+
+
+def stack(tensors: Sequence[T], dim: int = 0) -> T:
+    """The tensors joined along a new dimension.
+
+    Args:
+        tensors: at least one, all of one kind, device and shape; dtypes promote.
+        dim: where the new dimension is to be; -1 is after the last.
+
+    Raises:
+        ShapeError: their shapes differ.
+        ArgumentError: there is none.
+
+    >>> from burnpy import Tensor, stack
+    >>> from burnpy.backend import NumPy
+    >>> x, y = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([3.0, 4.0])
+    >>> stack([x, y], dim=1).tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    first: Any
+    first, values = _alike("stack", tensors)
+    shape: Shape = first.shape
+    found = new_dim_of(dim, len(shape), "stack")
+    for k, value in enumerate(values):
+        if value.shape != shape:
+            raise ShapeError(
+                f"stack() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}); "
+                "they must be equal"
+            )
+    raised, b = (*shape[:found], 1, *shape[found:]), first._backend
+    return first._like(b.cat([b.reshape(value, raised) for value in values], found))  # type: ignore[no-any-return]  # as above
+
+
+@overload
+def where(condition: BoolTensor[B], x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
+@overload
+def where(condition: BoolTensor[B], x: float, y: Tensor[B]) -> Tensor[B]: ...
+@overload
+def where(condition: BoolTensor[B], x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
+@overload
+def where(condition: BoolTensor[B], x: int, y: IntTensor[B]) -> IntTensor[B]: ...
+@overload
+def where(condition: BoolTensor[B], x: BoolTensor[B], y: BoolTensor[B] | bool) -> BoolTensor[B]: ...
+@overload
+def where(condition: BoolTensor[B], x: bool, y: BoolTensor[B]) -> BoolTensor[B]: ...
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where ``condition`` is true, y elsewhere; all three broadcast.
+
+    Args:
+        condition: a `BoolTensor`.
+        x: a tensor, or a number where y is a tensor.
+        y: a tensor of x's kind, or a number; dtypes promote.
+
+    The gradient of what is not chosen is 0 times its own, which is NaN where that is infinite: for ``sqrt`` of negative
+    numbers choose twice, ``where(x > 0, where(x > 0, x, 1).sqrt(), 0)``.
+
+    Raises:
+        KindError: the condition is no `BoolTensor`, x and y are of two kinds, or both are numbers.
+        ShapeError: the shapes do not broadcast.
+
+    >>> from burnpy import Tensor, where
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([-1.0, 2.0])
+    >>> where(x < 0, 10, x).tolist()
+    [10.0, 2.0]
+    """
+    tensor = x if isinstance(x, TensorBase) else y
+    if not isinstance(tensor, TensorBase):
+        raise KindError(f"where() was asked to choose between {x!r} and {y!r}; one of them must be a tensor")
+    chosen = condition_of(tensor, condition, "where")
+    backend: Any = tensor._backend
+    if tensor is x:
+        other = operand(x, y, "where")
+        first, second = (x._primitive, other) if not isinstance(y, TensorBase) else _promoted(backend, x._primitive, other)
+    else:
+        first, second = backend.full((), number(y, x, "where"), y.dtype), y._primitive
+    shapes = [v.shape for v in (chosen, first, second) if not isinstance(v, (int, float))]
+    if broadcast_shape(*shapes) is None:
+        raise ShapeError(f"where() was asked of shapes {', '.join(map(str, shapes))}, which do not broadcast")
+    return tensor._like(backend.where(chosen, first, second))
+
+
+def maximum(x: T, y: T | float) -> T:
+    """The larger of x and y, elementwise: ``x.maximum(y)``."""
+    return x.maximum(y)  # type: ignore[attr-defined, no-any-return]  # of numbers; bools are told so
+
+
+def minimum(x: T, y: T | float) -> T:
+    """The smaller of x and y, elementwise: ``x.minimum(y)``."""
+    return x.minimum(y)  # type: ignore[attr-defined, no-any-return]  # as above
+
+
+def broadcast_tensors(*tensors: T) -> list[T]:
+    """The tensors repeated to their common shape.
+
+    Raises:
+        ShapeError: they have none.
+    """
+    shape = broadcast_shape(*[x.shape for x in tensors])
+    if shape is None:
+        raise ShapeError(f"broadcast_tensors() was asked of shapes {', '.join(str(x.shape) for x in tensors)}")
+    return [x._like(x._backend.expand(x._primitive, shape)) for x in tensors]
+
+
+def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
+    """The primitive of a mask.
+
+    Raises:
+        KindError: it is no `BoolTensor`.
+        DeviceError: it is on another device than ``x``.
+    """
+    if not isinstance(condition, TensorBase) or condition.kind != "bool":
+        what = f"a {type(condition).__name__}" if isinstance(condition, TensorBase) else repr(condition)
+        raise KindError(f"{operation}() takes its condition as a BoolTensor, and was given {what}; write x != 0, or x.bool()")
+    same_device(operation, x, condition)
+    return condition._primitive
+
+
+def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
+    dtype = result_type(x, y)
+    return tuple(v if v.dtype == dtype else backend.cast(v, dtype) for v in (x, y))  # type: ignore[return-value]  # two
+
+
+def _alike(operation: str, tensors: Sequence[Any]) -> tuple[TensorBase[Any], list[Value]]:
+    """The first tensor, in the common dtype, and the primitives of all in it."""
+    if isinstance(tensors, TensorBase) or not tensors or not all(isinstance(x, TensorBase) for x in tensors):
+        what = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else repr(tensors)
+        raise ArgumentError(f"{operation}() takes a sequence of tensors, at least one, and was given {what}")
+    first = tensors[0]
+    values = [operand(first, x, operation) for x in tensors]
+    dtype = reduce(promote_types, [v.dtype for v in values])
+    return first, [v if v.dtype == dtype else first._backend.cast(v, dtype) for v in values]

@@ -1,0 +1,250 @@
+"""What may stand between the brackets of ``x[...]`` and ``x.at[...]``, taken apart into what backends can do.
+
+A key is made of ints, slices, None, one ``...``, int tensors, masks, lists and arrays. Its *basic* part goes to
+`Backend.slice`. What remains is a few dimensions of that slice, each with a tensor of indices; brought together and made one, they
+are a dimension with a single 1-d index, which `Backend.index_select` and its kin understand. The dimensions of the
+result are where PyTorch puts them: in place of the indexed ones if these are adjacent, else in front.
+"""
+
+from __future__ import annotations
+
+import math
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.dtypes import int64
+from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
+from burnpy.backend.primitives import Int, Key, Shape, Value
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.operands import broadcast_shape, same_device
+from burnpy.tensor.ranges import in_range, out_of_range
+
+if TYPE_CHECKING:
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.int_tensor import IntTensor
+
+Item: TypeAlias = (
+    "int | slice | EllipsisType | IntTensor[Any] | BoolTensor[Any] | list[Any] | np.ndarray[Any, Any] | None"
+)
+Index: TypeAlias = "Item | tuple[Item, ...]"
+"""What may stand between the brackets."""
+
+WHOLE = slice(None, None, 1)
+
+
+class Selection(NamedTuple):
+    """A key taken apart."""
+
+    basic: Key | None  #: what to slice x by first; None where that would change nothing
+    indexed: Indexed | None  #: what to pick out of that slice; None for a basic key
+
+
+class Indexed(NamedTuple):
+    """The dimensions of a slice that are indexed by tensors, as one dimension with a 1-d index."""
+
+    order: Shape | None  #: the permutation that brings the dimensions together; None where they are
+    dim: int  #: where they begin, after that
+    sizes: Shape  #: of the dimensions
+    index: Int  #: 1-d, into the product of the sizes
+    shape: Shape  #: what the 1-d index becomes in the result
+
+
+def quick(key: Any, shape: Shape) -> Key | None:
+    """A key of ints in range and slices, the common case, as a basic index; None for any other."""
+    if key.__class__ is not tuple:
+        key = (key,)
+    if len(key) > len(shape):
+        return None
+    entries: list[Any] = []
+    for item, size in zip(key, shape, strict=False):
+        if item.__class__ is int:
+            if item < 0:
+                item += size
+            if not 0 <= item < size:
+                return None
+        elif item.__class__ is not slice:
+            return None
+        entries.append(item)
+    return tuple(entries)
+
+
+def selection(x: TensorBase[Any], key: Any) -> Selection:
+    """Take a key into ``x`` apart.
+
+    Raises:
+        DimError: more dimensions are indexed than there are.
+        IndexRangeError: an index is out of range.
+        ShapeError: a mask does not have the shape of what it masks, or indices do not broadcast.
+        KindError: something in the key is no index, such as a float tensor.
+        DeviceError: an index is on another device.
+    """
+    shape = x.shape
+    basic: list[Any] = []
+    indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
+    dim = place = 0  # of x, and of the slice
+    whole = True
+    for item in _complete(x, key):
+        kind = item.__class__
+        if kind is slice:
+            entry = _bounded(item, shape[dim])
+            whole = whole and entry is WHOLE
+            basic.append(entry)
+            dim += 1
+            place += 1
+        elif kind is int:
+            basic.append(_from_zero(item, dim, shape))
+            whole = False
+            dim += 1
+        elif item is None:
+            basic.append(None)
+            whole = False
+            place += 1
+        elif item.kind == "int":
+            basic.append(WHOLE)
+            indexed.append((place, shape[dim], in_range(x.device, item._primitive, shape[dim], True, "x[...]", dim, shape)))
+            dim += 1
+            place += 1
+        elif item.ndim:
+            indexed += _masked(x, item, dim, place)
+            basic += [WHOLE] * item.ndim
+            dim += item.ndim
+            place += item.ndim
+        else:  # a single truth value: a new dimension, of which the one slice is taken or not
+            basic.append(None)
+            whole = False
+            count = x.device.discrete.nonzero(item._primitive).shape[0]
+            indexed.append((place, 1, x.device.discrete.full((count,), 0, int64)))
+            place += 1
+    while basic and basic[-1] is WHOLE:
+        basic.pop()
+    return Selection(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
+
+
+def picked(backend: Any, value: Value, indexed: Indexed) -> Value:
+    """The elements of a slice at the indices."""
+    flat = flattened(backend, value, indexed)
+    out = backend.index_select(flat, indexed.dim, indexed.index)
+    if len(indexed.shape) == 1:
+        return out
+    return backend.reshape(out, (*flat.shape[: indexed.dim], *indexed.shape, *flat.shape[indexed.dim + 1 :]))
+
+
+def flattened(backend: Any, value: Value, indexed: Indexed) -> Value:
+    """A slice with its indexed dimensions brought together and made one."""
+    if indexed.order is not None:
+        value = backend.permute(value, indexed.order)
+    if len(indexed.sizes) == 1:
+        return value
+    shape, dim, count = value.shape, indexed.dim, len(indexed.sizes)
+    return backend.reshape(value, (*shape[:dim], math.prod(indexed.sizes), *shape[dim + count :]))
+
+
+def _complete(x: TensorBase[Any], key: Any) -> list[Any]:
+    """The items of a key for every dimension of x: ints, slices, None, and tensors of indices or masks."""
+    items = [_item(x, item) for item in (key if isinstance(key, tuple) else (key,))]
+    used = 0
+    at = None
+    for position, item in enumerate(items):
+        if item is ...:
+            if at is not None:
+                raise ArgumentError("x[...] was asked with two ellipses; one stands for all dimensions not named")
+            at = position
+        elif isinstance(item, TensorBase) and item.kind == "bool":
+            used += item.ndim
+        elif item is not None:
+            used += 1
+    missing = x.ndim - used
+    if missing < 0:
+        raise DimError(f"x[...] was asked to index {used} dimensions of shape {x.shape}, which has {x.ndim}")
+    rest = [WHOLE] * missing
+    return items + rest if at is None else [*items[:at], *rest, *items[at + 1 :]]
+
+
+def _item(x: TensorBase[Any], item: Any) -> Any:
+    """One item of a key as an int, a slice, None, ``...``, or a tensor that is an index or a mask."""
+    kind = item.__class__
+    if kind is int or kind is slice or item is None or item is ...:
+        return item
+    if isinstance(item, TensorBase):
+        if item.kind == "float":
+            raise KindError(f"x[...] was asked with a {type(item).__name__} of dtype {item.dtype}; convert it: x[i.int()]")
+        same_device("x[...]", x, item)
+        return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
+    if isinstance(item, (bool, np.bool_, list, np.ndarray)):
+        return _tensor(x, item)
+    try:
+        return item.__index__()
+    except AttributeError:
+        raise KindError(
+            f"x[...] was asked with {item!r}; an index is an int, a slice, None, ..., an IntTensor, a BoolTensor, "
+            "or a list of ints or bools"
+        ) from None
+
+
+def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
+    """A list or an array of ints or truth values as a tensor on x's device."""
+    try:
+        array = np.asarray(values) if len(np.shape(values)) == 0 or np.size(values) else np.asarray(values, int64)
+    except ValueError:
+        raise ShapeError(f"x[...] was asked with the list {values!r}, whose rows differ in length") from None
+    primitive = x.device.discrete.from_numpy(array)
+    if array.dtype.kind == "b":
+        return x._bool(primitive)
+    if array.dtype.kind in "iu":
+        return x._int(primitive)
+    raise KindError(f"x[...] was asked with {values!r}; lists and arrays of indices hold ints or truth values")
+
+
+def _bounded(item: slice, size: int) -> slice:
+    """A slice with its bounds in range; the very object `WHOLE` where it takes everything in order."""
+    try:
+        start, stop, step = item.indices(size)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"x[...] was asked with {item}; its parts are ints or None, its step not 0") from error
+    if step == 1 and start == 0 and stop == size:
+        return WHOLE
+    if not range(start, stop, step):
+        return slice(0, 0, 1)
+    return slice(start, stop if stop >= 0 else None, step)
+
+
+def _from_zero(index: int, dim: int, shape: Shape) -> int:
+    size = shape[dim]
+    if -size <= index < size:
+        return index % size
+    raise out_of_range(index, size, True, "x[...]", dim, shape)
+
+
+def _masked(x: TensorBase[Any], mask: TensorBase[Any], dim: int, place: int) -> list[tuple[int, int, Int]]:
+    """A mask as indices of the dimensions that it covers."""
+    d = x.device.discrete
+    covered = x.shape[dim : dim + mask.ndim]
+    if mask.shape != covered:
+        raise ShapeError(
+            f"x[...] was asked with a mask of shape {mask.shape} for dims {dim} to {dim + mask.ndim - 1} of shape "
+            f"{x.shape}, which are {covered}"
+        )
+    where = d.nonzero(mask._primitive)
+    return [(place + k, size, d.slice(where, (WHOLE, k))) for k, size in enumerate(covered)]
+
+
+def _together(x: TensorBase[Any], indexed: list[tuple[int, int, Int]], ndim: int) -> Indexed:
+    """The indexed dimensions of a slice of ``ndim`` dimensions as one."""
+    d = x.device.discrete
+    places = [place for place, _, _ in indexed]
+    shapes = [index.shape for _, _, index in indexed]
+    shape = broadcast_shape(*shapes)
+    if shape is None:
+        raise ShapeError(f"x[...] was asked with indices of shapes {', '.join(map(str, shapes))}, which do not broadcast")
+    total = indexed[0][2]
+    for _, size, index in indexed[1:]:
+        total = d.add(d.mul(total, size), index)
+    if len(shape) != 1:
+        total = d.reshape(total, (math.prod(shape),))
+    sizes = tuple([size for _, size, _ in indexed])
+    if places[-1] - places[0] + 1 == len(places):
+        return Indexed(None, places[0], sizes, total, shape)
+    order = (*places, *[p for p in range(ndim) if p not in places])
+    return Indexed(order, 0, sizes, total, shape)

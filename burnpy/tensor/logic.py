@@ -1,0 +1,103 @@
+"""Bits and truth values: operations of int and bool tensors, and what bool tensors have instead of arithmetic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from typing_extensions import Self
+
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.operands import operand
+from burnpy.tensor.template import binary, comparison, unary
+
+if TYPE_CHECKING:
+    from burnpy.tensor.bool_tensor import BoolTensor
+
+S = TypeVar("S", bound=int)
+"""The Python numbers that a kind mixes with: int for `IntTensor`, bool for `BoolTensor`."""
+
+
+class Logic(TensorBase[B], Generic[B, S]):
+    """Bit by bit operations of ints, logical ones of bools. Operands broadcast, promote and may be Python's own."""
+
+    __slots__ = ()
+
+    @binary
+    def bitwise_and(self, other: Self | S) -> Self:
+        """Both, bit by bit; also ``x & y``.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([1.0, 2.0, 3.0])
+        >>> ((x > 1) & (x < 3)).tolist()
+        [False, True, False]
+        """
+        ...
+
+    @binary
+    def bitwise_or(self, other: Self | S) -> Self:
+        """Either or both, bit by bit; also ``x | y``."""
+        ...
+
+    @binary
+    def bitwise_xor(self, other: Self | S) -> Self:
+        """One but not both, bit by bit; also ``x ^ y``."""
+        ...
+
+    @unary
+    def bitwise_not(self) -> Self:
+        """The opposite, bit by bit; also ``~x``."""
+        ...
+
+    def logical_and(self, other: Self | S) -> BoolTensor[B]:
+        """Where both are true, that is not 0."""
+        return self._logical("bitwise_and", "logical_and", other)
+
+    def logical_or(self, other: Self | S) -> BoolTensor[B]:
+        """Where one or both are true, that is not 0."""
+        return self._logical("bitwise_or", "logical_or", other)
+
+    def logical_xor(self, other: Self | S) -> BoolTensor[B]:
+        """Where one but not both are true, that is not 0."""
+        return self._logical("bitwise_xor", "logical_xor", other)
+
+    def logical_not(self) -> BoolTensor[B]:
+        """Where false, that is 0."""
+        return self._truth().bitwise_not()
+
+    def _logical(self, operation: str, name: str, other: Any) -> BoolTensor[B]:
+        if isinstance(other, TensorBase):
+            operand(self, other, name)
+            other = other._truth()  # type: ignore[attr-defined]  # of one kind with self
+        else:
+            other = bool(operand(self, other, name))
+        out: BoolTensor[B] = getattr(self._truth(), operation)(other)
+        return out
+
+    def _truth(self) -> BoolTensor[B]:
+        return self._bool(self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive))
+
+    __and__ = __rand__ = bitwise_and
+    __or__ = __ror__ = bitwise_or
+    __xor__ = __rxor__ = bitwise_xor
+    __invert__ = bitwise_not
+
+
+class Equality(TensorBase[B]):
+    """Comparisons of truth values."""
+
+    __slots__ = ()
+
+    @comparison
+    def eq(self, other: Self | bool) -> BoolTensor[B]:
+        """Where equal; also ``x == y``."""
+        ...
+
+    @comparison
+    def ne(self, other: Self | bool) -> BoolTensor[B]:
+        """Where different; also ``x != y``."""
+        ...
+
+    __eq__: Any = eq
+    __ne__: Any = ne
+    __hash__ = TensorBase.__hash__

@@ -1,0 +1,276 @@
+"""Losses, as functions: what a model says against what it should have said.
+
+All take ``reduction``: "mean", "sum", or "none" for the losses of the single elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
+from burnpy.backend.primitives import Bool, Int
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.operands import operand, same_device
+from burnpy.tensor.ranges import in_range, out_of_range
+from burnpy.tensor.tensor import Tensor
+
+__all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
+
+B = TypeVar("B", bound=Backend)
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
+
+@overload
+def cross_entropy(
+    logits: Tensor[B],
+    target: IntTensor[B],
+    *,
+    weight: Tensor[B] | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor[B]: ...
+@overload
+def cross_entropy(
+    logits: Tensor[B],
+    target: Tensor[B],
+    *,
+    weight: Tensor[B] | None = None,
+    label_smoothing: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor[B]: ...
+def cross_entropy(
+    logits: Tensor[B],
+    target: IntTensor[B] | Tensor[B],
+    *,
+    weight: Tensor[B] | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """The cross entropy of the softmax of ``logits`` against classes, or against probabilities of classes.
+
+    Args:
+        logits: shape (C,), (N, C) or (N, C, d1, …), C the number of classes.
+        target: classes from 0 to C - 1, an `IntTensor` of the shape of ``logits`` without C; or probabilities, a
+            `Tensor` of the very shape of ``logits``.
+        weight: shape (C,), how much each class counts.
+        ignore_index: the class whose elements count for nothing. For targets that are classes only.
+        label_smoothing: how much of the target, 0 to 1, is spread evenly over all classes.
+        reduction: "mean" is over the elements that count, weighted; of probabilities, over all elements.
+
+    Raises:
+        ShapeError: the shapes do not belong together.
+        IndexRangeError: a class is neither in range nor ``ignore_index``.
+
+    Source of label smoothing: Szegedy et al., Rethinking the Inception Architecture for Computer Vision, 2015.
+
+    >>> from burnpy import IntTensor, Tensor, cross_entropy
+    >>> from burnpy.backend import NumPy
+    >>> logits = Tensor[NumPy].from_data([[0.0, 0.0], [9.0, 9.0]])
+    >>> round(cross_entropy(logits, IntTensor[NumPy].from_data([0, 1])).item(), 4)
+    0.6931
+    """
+    dim = _class_dim("cross_entropy", logits)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"cross_entropy() was asked for label_smoothing={label_smoothing}; it is from 0 to 1")
+    log_p = logits.log_softmax(dim)
+    if not isinstance(target, Tensor):
+        return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)
+    operand(logits, target, "cross_entropy")
+    if target.shape != logits.shape:
+        raise ShapeError(
+            f"cross_entropy() was asked of logits of shape {logits.shape} and probabilities of shape {target.shape}, "
+            "which must be equal; for classes give an IntTensor"
+        )
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / logits.shape[dim]
+    if weight is not None:
+        log_p = log_p * _per_class("cross_entropy", log_p, weight, dim)
+    losses = -(log_p * target).sum(dim)
+    return _reduced("cross_entropy", losses, reduction)
+
+
+def nll_loss(
+    log_probabilities: Tensor[B],
+    target: IntTensor[B],
+    *,
+    weight: Tensor[B] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """The negative logarithm of the probability given to the right class: `cross_entropy` after a ``log_softmax``.
+
+    Args:
+        log_probabilities: shape (C,), (N, C) or (N, C, d1, …), C the number of classes.
+        target: classes from 0 to C - 1, of the same shape without C.
+        weight: shape (C,), how much each class counts.
+        ignore_index: the class whose elements count for nothing.
+        reduction: "mean" is over the elements that count, weighted.
+
+    Raises:
+        ShapeError: the shapes do not belong together.
+        IndexRangeError: a class is neither in range nor ``ignore_index``.
+    """
+    _class_dim("nll_loss", log_probabilities)
+    return _classes("nll_loss", log_probabilities, target, weight, ignore_index, 0.0, reduction)
+
+
+def mse_loss(input: Tensor[B], target: Tensor[B], *, reduction: Reduction = "mean") -> Tensor[B]:
+    """The squared differences. The shapes must be equal: here broadcasting is a mistake more often than a wish.
+
+    Raises:
+        ShapeError: they are not.
+
+    >>> from burnpy import Tensor, mse_loss
+    >>> from burnpy.backend import NumPy
+    >>> mse_loss(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).item()
+    2.0
+    """
+    _same_shape("mse_loss", input, target)
+    return _reduced("mse_loss", (input - target).square(), reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor[B],
+    target: Tensor[B],
+    *,
+    weight: Tensor[B] | None = None,
+    pos_weight: Tensor[B] | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """The cross entropy of ``sigmoid(input)`` against probabilities, without overflow.
+
+    Args:
+        input: logits, of any shape.
+        target: probabilities from 0 to 1, of the same shape.
+        weight: how much each element counts; broadcasts to the shape.
+        pos_weight: how much the positive class counts against the negative; broadcasts to the shape.
+        reduction: "mean" is over all elements, whatever their weight.
+
+    Raises:
+        ShapeError: the shapes are not equal, or a weight does not broadcast to them.
+
+    >>> from burnpy import Tensor, binary_cross_entropy_with_logits
+    >>> from burnpy.backend import NumPy
+    >>> logits, target = Tensor[NumPy].from_data([0.0, 100.0]), Tensor[NumPy].from_data([1.0, 0.0])
+    >>> binary_cross_entropy_with_logits(logits, target, reduction="none").tolist()
+    [0.693..., 100.0]
+    """
+    _same_shape("binary_cross_entropy_with_logits", input, target)
+    # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is x more.
+    positive = (-input).softplus()
+    if pos_weight is not None:
+        positive = positive * ((pos_weight - 1.0) * target + 1.0)
+    losses = input - input * target + positive
+    if weight is not None:
+        losses = losses * weight
+    if losses.shape != input.shape:
+        raise ShapeError(
+            f"binary_cross_entropy_with_logits() was asked of shape {input.shape} with weights that make it {losses.shape}"
+        )
+    return _reduced("binary_cross_entropy_with_logits", losses, reduction)
+
+
+def _classes(
+    operation: str,
+    log_p: Tensor[B],
+    target: IntTensor[B],
+    weight: Tensor[B] | None,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: Reduction,
+) -> Tensor[B]:
+    """The loss against classes."""
+    dim = _class_dim(operation, log_p)
+    index, counted = _targets(operation, log_p, target, dim, ignore_index)
+    losses = -_at_class(log_p, dim, index)
+    kept: Tensor[B] | None = None  # how much each element counts; None where each counts 1
+    if weight is not None:
+        weights = _per_class(operation, log_p, weight, dim)
+        kept = _at_class(weights.expand(log_p.shape), dim, index)
+        losses = losses * kept
+    if label_smoothing:
+        smooth = -(log_p if weight is None else log_p * weights).sum(dim)
+        losses = losses * (1.0 - label_smoothing) + smooth * (label_smoothing / log_p.shape[dim])
+    if counted is not None:
+        mask = log_p._bool(counted)
+        losses = losses.where(mask, 0.0)
+        kept = mask._float(losses.device.to_float(counted, losses.dtype)) if kept is None else kept.where(mask, 0.0)
+    if reduction == "mean" and kept is not None:
+        return losses.sum() / kept.sum()
+    return _reduced(operation, losses, reduction)
+
+
+def _targets(
+    operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_index: int
+) -> tuple[Int, Bool | None]:
+    """The classes, 0 in place of the ignored ones, and where they count; None where all do."""
+    if not isinstance(target, IntTensor):
+        what = f"a {type(target).__name__}" if isinstance(target, TensorBase) else repr(target)
+        raise KindError(f"{operation}() takes its classes as an IntTensor, and was given {what}")
+    same_device(operation, log_p, target)
+    shape, classes = log_p.shape, log_p.shape[dim]
+    if target.shape != shape[:dim] + shape[dim + 1 :]:
+        raise ShapeError(
+            f"{operation}() was asked of shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
+            f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1:]}"
+        )
+    d = log_p.device.discrete
+    index = target._primitive
+    if d.eager_checks and not (d.to_numpy(index) == ignore_index).any():
+        return in_range(d, index, classes, False, f"{operation}()", dim, shape), None
+    counted = d.ne(index, ignore_index)
+    index = d.where(counted, index, 0)
+    if classes == 0:
+        raise out_of_range(0, 0, False, f"{operation}()", dim, shape)
+    return in_range(d, index, classes, False, f"{operation}()", dim, shape), counted
+
+
+def _at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
+    """The element of x at each class."""
+    shape = x.shape
+    b = x._backend
+    picked = b.gather(x._primitive, dim, b.discrete.reshape(index, (*shape[:dim], 1, *shape[dim + 1 :])))
+    return x._like(b.reshape(picked, shape[:dim] + shape[dim + 1 :]))
+
+
+def _class_dim(operation: str, logits: Tensor[Any]) -> int:
+    """The dimension of the classes."""
+    if not isinstance(logits, Tensor):
+        raise KindError(f"{operation}() takes a float Tensor, and was given {logits!r}")
+    if logits.ndim == 0:
+        raise DimError(f"{operation}() was asked of a 0-d tensor; it needs a dimension of classes: (C,), (N, C) or more")
+    return min(logits.ndim - 1, 1)
+
+
+def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
+    """The weights of the classes, such that they broadcast along their dimension."""
+    operand(log_p, weight, operation)
+    classes = log_p.shape[dim]
+    if weight.shape != (classes,):
+        raise ShapeError(f"{operation}() was asked with a weight of shape {weight.shape}; it must be ({classes},)")
+    return weight.reshape((classes, *(1,) * (log_p.ndim - dim - 1)))
+
+
+def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
+    if not isinstance(x, Tensor):
+        raise KindError(f"{operation}() takes float tensors, and was given {x!r}")
+    operand(x, y, operation)
+    if x.shape != y.shape:
+        raise ShapeError(
+            f"{operation}() was asked of shapes {x.shape} and {y.shape}, which must be equal; "
+            "to repeat one, write so: y.expand_as(x)"
+        )
+
+
+def _reduced(operation: str, losses: Tensor[B], reduction: Reduction) -> Tensor[B]:
+    if reduction == "mean":
+        return losses.mean()
+    if reduction == "sum":
+        return losses.sum()
+    if reduction == "none":
+        return losses
+    raise ArgumentError(f'{operation}() was asked for reduction={reduction!r}; it is "mean", "sum" or "none"')

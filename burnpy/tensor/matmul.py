@@ -1,0 +1,100 @@
+"""The matrix product, with PyTorch's rules for vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import Self
+
+from burnpy.backend.errors import BurnpyError, KindError, ShapeError
+from burnpy.tensor.base import B, TensorBase, new
+from burnpy.tensor.operands import broadcast_shape, explained, operand
+
+
+class MatrixProduct(TensorBase[B]):
+    """What float and int tensors have of linear algebra."""
+
+    __slots__ = ()
+
+    def matmul(self, other: Self) -> Self:
+        """The matrix product; also ``x @ y``.
+
+        Of (…, n, k) and (…, k, m) it is (…, n, m), where … broadcasts. A vector on the left is one row, on the right
+        one column, and has no dimension in the result: of two vectors it is the 0-d inner product. Dtypes promote.
+
+        Raises:
+            ShapeError: the shapes do not multiply, or one of the tensors is 0-d.
+            KindError: the other operand is a number, or a tensor of another kind.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+        >>> v = Tensor[NumPy].from_data([1.0, -1.0])
+        >>> (x @ x).tolist(), (x @ v).tolist(), (v @ v).item()
+        ([[7.0, 10.0], [15.0, 22.0]], [-1.0, -1.0], 2.0)
+        """
+        backend = self._backend
+        if other.__class__ is not self.__class__ or other._device is not self._device:
+            _refuse_number(other)
+            operand(self, other, "matmul")
+        x, y = self._primitive, other._primitive
+        if len(x.shape) < 2 or len(y.shape) < 2:
+            return _with_vectors(self, other)
+        try:
+            primitive = backend.matmul(x, y)
+        except Exception as error:
+            raise _explained(error, self, other) from (None if isinstance(error, BurnpyError) else error)
+        out = new(self.__class__)
+        out._device = self._device
+        out._backend = backend
+        out._primitive = primitive
+        return out
+
+    __matmul__ = matmul
+
+    def __rmatmul__(self, other: object) -> Self:
+        _refuse_number(other)
+        operand(self, other, "matmul")
+        raise AssertionError("two tensors of one class never come here")
+
+
+def _with_vectors(left: Any, right: Any) -> Any:
+    """The product where a side is a vector: a row on the left, a column on the right, dropped from the result."""
+    if left.ndim == 0 or right.ndim == 0:
+        raise ShapeError(
+            f"matmul() was asked of shapes {left.shape} and {right.shape}, one of which has no dimension to multiply "
+            "along; use x * y"
+        )
+    if left.shape[-1] != right.shape[-2 if right.ndim > 1 else -1]:
+        raise _mismatch(left, right)
+    backend = left._backend
+    x = backend.reshape(left._primitive, (1, *left.shape)) if left.ndim == 1 else left._primitive
+    y = backend.reshape(right._primitive, (*right.shape, 1)) if right.ndim == 1 else right._primitive
+    product = backend.matmul(x, y)
+    shape = tuple(product.shape)
+    lead, rows, columns = shape[:-2], shape[-2:-1], shape[-1:]
+    kept = (*lead, *(() if left.ndim == 1 else rows), *(() if right.ndim == 1 else columns))
+    return left._like(backend.reshape(product, kept))
+
+
+def _refuse_number(other: object) -> None:
+    if isinstance(other, (int, float)):
+        raise KindError(f"matmul() was asked of a tensor and the number {other!r}; to scale the tensor use x * {other!r}")
+
+
+def _explained(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> Exception:
+    """What to raise where the backend could not multiply x and y, both of two dimensions or more."""
+    if isinstance(error, BurnpyError):
+        return error
+    if x.shape[-1] != y.shape[-2] or broadcast_shape(x.shape[:-2], y.shape[:-2]) is None:
+        return _mismatch(x, y)
+    return explained(error, "matmul", x, x)
+
+
+def _mismatch(x: TensorBase[Any], y: TensorBase[Any]) -> ShapeError:
+    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else -1]:
+        reason = f"the last dimension of the first, {x.shape[-1]}, must be the {'second last' if y.ndim > 1 else 'last'}"
+        reason += f" of the second, {y.shape[-2 if y.ndim > 1 else -1]}"
+    else:
+        reason = "the dimensions before the last two must broadcast"
+    return ShapeError(f"matmul() was asked of shapes {x.shape} and {y.shape}, which do not multiply: {reason}")

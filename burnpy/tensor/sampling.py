@@ -1,0 +1,189 @@
+"""Random tensors: the bodies of the random factories, and draws whose distribution a tensor describes."""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import Self
+
+from burnpy.backend.dtypes import dtype_of, float32, float64
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.primitives import DType, Shape
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.creation import Place, Size, shape_of
+from burnpy.tensor.data import DTypeLike, fitting
+from burnpy.tensor.generator import Generator, drawn_from
+
+if TYPE_CHECKING:
+    from burnpy.tensor.int_tensor import IntTensor
+
+
+def uniform(cls: Any, shape: Size, low: float, high: float, dtype: Any, generator: Any, device: Any) -> Any:
+    """``Tensor.uniform``."""
+    place = Place(cls, device, "uniform")
+    found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
+    return place.made(_uniform(place.device, sizes, low, high, found, generator, place.factory))
+
+
+def normal(cls: Any, shape: Size, mean: float, std: float, dtype: Any, generator: Any, device: Any) -> Any:
+    """``Tensor.normal``."""
+    place = Place(cls, device, "normal")
+    found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
+    return place.made(_normal(place.device, sizes, mean, std, found, generator, place.factory))
+
+
+def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
+    """``IntTensor.randint``."""
+    place = Place(cls, device, "randint")
+    found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
+    try:
+        first, last = index(low), index(high) - 1
+    except TypeError:
+        raise ArgumentError(f"{place.factory}() draws ints and was given {low!r} and {high!r}; give two ints") from None
+    if last < first:
+        raise ArgumentError(f"{place.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low")
+    first, last = (fitting(bound, "int", found, place.factory) for bound in (first, last))
+    drawn = drawn_from(generator, place.device, place.factory)
+    return place.made(place.backend.random_integers(drawn, first, last + 1, sizes, found))
+
+
+def permutation(cls: Any, n: int, dtype: Any, generator: Any, device: Any) -> Any:
+    """``IntTensor.permutation``."""
+    place = Place(cls, device, "permutation")
+    (count,) = shape_of((n,), place.factory)
+    found = place.dtype(dtype)
+    fitting(max(count - 1, 0), "int", found, place.factory)
+    drawn = drawn_from(generator, place.device, place.factory)
+    return place.made(place.backend.random_permutation(drawn, count, found))
+
+
+def _uniform(device: Any, shape: Shape, low: Any, high: Any, dtype: DType, generator: Any, operation: str) -> Any:
+    low, high = fitting(low, "float", dtype, operation), fitting(high, "float", dtype, operation)
+    if not math.isfinite(high - low) or high < low:
+        raise ArgumentError(f"{operation}() draws from low … high and was given {low} and {high}; give finite low <= high")
+    drawn = device.random_uniform(drawn_from(generator, device, operation), shape, dtype)
+    if (low, high) == (0.0, 1.0):
+        return drawn
+    scaled = device.add(device.mul(drawn, high - low), low)
+    with np.errstate(all="ignore"):
+        below = float(np.nextafter(dtype.type(high), dtype.type(low)))  # rounding must not reach high
+    return device.minimum(scaled, max(below, low)) if high > low else scaled
+
+
+def _normal(device: Any, shape: Shape, mean: Any, std: Any, dtype: DType, generator: Any, operation: str) -> Any:
+    mean, std = fitting(mean, "float", dtype, operation), fitting(std, "float", dtype, operation)
+    if not (math.isfinite(mean) and math.isfinite(std)) or std < 0:
+        raise ArgumentError(f"{operation}() was given the mean {mean} and std {std}; give finite ones, std not negative")
+    drawn = device.random_normal(drawn_from(generator, device, operation), shape, dtype)
+    if std != 1.0:
+        drawn = device.mul(drawn, std)
+    return drawn if mean == 0.0 else device.add(drawn, mean)
+
+
+class Filling(TensorBase[B]):
+    """New tensors of the shape, dtype and device of another."""
+
+    __slots__ = ()
+
+    def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        """Zeros (false) of this tensor's shape and, unless another is given, dtype."""
+        return self._filled_like(False if self.kind == "bool" else 0, dtype, "zeros_like")
+
+    def ones_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        """Ones (true) of this tensor's shape and, unless another is given, dtype."""
+        return self._filled_like(True if self.kind == "bool" else 1, dtype, "ones_like")
+
+    def full_like(self, value: float, *, dtype: DTypeLike | None = None) -> Self:
+        """``value`` in this tensor's shape and, unless another is given, dtype.
+
+        Raises:
+            DTypeError: the value is of another kind, or does not fit the dtype.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([1, 2]).full_like(7).tolist()
+        [7, 7]
+        """
+        return self._filled_like(value, dtype, "full_like")
+
+    def _filled_like(self, value: Any, dtype: Any, operation: str) -> Self:
+        found = self.dtype if dtype is None else dtype_of(dtype, self.kind)
+        return self._like(self._backend.full(self.shape, fitting(value, self.kind, found, operation), found))
+
+
+class Sampling(Filling[B]):
+    """Draws that a float tensor describes. None of them is differentiable, and none records anything."""
+
+    __slots__ = ()
+
+    def uniform_like(
+        self, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Numbers drawn uniformly from [low, high), in this tensor's shape and, unless another is given, dtype."""
+        found = self.dtype if dtype is None else dtype_of(dtype, "float")
+        return self._like(_uniform(self._device, self.shape, low, high, found, generator, "uniform_like"))
+
+    def normal_like(
+        self, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Normally distributed numbers in this tensor's shape and, unless another is given, dtype."""
+        found = self.dtype if dtype is None else dtype_of(dtype, "float")
+        return self._like(_normal(self._device, self.shape, mean, std, found, generator, "normal_like"))
+
+    def bernoulli(self, *, generator: Generator | None = None) -> Self:
+        """1 with the probability that each element gives, else 0; of the same shape and dtype.
+
+        Raises:
+            ArgumentError: an element is no probability: below 0, above 1 or NaN.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).bernoulli().tolist()
+        [0.0, 1.0]
+        """
+        device: Any = self._device
+        discrete = device.discrete
+        p = device.detach(self._primitive)
+        valid = discrete.bitwise_and(device.ge(p, 0.0), device.le(p, 1.0))
+        if not discrete.to_numpy(valid).all():
+            raise ArgumentError(
+                f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with an "
+                "element that is none; of logits, use x.sigmoid().bernoulli()"
+            )
+        fine = float64 if self.dtype == float64 else float32  # 16 bits are too few to draw from
+        drawn = device.random_uniform(drawn_from(generator, device, "bernoulli"), self.shape, fine)
+        return self._like(device.to_float(device.lt(drawn, device.cast(p, fine)), self.dtype))
+
+    def categorical(self, *, generator: Generator | None = None) -> IntTensor[B]:
+        """For logits of shape (…, classes), a class drawn for each row with probability ``softmax(x, -1)``; shape (…).
+
+        Raises:
+            ShapeError: there are no classes to draw from.
+            ArgumentError: a row describes no distribution: it has a NaN or +inf, or is -inf throughout.
+
+        >>> import math
+from operator import index
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[0.0, -math.inf], [-math.inf, 5.0]]).categorical().tolist()
+        [0, 1]
+        """
+        device: Any = self._device
+        shape = self.shape
+        if not shape or shape[-1] == 0:
+            raise ShapeError(f"categorical() takes logits of shape (…, classes), at least one class, not of shape {shape}")
+        last = len(shape) - 1
+        logits = device.cast(device.detach(self._primitive), float64)  # float32 would miss the rare classes
+        if not device.discrete.to_numpy(device.isfinite(device.amax(logits, (last,), False))).all():
+            raise ArgumentError(
+                f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
+                "the largest logit of each must be finite"
+            )
+        drawn = device.random_uniform(drawn_from(generator, device, "categorical"), shape, float64)
+        gumbel = device.neg(device.log(device.neg(device.log(drawn))))
+        return self._int(device.argmax(device.add(logits, gumbel), last, False))
+
+

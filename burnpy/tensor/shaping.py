@@ -1,0 +1,246 @@
+"""Methods that move elements: reshaping, permuting, expanding, splitting. Tensors of all kinds have them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from typing_extensions import Self
+
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.primitives import Shape
+from burnpy.tensor.base import B, TensorBase, new
+from burnpy.tensor.dims import dim_of, dims_of, distinct, integers, new_dim_of
+
+
+class Shaping(TensorBase[B]):
+    """Rearrangements. Dims may be negative; `DimError` is raised for one that x does not have."""
+
+    __slots__ = ()
+
+    def reshape(self, *shape: int | Sequence[int]) -> Self:
+        """The same elements, in row-major order, in another shape; one size may be -1 and is inferred.
+
+        Raises:
+            ShapeError: the shape holds another number of elements, or -1 cannot be inferred.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 6)).reshape(3, -1).shape
+        (3, 4)
+        """
+        primitive = self._primitive
+        sizes = integers(shape, "size", "reshape")
+        old = primitive.shape
+        count = math.prod(old)
+        if math.prod(sizes) != count or (sizes and min(sizes) < 0):
+            sizes = _inferred(old, sizes)
+        out = new(self.__class__)
+        out._device = self._device
+        out._backend = backend = self._backend
+        out._primitive = backend.reshape(primitive, sizes)
+        return out
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
+        """The dimensions from ``start_dim`` to ``end_dim``, both included, as one; a 0-d tensor becomes 1-d.
+
+        Raises:
+            ArgumentError: ``start_dim`` comes after ``end_dim``.
+        """
+        shape = self.shape
+        if not shape:
+            return self.reshape((1,))
+        start, end = dim_of(start_dim, len(shape), "flatten"), dim_of(end_dim, len(shape), "flatten")
+        if start > end:
+            raise ArgumentError(f"flatten() was asked for dims {start_dim} to {end_dim}; the first must not come after the last")
+        return self.reshape((*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+    def permute(self, *dims: int | Sequence[int]) -> Self:
+        """The dimensions in another order: dimension i of the result is ``dims[i]`` of x.
+
+        Raises:
+            ArgumentError: not every dimension is named, or one twice.
+        """
+        ndim = self.ndim
+        order = distinct(integers(dims, "dim", "permute"), ndim, "permute")
+        if len(order) != ndim:
+            raise ArgumentError(f"permute() was asked for dims {order} of a tensor of shape {self.shape}; name all {ndim}")
+        return self._like(self._backend.permute(self._primitive, order))
+
+    def transpose(self, dim0: int, dim1: int) -> Self:
+        """Two dimensions exchanged."""
+        ndim = self.ndim
+        first, second = dim_of(dim0, ndim, "transpose"), dim_of(dim1, ndim, "transpose")
+        order = list(range(ndim))
+        order[first], order[second] = second, first
+        return self._like(self._backend.permute(self._primitive, tuple(order)))
+
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """The dimensions ``source`` moved to the positions ``destination``; the others stay in order.
+
+        Raises:
+            ArgumentError: there are not as many of one as of the other.
+        """
+        ndim = self.ndim
+        sources = distinct(integers((source,), "dim", "movedim"), ndim, "movedim")
+        places = distinct(integers((destination,), "dim", "movedim"), ndim, "movedim")
+        if len(sources) != len(places):
+            raise ArgumentError(f"movedim() was asked to move dims {sources} to {places}; give as many places as dims")
+        moved = dict(zip(places, sources, strict=True))
+        others = iter([d for d in range(ndim) if d not in sources])
+        order = tuple([moved[d] if d in moved else next(others) for d in range(ndim)])
+        return self._like(self._backend.permute(self._primitive, order))
+
+    @property
+    def mT(self) -> Self:  # noqa: N802  # PyTorch's and NumPy's name
+        """The last two dimensions exchanged; needs at least two."""
+        if self.ndim < 2:
+            raise ShapeError(f"mT exchanges the last two dimensions, and shape {self.shape} has no two")
+        return self._like(self._backend.mT(self._primitive))
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # PyTorch's and NumPy's name
+        """The transpose of a matrix; of more dimensions use `mT` or `permute`."""
+        if self.ndim != 2:
+            raise ShapeError(f"T is the transpose of a matrix, and this shape is {self.shape}; use mT or permute(...)")
+        return self._like(self._backend.mT(self._primitive))
+
+    def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
+        """Without the dimensions ``dim`` that have size 1, or, for None, without all of size 1."""
+        shape = self.shape
+        dims = dims_of(dim, len(shape), "squeeze")
+        return self.reshape(tuple([n for d, n in enumerate(shape) if n != 1 or d not in dims]))
+
+    def unsqueeze(self, dim: int) -> Self:
+        """With a new dimension of size 1 at ``dim``; -1 is after the last."""
+        shape = self.shape
+        at = new_dim_of(dim, len(shape), "unsqueeze")
+        return self._like(self._backend.reshape(self._primitive, (*shape[:at], 1, *shape[at:])))
+
+    def expand(self, *shape: int | Sequence[int]) -> Self:
+        """Dimensions of size 1 repeated to ``shape``, which may add dimensions in front; -1 keeps a size.
+
+        Raises:
+            ShapeError: a dimension that is not of size 1 would change.
+        """
+        sizes = integers(shape, "size", "expand")
+        old = self.shape
+        lead = len(sizes) - len(old)
+        full = tuple([old[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(sizes)])
+        if lead < 0 or any(n < 0 or (d >= lead and n != old[d - lead] != 1) for d, n in enumerate(full)):
+            raise ShapeError(
+                f"expand() was asked to take shape {old} to {sizes}; only dimensions of size 1 are repeated, "
+                "new ones come first, and -1 keeps a size that is there"
+            )
+        return self._like(self._backend.expand(self._primitive, full))
+
+    def broadcast_to(self, shape: Sequence[int]) -> Self:
+        """x repeated along dimensions of size 1, and new ones in front, to ``shape``."""
+        return self.expand(shape)
+
+    def expand_as(self, other: TensorBase[B]) -> Self:
+        """x repeated to the shape of another tensor."""
+        return self.expand(other.shape)
+
+    def flip(self, *dims: int | Sequence[int]) -> Self:
+        """The order of the elements along ``dims`` reversed."""
+        found = distinct(integers(dims, "dim", "flip"), self.ndim, "flip")
+        return self._like(self._backend.flip(self._primitive, tuple(sorted(found))))
+
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int]) -> Self:
+        """The elements moved on by ``shifts`` along ``dims``; what leaves at one end enters at the other.
+
+        Raises:
+            ArgumentError: there are not as many shifts as dims.
+        """
+        backend, value, shape = self._backend, self._primitive, self.shape
+        places = integers((dims,), "dim", "roll")
+        steps = integers((shifts,), "shift", "roll")
+        if len(places) != len(steps):
+            raise ArgumentError(f"roll() was asked for shifts {steps} along dims {places}; give one for each")
+        for place, step in zip(places, steps, strict=True):
+            dim = dim_of(place, len(shape), "roll")
+            cut = -step % shape[dim] if shape[dim] else 0
+            if cut:
+                lead = (slice(None),) * dim
+                ends = (slice(cut, shape[dim], 1), slice(0, cut, 1))
+                value = backend.cat([backend.slice(value, (*lead, end)) for end in ends], dim)
+        return self._like(value)
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Parts along ``dim``: all of one size, the last of which may be smaller, or of the sizes listed.
+
+        Raises:
+            ShapeError: the sizes do not add up to that of the dimension.
+            ArgumentError: a size is negative, or 0 where the dimension has elements.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> [part.tolist() for part in Tensor[NumPy].from_data([1.0, 2.0, 3.0]).split(2)]
+        [[1.0, 2.0], [3.0]]
+        """
+        shape = self.shape
+        found = dim_of(dim, len(shape), "split")
+        size = shape[found]
+        sizes = integers((split_size,), "size", "split")
+        if not isinstance(split_size, Sequence):
+            part = sizes[0]
+            if part < 0 or (part == 0 and size):
+                raise ArgumentError(f"split() was asked for parts of size {part} of a dimension of size {size}")
+            sizes = (part,) * (size // part) + ((size % part,) if size % part else ()) if size else (0,)
+        elif sum(sizes) != size or any(n < 0 for n in sizes):
+            raise ShapeError(
+                f"split() was asked for sizes {sizes} along dim {found} of shape {shape}; none may be negative, "
+                f"and together they must be {size}"
+            )
+        lead, start, parts = (slice(None),) * found, 0, []
+        for n in sizes:
+            parts.append(self._like(self._backend.slice(self._primitive, (*lead, slice(start, start + n, 1)))))
+            start += n
+        return tuple(parts)
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """At most ``chunks`` parts along ``dim``, all of one size but the last, which may be smaller.
+
+        Raises:
+            ArgumentError: ``chunks`` is below 1.
+        """
+        if chunks < 1:
+            raise ArgumentError(f"chunk() was asked for {chunks} parts; ask for 1 or more")
+        size = self.shape[dim_of(dim, self.ndim, "chunk")]
+        return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
+
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """The slices along ``dim``, each without it."""
+        shape = self.shape
+        found = dim_of(dim, len(shape), "unbind")
+        lead = (slice(None),) * found
+        return tuple([self._like(self._backend.slice(self._primitive, (*lead, k))) for k in range(shape[found])])
+
+    def tril(self, diagonal: int = 0) -> Self:
+        """The elements on and below a diagonal of the last two dimensions, zeros elsewhere; 1 is the next above."""
+        self._need_matrix("tril")
+        return self._like(self._backend.tril(self._primitive, diagonal))
+
+    def triu(self, diagonal: int = 0) -> Self:
+        """The elements on and above a diagonal of the last two dimensions, zeros elsewhere; 1 is the next above."""
+        self._need_matrix("triu")
+        return self._like(self._backend.triu(self._primitive, diagonal))
+
+    def _need_matrix(self, operation: str) -> None:
+        if self.ndim < 2:
+            raise ShapeError(f"{operation}() was asked of shape {self.shape}; it needs two dimensions or more")
+
+
+def _inferred(old: Shape, sizes: Shape) -> Shape:
+    """``sizes`` with -1 replaced by what makes them hold the elements of a tensor of shape ``old``."""
+    count = math.prod(old)
+    rest = math.prod(n for n in sizes if n != -1)
+    if sizes.count(-1) == 1 and rest > 0 and count % rest == 0 and min(sizes) == -1:
+        return tuple([count // rest if n == -1 else n for n in sizes])
+    asked = f"reshape() was asked to take shape {old} to {sizes}"
+    if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
+        raise ShapeError(f"{asked}; one size may be -1, none else negative")
+    if -1 in sizes and rest == 0:
+        raise ShapeError(f"{asked}; beside a size of 0, -1 could be anything: write the number")
+    raise ShapeError(f"{asked}, but {count} elements do not make {'a multiple of ' if -1 in sizes else ''}{rest}")

@@ -1,0 +1,109 @@
+"""Cases of what picks and places elements by indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import int64
+from burnpy.testing.cases.samples import EmptyIndex, Index, Mask, x
+from burnpy.testing.cases.table import indices, row
+
+_ALL = slice(None, None, 1)
+_TWICE = Index((2, 0, 2))
+_NONE = EmptyIndex()
+
+
+def _along(dim: int, index: Any) -> Any:
+    return (*(slice(None),) * dim, index)
+
+
+def _put(x: Any, dim: int, index: Any, src: Any) -> Any:
+    out = x.copy()
+    for position, target in enumerate(index):  # one by one: of duplicates the last stays
+        out[_along(dim, target)] = src[_along(dim, position)]
+    return out
+
+
+def _added(x: Any, dim: int, index: Any, src: Any) -> Any:
+    out = x.copy()
+    for position, target in enumerate(index):
+        out[_along(dim, target)] += src[_along(dim, position)]
+    return out
+
+
+def _scattered(x: Any, dim: int, index: Any, src: Any) -> Any:
+    out = x.copy()
+    for position in np.ndindex(index.shape):
+        out[(*position[:dim], index[position], *position[dim + 1 :])] = src[position]
+    return out
+
+
+def _scatter_added(x: Any, dim: int, index: Any, src: Any) -> Any:
+    out = x.copy()
+    np.add.at(out, indices(dim, index), src)
+    return out
+
+
+_PICKED = [
+    (x(4), 0, _TWICE),
+    (x(3, 4), 0, _TWICE),
+    (x(2, 3, 2), 1, _TWICE),
+    (x(2, 3), 1, Index((1,))),
+    (x(3, 4), 0, _NONE),
+    (x(0, 3), 1, _TWICE),
+]
+_PLACED = [
+    (x(4), 0, _TWICE, x(3)),
+    (x(3, 4), 0, _TWICE, x(3, 4, high=1.9)),
+    (x(2, 3, 2), 1, _TWICE, x(2, 3, 2, high=1.9)),
+    (x(2, 3), 1, Index((1,)), x(2, 1)),
+    (x(3, 4), 0, _NONE, x(0, 4)),
+    (x(0, 3), 1, _TWICE, x(0, 3)),
+]
+_GRID = Index(((0, 2, 1), (2, 2, 0)))  # ties along dim 1 and along dim 0
+_GATHERED = [(x(3, 4), 0, _GRID), (x(2, 3), 1, _GRID), (x(4), 0, _TWICE), (x(3, 4), 1, EmptyIndex((0, 2)))]
+_SCATTERED = [
+    (x(3, 4), 0, _GRID, x(2, 3)),
+    (x(2, 3), 1, _GRID, x(2, 3, high=1.9)),
+    (x(4), 0, _TWICE, x(3)),
+    (x(3, 4), 1, EmptyIndex((0, 2)), x(0, 2)),
+]
+
+row("index_select", lambda x, dim, index: np.take(x, index, dim), _PICKED, fresh=True)
+row("index_put", _put, _PLACED, fresh=True)
+row("index_add", _added, _PLACED, kinds=("float", "int"), loose=2)
+row("nonzero", lambda x: np.argwhere(x).astype(int64), [(Mask((2, 3)),), (Mask((4,)),), (Mask(()),), (Mask((0, 3)),)])
+row("gather", lambda x, dim, index: x[indices(dim, index)], _GATHERED, fresh=True)
+row("scatter", _scattered, _SCATTERED, fresh=True)
+row("scatter_add", _scatter_added, _SCATTERED, kinds=("float", "int"), loose=2)
+row(
+    "one_hot",
+    lambda index, classes: np.eye(classes, dtype=int64)[index],
+    [(_TWICE, 3), (_TWICE, 5), (_GRID, 3), (Index(1), 2), (_NONE, 3)],
+    int64_only=True,
+)
+
+row("accumulate", np.add, [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))], consumes=True)
+row(
+    "accumulate_slice",
+    lambda total, key, grad: _sliced(total, key, grad),
+    [
+        (x(3, 4), (0, 1), x()),
+        (x(3, 4), (1, slice(0, 4, 2)), x(2)),
+        (x(3, 4), (slice(None, None, -1), slice(3, 0, -2)), x(3, 2)),
+        (x(3, 4), (None, 1, _ALL), x(1, 4)),
+        (x(3, 4), (slice(2, 2, 1), _ALL), x(0, 4)),
+        (x(), (), x(high=1.9)),
+        (x(), (None,), x(1)),
+    ],
+    consumes=True,
+)
+row("accumulate_index", _added, _PLACED, consumes=True, loose=2)
+
+
+def _sliced(total: Any, key: Any, grad: Any) -> Any:
+    out = total.copy()
+    out[key] += grad
+    return out

@@ -1,0 +1,109 @@
+"""What is claimed of operations that no reference can compute: random draws, and the exchange with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.dtypes import kind_of
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
+
+Property: TypeAlias = "Callable[[Any, DType], None]"
+"""Raises AssertionError where the operation of a device does not keep what is claimed, for primitives of a dtype."""
+
+SHAPES = ((2, 3), (), (0, 3))
+
+
+def from_numpy(device: Any, dtype: DType) -> None:
+    """Keeps values, shape and dtype, of any layout; copies."""
+    wide = np.arange(24).reshape(4, 6).astype(dtype)
+    for array in (wide, wide.T, wide[::-2, 1::3], wide[0, 0], wide[:0], np.broadcast_to(wide[:1], (3, 6))):
+        array = np.asarray(array)
+        made = device.from_numpy(array)
+        assert (made.shape, made.dtype) == (array.shape, dtype), f"from_numpy made {made.shape} and {made.dtype}"
+        assert np.array_equal(device.to_numpy(made), array), f"from_numpy changed {array} to {device.to_numpy(made)}"
+    array = np.ones((3,), dtype)
+    made = device.from_numpy(array)
+    array[0] = 0
+    assert device.to_numpy(made)[0] == 1, "a change of the array reached the primitive that from_numpy made of it"
+    swapped = np.ones((3,), dtype).astype(dtype.newbyteorder())
+    assert device.from_numpy(swapped).dtype == dtype, "from_numpy keeps a foreign byte order"
+
+
+def adopt_numpy(device: Any, dtype: DType) -> None:
+    """Keeps values, shape and dtype."""
+    for shape in SHAPES:
+        array = np.ones(shape, dtype)
+        made = device.adopt_numpy(array)
+        assert (made.shape, made.dtype) == (shape, dtype), f"adopt_numpy made {made.shape} and {made.dtype}"
+        assert np.array_equal(device.to_numpy(made), np.ones(shape, dtype)), f"adopt_numpy made {device.to_numpy(made)}"
+
+
+def to_numpy(device: Any, dtype: DType) -> None:
+    """Keeps values, shape and dtype; gives an array for 0-d too."""
+    for shape in SHAPES:
+        array = device.to_numpy(device.full(shape, 1, dtype))
+        assert isinstance(array, np.ndarray), f"to_numpy gave a {type(array).__name__}"
+        assert (array.shape, array.dtype) == (shape, dtype), f"to_numpy gave {array.shape} and {array.dtype}"
+
+
+def _draws(name: str, mean: float, variance: float, low: float, below: float, *arguments: Any) -> Property:
+    """A draw of independent numbers with that mean and variance, in low … below, as the generator says."""
+
+    def check(device: Any, dtype: DType) -> None:
+        def draw(seed: int, shape: tuple[int, ...]) -> Any:
+            made = getattr(device, name)(np.random.default_rng(seed), *arguments, shape, dtype)
+            assert (made.shape, made.dtype) == (shape, dtype), f"{name} gave {made.shape} and {made.dtype}"
+            return device.to_numpy(made)
+
+        for shape in SHAPES:
+            draw(0, shape)
+        some = draw(1, (4000,)).astype(np.float64)
+        assert abs(some.mean() - mean) < 6 * (variance / 4000) ** 0.5, (
+            f"the mean of {name} is {some.mean()}, not {mean}"
+        )
+        assert abs(some.var() / variance - 1) < 0.15, f"the variance of {name} is {some.var()}, not {variance}"
+        assert low <= some.min(), f"{name} gave {some.min()}"
+        assert some.max() < below, f"{name} gave {some.max()}"
+        assert np.array_equal(some, draw(1, (4000,))), f"{name} draws differently with the same seed"
+        assert not np.array_equal(some, draw(2, (4000,))), f"{name} draws alike with another seed"
+        generator = np.random.default_rng(1)
+        first, second = (getattr(device, name)(generator, *arguments, (64,), dtype) for _ in range(2))
+        assert not np.array_equal(device.to_numpy(first), device.to_numpy(second)), (
+            f"{name} does not advance the generator"
+        )
+
+    return check
+
+
+def permutation(device: Any, dtype: DType) -> None:
+    """Every number once, in an order that the generator says."""
+    one, two, three = (
+        device.to_numpy(device.random_permutation(np.random.default_rng(seed), 50, dtype)) for seed in (1, 1, 2)
+    )
+    assert one.dtype == dtype, f"random_permutation gave {one.dtype}"
+    assert sorted(one.tolist()) == list(range(50)), f"random_permutation gave {one}"
+    assert np.array_equal(one, two), "random_permutation draws differently with the same seed"
+    assert not np.array_equal(one, three), "random_permutation draws alike with another seed"
+    assert device.random_permutation(np.random.default_rng(1), 0, dtype).shape == (0,)
+
+
+PROPERTIES: dict[str, tuple[frozenset[str], Property]] = {
+    "from_numpy": (frozenset({"float", "int", "bool"}), from_numpy),
+    "adopt_numpy": (frozenset({"float", "int", "bool"}), adopt_numpy),
+    "to_numpy": (frozenset({"float", "int", "bool"}), to_numpy),
+    "random_uniform": (frozenset({"float"}), _draws("random_uniform", 0.5, 1 / 12, 0.0, 1.0)),
+    "random_normal": (frozenset({"float"}), _draws("random_normal", 0.0, 1.0, -8.0, 8.0)),
+    "random_integers": (frozenset({"int"}), _draws("random_integers", 5.5, 35 / 4, 1, 11, 1, 11)),
+    "random_permutation": (frozenset({"int"}), permutation),
+}
+"""By operation: the kinds of dtypes that it is checked in, and the check."""
+
+
+def kinds_fit(name: str, dtype: DType) -> bool:
+    """Whether the property of an operation is checked in a dtype."""
+    return kind_of(dtype) in PROPERTIES[name][0]

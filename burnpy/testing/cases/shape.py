@@ -1,0 +1,104 @@
+"""Cases of what moves elements, and of the matrix product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.testing.cases.samples import ByKind, x
+from burnpy.testing.cases.table import row
+
+_ALL = slice(None, None, 1)
+_KEYS = [
+    (0, 1),
+    (_ALL, _ALL),
+    (slice(0, 2, 1), 2),
+    (1, slice(0, 4, 2)),
+    (slice(None, None, -1), slice(3, 0, -2)),
+    (None, 1, None, _ALL),
+    (slice(2, 2, 1), _ALL),
+    (_ALL, slice(0, 4, 3)),
+    (1,),
+    (slice(2, None, -2), None),
+]
+
+
+def _scattered(x: Any, key: Any, src: Any) -> Any:
+    out = x.copy()
+    out[key] = src
+    return out
+
+
+def _diagonals(name: str, f: Any) -> None:
+    row(name, f, [(a, k) for a in (x(3, 4), x(4, 2), x(2, 3, 3), x(0, 3)) for k in (-2, -1, 0, 1, 3)], fresh=True)
+
+
+row(
+    "reshape",
+    lambda x, shape: x.reshape(shape),
+    [(x(2, 6), (3, 4)), (x(2, 6), (12,)), (x(), (1, 1)), (x(1), ()), (x(0, 3), (3, 0)), (x(2, 3), (2, 1, 3))],
+)
+row(
+    "permute",
+    np.transpose,
+    [(x(2, 3, 4), (2, 0, 1)), (x(2, 3), (0, 1)), (x(2, 3), (1, 0)), (x(), ()), (x(0, 3), (1, 0))],
+)
+row(
+    "expand",
+    np.broadcast_to,
+    [(x(3), (2, 3)), (x(2, 1), (2, 3)), (x(), (2, 2)), (x(), ()), (x(2, 3), (2, 3)), (x(1, 3), (0, 3)), (x(1), (0,))],
+)
+row(
+    "slice",
+    lambda x, key: x[key],
+    [*((x(3, 4), key) for key in _KEYS), (x(), ()), (x(), (None,)), (x(0, 3), (_ALL, 1))],
+)
+row(
+    "slice_scatter",
+    _scattered,
+    [
+        (x(3, 4), (0, 1), x()),
+        (x(3, 4), (1, slice(0, 4, 2)), x(2)),
+        (x(3, 4), (slice(None, None, -1), slice(3, 0, -2)), x(3, 2)),
+        (x(3, 4), (_ALL, slice(1, 3, 1)), x(3, 1)),
+        (x(3, 4), (None, 1, _ALL), x(1, 4)),
+        (x(3, 4), (slice(2, 2, 1), _ALL), x(4)),
+        (x(3, 4), (1,), x(4)),
+        (x(3, 4), (_ALL, 2), ByKind(0.75, 2)),
+        (x(), (), x(high=1.9)),
+        (x(0, 3), (_ALL, 1), x(0)),
+    ],
+)
+row(
+    "cat",
+    np.concatenate,
+    [
+        ([x(2, 3), x(1, 3), x(2, 3, high=1.9)], 0),
+        ([x(2, 3), x(2, 1)], 1),
+        ([x(2, 3)], 0),
+        ([x(0, 3), x(2, 3)], 0),
+        ([x(0, 3), x(0, 2)], 1),
+        ([x(2, n) for n in (1, 2, 3, 1, 2)], 1),
+    ],
+)
+row("flip", np.flip, [(x(2, 3), (0,)), (x(2, 3), (1,)), (x(2, 3), (0, 1)), (x(2, 3), ()), (x(), ()), (x(0, 3), (0,))])
+row("mT", lambda x: np.swapaxes(x, -1, -2), [(x(2, 3),), (x(2, 3, 4),), (x(0, 3),)])
+_diagonals("tril", np.tril)
+_diagonals("triu", np.triu)
+row(
+    "matmul",
+    np.matmul,
+    [
+        (x(2, 3), x(3, 4)),
+        (x(1, 3), x(3, 1)),
+        (x(2, 2, 3), x(3, 2)),
+        (x(2, 3), x(2, 3, 2)),
+        (x(2, 1, 2, 3), x(3, 3, 2)),
+        (x(0, 3), x(3, 2)),
+        (x(2, 0), x(0, 3)),
+        (x(2, 3), x(3, 0)),
+        (x(0, 2, 3), x(3, 2)),
+    ],
+    loose=4,
+)

@@ -1,0 +1,137 @@
+"""The conformance suite: every operation of the schema, put through a backend, in every dtype, under every decorator.
+
+A third party's backend is tested in three lines of a test file::
+
+    from burnpy.testing import conformance_suite
+    from my_backend import MyBackend
+    TestMyBackend = conformance_suite(MyBackend)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.backend import operations
+from burnpy.backend.devices import device_of
+from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, kind_of
+from burnpy.backend.errors import DTypeError
+from burnpy.testing.cases import PROPERTIES, ROWS, Row
+from burnpy.testing.cases.properties import kinds_fit
+from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.cases.tensors import NEGATIVE_DIMS, check_negative_dims
+from burnpy.testing.checks import LEVELS, check_derivatives, check_values
+from burnpy.testing.promotion import check_promotion, promoting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.primitives import DType
+
+ALL_DTYPES = (*FLOATS, *INTS, "bool")
+
+
+def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str] = ALL_DTYPES) -> type:
+    """A class of tests that pytest collects where a test file gives it a name that begins with ``Test``.
+
+    Every operation is run in every dtype of its kinds, on the backend itself and on floats under `Autodiff`, twice
+    nested `Autodiff` and `Forward`; on 0-d, empty, broadcast, strided and expanded arguments, with infinities and NaN;
+    and compared with NumPy. First and second derivatives are compared with central differences, in float64.
+
+    Args:
+        backend: the backend, as a class, an alias or a device.
+        dtypes: those that the backend has, by name. It must refuse the others with a `DTypeError`.
+
+    Raises:
+        ImportError: pytest is missing; it comes with ``burnpy[test]``.
+    """
+    import pytest
+
+    names = tuple(dtypes)
+    found = {name: dtype_of(name) for name in ALL_DTYPES if name in names}
+    refused = [name for name in ALL_DTYPES if name not in names]
+
+    class Conformance:
+        """The tests of one backend."""
+
+        device: Any
+
+        @classmethod
+        def setup_class(cls) -> None:
+            """Make the device, which would be too early while tests are collected."""
+            cls.device = device_of(backend)
+
+        @pytest.mark.parametrize(("name", "dtype", "level"), list(value_cases(found)))
+        def test_values(self, name: str, dtype: str, level: str) -> None:
+            """An operation gives what the reference gives, and leaves its arguments alone."""
+            row = ROWS[name]
+            for tracked in (False,) if level == "plain" else (False, True):
+                for layout in LAYOUTS if level == "plain" else LAYOUTS[:1]:
+                    for example in row.examples:
+                        check_values(self.device, level, row, example, found[dtype], layout, tracked)
+
+        @pytest.mark.parametrize(
+            ("name", "dtype"), [(n, d) for n in PROPERTIES for d in found if kinds_fit(n, found[d])]
+        )
+        def test_properties(self, name: str, dtype: str) -> None:
+            """An operation that no reference computes keeps what is claimed of it."""
+            PROPERTIES[name][1](self.device, found[dtype])
+
+        @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.gradients])
+        @pytest.mark.parametrize("order", [1, 2])
+        def test_derivatives(self, name: str, order: int) -> None:
+            """Derivatives are those of central differences, by reverse and by forward mode."""
+            row = ROWS[name]
+            for k, example in enumerate(row.examples):
+                if row.smooth(example):
+                    check_derivatives(self.device, row, example, LAYOUTS[k % 2], order)
+
+        @pytest.mark.parametrize("level", LEVELS)
+        @pytest.mark.parametrize("name", promoting())
+        def test_promotion(self, name: str, level: str) -> None:
+            """Operands of two dtypes give a result of their common one, and of the reference's value."""
+            check_promotion(self.device, level, ROWS[name], found)
+
+        @pytest.mark.parametrize("name", NEGATIVE_DIMS)
+        def test_negative_dims(self, name: str) -> None:
+            """Tensors take a negative dim for the same one counted from the front."""
+            check_negative_dims(self.device, name)
+
+        def test_refuses_the_dtypes_that_it_lacks(self) -> None:
+            """A dtype that the backend lacks is refused by name, not computed in another."""
+            for dtype in refused:
+                with pytest.raises(DTypeError, match=dtype):
+                    self.device.full((2,), 1, dtype_of(dtype))
+                with pytest.raises(DTypeError, match=dtype):
+                    self.device.from_numpy(np.ones(2, dtype_of(dtype)))
+
+        def test_every_operation_is_covered(self) -> None:
+            """The table has a row for every operation of the schema."""
+            lacking = [name for name in operations() if name not in ROWS and name not in PROPERTIES]
+            assert not lacking, f"no cases for the operations {lacking}"
+
+        def test_a_device_is_one_object(self) -> None:
+            """Devices are compared with `is`."""
+            assert device_of(backend) is self.device
+            assert device_of(self.device) is self.device
+
+    return Conformance
+
+
+def value_cases(dtypes: dict[str, DType]) -> Iterator[tuple[str, str, str]]:
+    """Operation, dtype and level of every test of values. Only floats change under a decorator."""
+    for name, row in ROWS.items():
+        for dtype, found in dtypes.items():
+            if fits(row, found):
+                decorated = kind_of(found) == "float" or row.operation.results == ("Float",)
+                for level in LEVELS if decorated else LEVELS[:1]:
+                    yield name, dtype, level
+
+
+def fits(row: Row, dtype: DType) -> bool:
+    """Whether a row is run in a dtype."""
+    if row.int64_only:
+        return dtype.name == "int64"
+    return kind_of(dtype) in row.kinds

@@ -1,0 +1,233 @@
+"""`gradcheck` and `gradgradcheck`: are the derivatives those of the function that was computed?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.autodiff import Autodiff
+from burnpy.backend.dtypes import float64
+from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError
+from burnpy.tensor.tensor import Tensor
+from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class GradcheckError(BurnpyError, AssertionError):
+    """A derivative that is not the function's, or a function that cannot have one: see the message."""
+
+
+def gradcheck(
+    f: Function,
+    inputs: Tensor[Any] | Sequence[Tensor[Any]],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    check_forward: bool = True,
+    elements: int = 32,
+    seed: int = 0,
+) -> bool:
+    """Compare reverse and forward mode with central differences.
+
+    The results of ``f`` are weighted with random numbers and summed; the derivative of that sum by each input is
+    compared along two random directions, and element by element for inputs of at most ``elements`` elements. Besides,
+    ``f`` must give the same results twice, must change no input, and gradients must have their input's shape and dtype.
+
+    Args:
+        f: takes as many tensors as there are inputs, on any device, and returns a float tensor or several.
+        inputs: float64 tensors on one device, away from points where ``f`` has no derivative. They are not changed.
+        eps: the step of the central differences.
+        atol: a difference of derivatives that is always accepted,
+        rtol: and one that is accepted relative to the central difference.
+        raise_exception: raise where the check fails; otherwise return False.
+        check_forward: check `Forward` too.
+        elements: inputs with more elements are checked along random directions only.
+        seed: of the random weights and directions.
+
+    Returns:
+        Whether the check passed.
+
+    Raises:
+        GradcheckError: it failed; the message names the input, the element or direction and both numbers.
+        DTypeError: an input or a result is not float64, in which alone differences are exact enough.
+        ArgumentError, KindError, DeviceError: inputs or results are not as described.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([0.3, -0.7], dtype="float64")
+    >>> gradcheck(lambda x: (x * x).exp(), x)
+    True
+    """
+    problem = _problem(f, inputs, eps, seed)
+    try:
+        _check(problem, atol, rtol, check_forward, elements)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    f: Function,
+    inputs: Tensor[Any] | Sequence[Tensor[Any]],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    check_forward: bool = True,
+    elements: int = 32,
+    seed: int = 0,
+) -> bool:
+    """Compare second derivatives with central differences: `gradcheck` of what a backward pass through ``f`` computes.
+
+    The derivatives of the gradients are taken by reverse over reverse mode, ``Autodiff[Autodiff[B]]``, and by forward
+    over reverse mode, ``Autodiff[Forward[B]]``; by the inputs and by the gradients that the pass starts from.
+    Arguments, result and errors are those of `gradcheck`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([0.3, -0.7], dtype="float64")
+    >>> gradgradcheck(lambda x: x.sin() * x, x)
+    True
+    """
+    first = _problem(f, inputs, eps, seed)
+    xs, count = first.inputs, len(first.inputs)
+
+    def gradients(*given: Tensor[Any]) -> list[Tensor[Any]]:
+        return _backward(f, given[:count], given[count:])
+
+    return gradcheck(
+        gradients, (*xs, *first.weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        check_forward=check_forward, elements=elements, seed=seed + 1,
+    )  # fmt: skip
+
+
+def _backward(f: Function, inputs: Sequence[Tensor[Any]], seeds: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
+    """The gradients of all inputs by one backward pass, on the device of the inputs."""
+    leaves = [Tensor.from_inner(x).require_grad() for x in inputs]
+    roots = [(out._primitive, seed._primitive) for out, seed in zip(results(f, leaves), seeds, strict=True)]
+    device: Any = Autodiff(inputs[0].device)
+    found = device.gradients(roots, retain_graph=False)
+    return [
+        x._like(found[leaf._primitive.node]) if leaf._primitive.node in found else x._like(_zeros(x))
+        for x, leaf in zip(inputs, leaves, strict=True)
+    ]
+
+
+def _zeros(x: Tensor[Any]) -> Any:
+    return x.device.full(x.shape, 0.0, x.dtype)
+
+
+def _problem(f: Function, inputs: Tensor[Any] | Sequence[Tensor[Any]], eps: float, seed: int) -> Problem:
+    xs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if not xs:
+        raise ArgumentError("gradcheck() was given no inputs; give at least one float64 tensor")
+    for k, x in enumerate(xs):
+        if not isinstance(x, Tensor):
+            raise KindError(
+                f"gradcheck() takes float tensors, and input {k} is {x!r}; bind other arguments in the function"
+            )
+        if x.device is not xs[0].device:
+            raise DeviceError(
+                f"gradcheck() was given inputs on {xs[0].device} and {x.device}; all must be on one device"
+            )
+        if x.dtype != float64:
+            raise DTypeError(
+                f"gradcheck() needs float64, and input {k} is {x.dtype}: with a step of {eps} differences of "
+                f"{x.dtype} are mostly rounding; convert it first, as in x.to_dtype('float64')"
+            )
+    generator = np.random.default_rng(seed)
+    outs = results(f, xs)
+    weights = [out._like(out.device.from_numpy(_direction(generator, out.shape))) for out in outs]
+    return Problem(f, xs, weights, eps, generator)
+
+
+def _direction(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Random numbers of size ½ to 1½, of either sign: none is so small that it would hide an error."""
+    return np.asarray(generator.uniform(0.5, 1.5, shape) * generator.choice([-1.0, 1.0], shape))
+
+
+def _check(problem: Problem, atol: float, rtol: float, check_forward: bool, elements: int) -> None:
+    before = [x.to_numpy().copy() for x in (*problem.inputs, *problem.weights)]
+    _deterministic(problem)
+    _unchanged(problem, before, "the function")
+    gradients = by_reverse(problem)
+    _unchanged(problem, before, "the backward pass")
+    for k, (x, gradient) in enumerate(zip(problem.inputs, gradients, strict=True)):
+        if (gradient.shape, gradient.dtype) != (x.shape, x.dtype):
+            raise GradcheckError(
+                f"the gradient of input {k} has shape {gradient.shape} and dtype {gradient.dtype}, "
+                f"and the input has {x.shape} and {x.dtype}"
+            )
+    for k, gradient in enumerate(by_reverse(problem)):
+        if not _same(gradient, gradients[k]):
+            raise GradcheckError(
+                f"two backward passes gave different gradients of input {k}: {gradients[k]}, then {gradient}"
+            )
+    for k, x in enumerate(problem.inputs):
+        for name, direction in _directions(problem.generator, x.shape, elements):
+            expected = by_differences(problem, k, direction)
+            _compare("reverse", k, name, float((gradients[k] * direction).sum()), expected, atol, rtol)
+            if check_forward:
+                tangents = by_forward(problem, k, direction)
+                for j, (tangent, weight) in enumerate(zip(tangents, problem.weights, strict=True)):
+                    if (tangent.shape, tangent.dtype) != (weight.shape, weight.dtype):
+                        raise GradcheckError(
+                            f"the tangent of result {j}, by input {k}, has shape {tangent.shape} and dtype "
+                            f"{tangent.dtype}, and the result has {weight.shape} and {weight.dtype}"
+                        )
+                found = sum(float((t * w.to_numpy()).sum()) for t, w in zip(tangents, problem.weights, strict=True))
+                _compare("forward", k, name, found, expected, atol, rtol)
+    _unchanged(problem, before, "forward mode")
+
+
+def _directions(
+    generator: np.random.Generator, shape: tuple[int, ...], elements: int
+) -> list[tuple[str, NDArray[Any]]]:
+    """The directions to go from an input of ``shape``, each with its name."""
+    found = [(f"random direction {d}", _direction(generator, shape)) for d in range(2)] if 0 not in shape else []
+    size = int(np.prod(shape, dtype=int))
+    if size <= elements:
+        for flat in range(size):
+            unit = np.zeros(shape)
+            unit.reshape(-1)[flat] = 1.0
+            position = tuple(int(n) for n in np.unravel_index(flat, shape))
+            found.append((f"element {position}", unit))
+    return found
+
+
+def _compare(mode: str, k: int, name: str, found: float, expected: float, atol: float, rtol: float) -> None:
+    if not abs(found - expected) <= atol + rtol * abs(expected):  # so that NaN fails
+        raise GradcheckError(
+            f"the derivative by input {k}, {name}: {mode} mode gives {found!r}, central differences give {expected!r} "
+            f"(of the results' weighted sum; accepted were {atol} + {rtol} × the latter)"
+        )
+
+
+def _deterministic(problem: Problem) -> None:
+    first, second = (results(problem.function, problem.inputs) for _ in range(2))
+    for k, (one, two) in enumerate(zip(first, second, strict=True)):
+        if not _same(one.to_numpy(), two.to_numpy()):
+            raise GradcheckError(
+                f"two calls of the function gave different results {k}: {one.to_numpy()}, then {two.to_numpy()}"
+            )
+
+
+def _unchanged(problem: Problem, before: Sequence[NDArray[Any]], who: str) -> None:
+    names = [f"input {k}" for k in range(len(problem.inputs))]
+    names += [f"the gradient of result {k} that it starts from" for k in range(len(problem.weights))]
+    for name, x, old in zip(names, (*problem.inputs, *problem.weights), before, strict=True):
+        if not _same(x.to_numpy(), old):
+            raise GradcheckError(f"{who} changed {name} in place: it was {old} and is {x.to_numpy()}")
+
+
+def _same(x: NDArray[Any], y: NDArray[Any]) -> bool:
+    return x.shape == y.shape and x.dtype == y.dtype and np.array_equal(x, y, equal_nan=True)

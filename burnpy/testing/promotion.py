@@ -1,0 +1,76 @@
+"""Promotion: what operands of two dtypes, or of 0 and more dimensions, give."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.autodiff import Autodiff, Forward
+from burnpy.backend.backend import operations
+from burnpy.backend.dtypes import kind_of, promote_types, result_type
+from burnpy.backend.errors import DTypeError
+from burnpy.backend.schema import Algebra
+from burnpy.testing.checks import close, device_at
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
+    from burnpy.testing.cases import Row
+
+SHAPES = ((2,), ())
+
+
+def promoting() -> list[str]:
+    """The operations of two operands that promote: those that take a number as the second, and the matrix product."""
+    found = []
+    for name, op in operations().items():
+        arguments = op.arguments
+        if len(arguments) == 2 and arguments[1].scalar and arguments[0].kind == arguments[1].kind:
+            found.append(name)
+    return [*found, "matmul"]
+
+
+def check_promotion(device: Any, level: str, row: Row, dtypes: dict[str, DType]) -> None:
+    """The operation of all pairs of dtypes of its kinds, with and without dimensions."""
+    on, name = device_at(level, device), row.operation.name
+    shapes = [((2, 2), (2, 2))] if name == "matmul" else list(product(SHAPES, SHAPES))
+    for one, two in product(dtypes.values(), dtypes.values()):
+        kind = kind_of(one)
+        if kind != kind_of(two) or kind not in row.kinds or (level != "plain" and kind != "float"):
+            continue
+        try:
+            promote_types(one, two)
+        except DTypeError:
+            continue  # uint64 with a signed dtype; the error is tested with tensors
+        for shape, other in shapes:
+            _check(on, level, row, np.ones(shape, one) + np.ones(shape, one) if kind != "bool" else np.ones(shape, one),
+                   np.ones(other, two))  # fmt: skip
+
+
+def _check(on: Any, level: str, row: Row, left: Any, right: Any) -> None:
+    name, op = row.operation.name, row.operation
+    where = f"{name} of {left.dtype} {left.shape} and {right.dtype} {right.shape}, {level}"
+    left, right = np.asarray(left), np.asarray(right)
+    common = result_type(left, right)
+    x, y = on.from_numpy(left), on.from_numpy(right)
+    if level == "Forward":
+        x = on.dual(x.value, on.inner.full(x.shape, 1.0, x.dtype))
+    x = on.require_grad(x)
+    out = getattr(on, name)(x, y)
+    wide: Any = np.float64 if kind_of(common) == "float" else common
+    want = np.asarray(row.reference(left.astype(wide), right.astype(wide)))
+    dtype = np.dtype(np.bool_) if op.results == ("Bool",) else common
+    assert out.dtype == dtype, f"{where}: the dtype is {out.dtype}, not {dtype}"
+    assert out.shape == want.shape, f"{where}: the shape is {out.shape}, not {want.shape}"
+    owner = on if kind_of(dtype) == "float" else on.discrete
+    assert close(owner.to_numpy(out), want.astype(dtype), 1.0), f"{where}: it is {owner.to_numpy(out)}, not {want}"
+    if op.algebra is Algebra.NONDIFFERENTIABLE:
+        return
+    if isinstance(on, Forward):
+        tangent: Any = out.tangent
+        assert (tangent.shape, tangent.dtype) == (out.shape, out.dtype), f"{where}: a tangent of {tangent.dtype}"
+    elif isinstance(on, Autodiff):
+        seed = on.inner.full(out.shape, 1.0, out.dtype)
+        (gradient,) = on.gradients([(out, seed)], retain_graph=False).values()
+        assert (gradient.shape, gradient.dtype) == (x.shape, x.dtype), f"{where}: a gradient of {gradient.dtype}"

@@ -1,0 +1,168 @@
+"""Calls of every operation, as a table: what a backend must be able to do, and what two backends must agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend import Backend, operations
+from burnpy.backend.dtypes import bool_, float16, float32, float64, int8, int64
+
+_WHOLE = slice(None, None, 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call: NumPy arrays among the arguments become primitives."""
+
+    operation: str
+    args: tuple[Any, ...]
+    label: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}-{self.label}"
+
+
+def run_case(device: Backend, case: Case) -> tuple[Any, ...]:
+    """The results as NumPy arrays."""
+    found = getattr(device, case.operation)(*(_primitive(device, a) for a in case.args))
+    return tuple(device.to_numpy(f) for f in (found if type(found) is tuple else (found,)))
+
+
+def _primitive(device: Backend, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return device.from_numpy(value)
+    return [_primitive(device, v) for v in value] if type(value) is list else value
+
+
+def agree(got: tuple[Any, ...], wanted: tuple[Any, ...], case: Case) -> None:
+    """Assert that the results of two backends are alike."""
+    assert len(got) == len(wanted), case
+    for a, b in zip(got, wanted, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), case
+        rough = {2: 2e-3, 4: 2e-6, 8: 1e-12}[a.dtype.itemsize] if a.dtype.kind == "f" else 0
+        np.testing.assert_allclose(a, b, rtol=rough, atol=rough, err_msg=str(case))
+
+
+def _array(shape: tuple[int, ...], dtype: Any, low: int = -4) -> np.ndarray[Any, Any]:
+    drawn = np.random.default_rng(len(shape)).uniform(low, 4, shape)
+    return np.asarray(drawn > 0 if dtype == bool_ else drawn).astype(dtype)
+
+
+def _cases() -> list[Case]:
+    made: list[Case] = []
+    for dtype in (float32, float64, float16, int64, int8, bool_):
+        floating, boolean = dtype.kind == "f", dtype.kind == "b"
+
+        def a(*shape: int, low: int = -4, dtype: Any = dtype) -> np.ndarray[Any, Any]:
+            return _array(shape, dtype, low)
+
+        def add(names: str, *args: Any, label: str = "", dtype: Any = dtype) -> None:
+            made.extend(Case(name, args, f"{dtype}{label}") for name in names.split())
+
+        x, y, i = a(3, 4), a(3, 4, low=1), np.array([2, 0, 2, 1])
+        cube = a(2, 3, 4)
+        add("eq ne lt le gt ge", x, y)
+        add("eq ne lt le gt ge", x, True if boolean else 2, label=" number")
+        add("where", a(3, 4, dtype=bool_), x, y)
+        add("where", a(3, 4, dtype=bool_), x, 0, label=" number")
+        for dims, label in (((0,), " first"), ((1,), " last"), ((0, 1), " all"), ((), " none")):
+            add("sum", x, dims, True, label=label)
+            add("any all" if boolean else "prod amax amin", x, dims, False, label=label)
+        add("reshape", x, (2, 6))
+        add("permute", cube, (2, 0, 1))
+        add("expand", a(3, 1), (2, 3, 4))
+        add("slice", cube, (1, None, slice(0, 3, 2), slice(3, None, -1)))
+        add("slice_scatter", x, (slice(0, 2, 1), 1), a(2))
+        add("slice_scatter", x, (2, _WHOLE), 1, label=" number")
+        add("slice_scatter", a(), (), 1, label=" 0-d")
+        add("cat", [x, a(1, 4)], 0)
+        add("flip", cube, (0, 2))
+        add("flip", cube, (), label=" none")
+        add("mT", cube)
+        add("mT", x, label=" matrix")
+        add("tril triu", cube, 1)
+        add("index_select", x, 1, i)
+        add("index_put", x, 1, i, a(3, 4))
+        add("gather", x, 0, np.array([[2, 1], [0, 0]]))
+        add("scatter", x, 0, np.array([[2, 1], [2, 0]]), a(2, 2))
+        add("full", (2, 3), True if boolean else 3, dtype)
+        add("full", (2, 3), 0, dtype, label=" zero")
+        add("eye", 2, 3, dtype)
+        add("cast", x, dtype, label=" itself")
+        add("detach", x)
+        add("to_bool", x)
+        if boolean:
+            add("bitwise_and bitwise_or bitwise_xor", x, y)
+            add("bitwise_not", x)
+            add("nonzero", x)
+            add("nonzero", np.array(True), label=" 0-d")
+            add("to_int", x, int64)
+            add("to_float", x, float32)
+            add("sum_to", x, (4,))
+            continue
+        add("add sub mul maximum minimum floor_divide remainder", x, y)
+        add("add sub mul maximum minimum floor_divide remainder pow", x, 2, label=" number")
+        add("pow", a(3, 4, low=0), y)
+        add("add", x, a(4), label=" broadcast")
+        add("neg abs sign square", x)
+        add("argmax argmin", x, 1, True)
+        add("max_dim min_dim", x, 0, False)
+        add("cumsum", x, 1)
+        add("arange", 1, 9, 3, dtype)
+        add("clamp", x, -1, 2)
+        add("sum_to", cube, (3, 1), label=" lead")
+        add("matmul", x, a(4, 2))
+        add("matmul", cube, a(4, 2), label=" flattened")
+        add("matmul", cube, a(2, 4, 3), label=" batched")
+        add("matmul", a(0, 3, 4), a(4, 2), label=" empty")
+        add("index_add", x, 1, i, a(3, 4))
+        add("index_add", a(3, 2, 40), 1, np.array([1] * 20), a(3, 20, 40), label=" many")
+        add("scatter_add", x, 0, np.array([[2, 1], [2, 0]]), a(2, 2))
+        if not floating:
+            add("bitwise_and bitwise_or bitwise_xor", x, y)
+            add("bitwise_not", x)
+            add("to_float", x, float32)
+            add("one_hot", np.array([1, 0]), 3)
+            continue
+        add("div", x, y)
+        add("div pow", x, 2.5, label=" number")
+        for power in (1, 3, 4, -1, -2, 0.5, -0.5):
+            add("pow", y, power, label=f" {power}")
+        add("floor ceil round exp expm1 sin cos tanh sigmoid erf relu silu isnan isinf isfinite", x)
+        add("log log1p sqrt reciprocal rsqrt", y)
+        add("sigmoid erf relu silu", a(), label=" 0-d")
+        add("gelu", x, True)
+        add("gelu", x, False, label=" exact")
+        add("gelu_backward", y, x, True)
+        add("gelu_backward", y, x, False, label=" exact")
+        add("silu_backward relu_backward", y, x)
+        add("softplus", x, 2.0)
+        add("softmax log_softmax", x, 1)
+        add("softmax log_softmax", a(0, 4), 1, label=" empty")
+        add("softmax_backward log_softmax_backward", y, x, 0)
+        add("logsumexp", x, (0, 1), True)
+        add("logsumexp", a(0, 4), (0,), False, label=" empty")
+        for dims, label in (((1,), ""), ((), " none")):
+            add("mean", x, dims, True, label=label)
+            add("var std", x, dims, False, 0.0, label=label)
+        add("to_int", x, int64)
+        add("cast", x, float64)
+        add("linspace", 0.0, 1.0, 5, dtype)
+        add("accumulate", x, y)
+        add("accumulate", a(), a(), label=" 0-d")
+        add("accumulate_slice", x, (slice(0, 2, 1), 1), a(2))
+        add("accumulate_slice", x, (0, 1), a(), label=" element")
+        add("accumulate_index", x, 1, i, a(3, 4))
+    return made
+
+
+CASES = _cases()
+
+
+def uncovered() -> list[str]:
+    """Operations of the schema that no case calls, but for those that have tests of their own."""
+    called = {case.operation for case in CASES} | {"from_numpy", "adopt_numpy", "to_numpy"}
+    return [name for name in operations() if name not in called and not name.startswith("random_")]

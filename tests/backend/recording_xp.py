@@ -1,0 +1,209 @@
+"""A stand-in for CuPy that computes with NumPy and writes down what was asked of it.
+
+`RecordingModule` takes the place of the module, `RecordedArray` that of its arrays, so that whatever is not recorded
+cannot be used. `mismatch` then says whether the real CuPy has what one record asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.special import erf
+
+Record = tuple[str, int | None, tuple[str, ...]]
+"""A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
+
+
+@dataclass
+class Journal:
+    """What was asked, and which GPU is current."""
+
+    records: set[Record] = field(default_factory=set)
+    current: int = 0
+    switches: int = 0
+
+    def called(self, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self.records.add((name, len(args), tuple(sorted(keywords))))
+
+
+class RecordedArray:
+    """A NumPy array of which only what CuPy's arrays have is reachable, and that by name."""
+
+    def __init__(self, journal: Journal, array: Any) -> None:
+        self._journal = journal
+        self._array = np.asarray(array)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # NumPy looks for its protocols; an array of CuPy refuses to become one of NumPy
+            raise TypeError(f"{name} was asked of an array on the GPU")
+        if name == "get":
+            self._journal.called("ndarray.get", (), {})
+            return lambda: self._array.copy()
+        found = getattr(self._array, name)
+        if callable(found):
+            return _recorded(self._journal, f"ndarray.{name}", found)
+        self._journal.records.add((f"ndarray.{name}", None, ()))
+        return _wrapped(self._journal, found)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _wrapped(self._journal, self._array[_plain(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._array[_plain(key)] = _plain(value)
+
+    def __int__(self) -> int:
+        return int(self._array)
+
+
+class RecordingModule:
+    """A module, or a class in one, that forwards to NumPy's; ``own`` are the parts that NumPy lacks."""
+
+    def __init__(self, journal: Journal, prefix: str, source: Any, own: dict[str, Any] | None = None) -> None:
+        self._journal, self._prefix, self._source, self._own = journal, prefix, source, own or {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._own[name] if name in self._own else getattr(self._source, name)
+        if isinstance(found, (RecordingModule, types.SimpleNamespace)):
+            return found
+        return _recorded(self._journal, f"{self._prefix}{name}", found)
+
+
+def _recorded(journal: Journal, name: str, function: Any) -> Any:
+    def call(*args: Any, **keywords: Any) -> Any:
+        journal.called(name, args, keywords)
+        with np.errstate(all="ignore"):  # CuPy never warns
+            return _wrapped(journal, function(*_plain(args), **_plain(keywords)))
+
+    return call
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, RecordedArray):
+        return value._array
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain(v) for v in value)
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _wrapped(journal: Journal, value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return RecordedArray(journal, value)
+    if isinstance(value, np.random.Generator):
+        return RecordingModule(journal, "random.Generator.", value)
+    return tuple(_wrapped(journal, v) for v in value) if type(value) is tuple else value
+
+
+class StandInError(RuntimeError):
+    """What CUDA raises."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"CUDA error {status}")
+        self.status = status
+
+
+def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None) -> dict[str, Any]:
+    """Modules to put into ``sys.modules`` for cupy's: ``gpus`` GPUs, or CUDA failing with ``status``."""
+
+    def device_count() -> int:
+        if status is not None:
+            raise StandInError(status)
+        return gpus
+
+    class Device:
+        def __init__(self, index: int) -> None:
+            self.index = index
+
+        def __enter__(self) -> None:
+            self.before, journal.current = journal.current, self.index
+            journal.switches += 1
+
+        def __exit__(self, *_: object) -> None:
+            journal.current = self.before
+
+        def synchronize(self) -> None:
+            journal.called("cuda.Device.synchronize", (), {})
+
+    runtime = types.SimpleNamespace(
+        getDeviceCount=device_count, getDevice=lambda: journal.current, CUDARuntimeError=StandInError
+    )
+    random = RecordingModule(
+        journal, "random.", np.random, {"Philox4x3210": lambda seed, *, size: np.random.Philox(seed)}
+    )
+    special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf})
+    extra = {"scatter_add": np.add.at, "scatter_max": np.maximum.at}
+    cuda = types.SimpleNamespace(runtime=runtime, Device=Device)
+    return {
+        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random}),
+        "cupyx": RecordingModule(journal, "cupyx.", None, extra),
+        "cupyx.scipy.special": special,
+    }
+
+
+@contextmanager
+def fresh_devices() -> Iterator[None]:
+    """Devices made inside are forgotten afterwards, so that none made of stand-ins is found by a later test."""
+    from burnpy.backend.devices import DeviceMeta
+
+    before = dict(DeviceMeta._devices)
+    try:
+        yield
+    finally:
+        DeviceMeta._devices.clear()
+        DeviceMeta._devices.update(before)
+
+
+def mismatch(record: Record) -> str | None:
+    """Why the real CuPy would refuse what ``record`` asks; None if it would not."""
+    name, positional, keywords = record
+    real: Any = import_module("cupy")
+    if name.startswith("cupyx."):
+        module, _, last = name.rpartition(".")
+        real, name = import_module(module), last
+    for part in name.split("."):
+        if not hasattr(real, part):
+            return f"{record[0]} is missing in CuPy"
+        real = getattr(real, part)
+    if positional is None:
+        return None
+    try:
+        bound = _signature(real, bool(re.search(r"\b(ndarray|Generator|Device)\.", name)))
+        bound.bind(*[None] * positional, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return f"{record[0]} with {positional} positional arguments and {keywords}: {error}"
+    return None
+
+
+def _signature(real: Any, method: bool) -> inspect.Signature:
+    """The signature of a function of CuPy; of a compiled one, from the first line of its documentation."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if hasattr(real, "nin"):  # a ufunc: inputs, outputs, and two keywords that NumPy's has too
+        names = [f"in{i}" for i in range(real.nin)]
+        required = [inspect.Parameter(n, kind) for n in names]
+        optional = [inspect.Parameter(n, kind, default=None) for n in ("out", "dtype")]
+        return inspect.Signature(required + optional)
+    try:
+        found = inspect.signature(real)
+    except ValueError:
+        found = _documented(real)
+    parameters = list(found.parameters.values())
+    return found.replace(parameters=parameters[1:] if method else parameters)
+
+
+def _documented(real: Any) -> inspect.Signature:
+    line = (real.__doc__ or "").split("\n")[0]
+    listed = re.search(r"\((.*)\)", line)
+    if listed is None:
+        raise TypeError(f"no signature is known of {real!r}")
+    # "Py_ssize_t axis1" is a parameter axis1
+    names = re.sub(r"(?<![=.\w])\w+ (?=\w)", "", listed.group(1))
+    scope: dict[str, Any] = {}
+    exec(f"def documented({re.sub(r'=[^,]+', '=None', names)}): ...", scope)
+    return inspect.signature(scope["documented"])

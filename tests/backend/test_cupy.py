@@ -1,0 +1,187 @@
+"""The CuPy backend where there is no GPU: its code run on a stand-in, and what it asks held against the real CuPy.
+
+These tests show that every name exists and every call binds, that operations run on their own GPU, and that results
+are right given that CuPy's functions do what NumPy's do. What only a GPU can show is shown by the conformance suite.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import pickle
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import CuPy, NumPy
+from burnpy.backend.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
+from burnpy.backend.errors import ArgumentError, BackendUnavailableError
+from tests.backend.cases import CASES, Case, agree, run_case
+from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins
+
+has_cupy = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
+
+
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
+    """A record of what is asked of a stand-in for CuPy with two GPUs."""
+    made = Journal()
+    for name, module in stand_ins(made).items():
+        monkeypatch.setitem(sys.modules, name, module)
+    with fresh_devices():
+        yield made
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
+    for name, module in stand_ins(Journal(), **how).items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_are_those_of_numpy(case: Case, journal: Journal) -> None:
+    agree(run_case(CuPy(), case), run_case(NumPy(), case), case)
+
+
+@has_cupy
+def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal()
+    with monkeypatch.context() as patch, fresh_devices():
+        for name, module in stand_ins(journal).items():
+            patch.setitem(sys.modules, name, module)
+        for case in CASES:
+            run_case(CuPy(), case)
+        draw(CuPy())
+        CuPy().synchronize()
+    assert len(journal.records) > 80, "the recorder has missed most of the backend"
+    assert sorted(filter(None, map(mismatch, journal.records))) == []
+
+
+@has_cupy
+@pytest.mark.parametrize(
+    "record",
+    [
+        ("vecdot", 2, ()),
+        ("add", 5, ()),
+        ("ndarray.sum", 2, ("where",)),
+        ("ndarray.max", 4, ()),
+        ("random.Generator.normal", 1, ()),
+        ("cupyx.scatter_mul", 3, ()),
+    ],
+)
+def test_the_comparison_can_fail(record: Any) -> None:
+    assert mismatch(record) is not None
+
+
+def draw(device: CuPy) -> list[Any]:
+    generator = np.random.default_rng(7)
+    drawn = [
+        device.random_uniform(generator, (3, 4), float32),
+        device.random_uniform(generator, (), float64),
+        device.random_uniform(generator, (1000,), float16),
+        device.random_normal(generator, (3,), float64),
+        device.random_normal(generator, (3,), float16),
+        device.random_integers(generator, -2, 3, (50,), int8),
+        device.random_permutation(generator, 9, int32),
+    ]
+    return [device.to_numpy(d) for d in drawn]
+
+
+def test_random_numbers_follow_the_generator(journal: Journal) -> None:
+    first, again = draw(CuPy()), draw(CuPy(1))
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert [a.dtype for a in first] == [float32, float64, float16, float64, float16, int8, int32]
+    assert first[2].max() < 1
+    assert set(first[5].tolist()) == {-2, -1, 0, 1, 2}
+    assert sorted(first[6].tolist()) == list(range(9))
+
+
+def test_operations_run_on_their_own_gpu(journal: Journal) -> None:
+    zero, one = CuPy(0), CuPy(1)
+    a = zero.from_numpy(np.ones(3, np.float32))
+    zero.add(a, a)
+    assert journal.switches == 0, "the device was current already"
+    b = one.from_numpy(np.ones(3, np.float32))
+    one.softmax(one.add(b, b), 0)
+    assert journal.switches == 3
+    assert journal.current == 0
+    journal.current = 1
+    one.exp(b)
+    assert journal.switches == 3
+
+
+def test_a_failing_operation_leaves_the_current_gpu(journal: Journal) -> None:
+    one = CuPy(1)
+    with pytest.raises(ValueError, match="broadcast"):
+        one.add(one.full((2,), 1.0, float32), one.full((3,), 1.0, float32))
+    assert journal.current == 0
+
+
+def test_devices_are_singletons_and_travel(journal: Journal) -> None:
+    assert CuPy() is CuPy(0) is CuPy(index=0) is CuPy.device()
+    assert CuPy(1) is not CuPy(0)
+    assert repr(CuPy(1)) == "CuPy(1)"
+    assert pickle.loads(pickle.dumps(CuPy(1))) is CuPy(1)
+    assert copy.deepcopy(CuPy(1)) is CuPy(1)
+    assert CuPy.is_available()
+
+
+@pytest.mark.parametrize("dtype", [int8, int16, int32, int64, float16, float32, float64])
+def test_index_add_of_every_dtype(dtype: Any, journal: Journal) -> None:
+    device = CuPy()
+    x, src = device.full((3, 2), 1, dtype), device.full((4, 2), 2, dtype)
+    out = device.index_add(x, 0, device.from_numpy(np.array([2, 0, 2, 2])), src)
+    assert out.dtype == dtype
+    assert device.to_numpy(out).tolist() == [[3, 3], [1, 1], [7, 7]]
+
+
+@pytest.mark.parametrize("index", [2, -1, True, "0"])
+def test_no_such_gpu(index: Any, journal: Journal) -> None:
+    with pytest.raises(ArgumentError, match=r"there are 2, numbered from 0: use CuPy\(0\) to CuPy\(1\)"):
+        CuPy(index)
+
+
+def test_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, gpus=1)
+    with fresh_devices(), pytest.raises(ArgumentError, match=r"there is 1, numbered from 0: use CuPy\(0\)"):
+        CuPy(1)
+
+
+def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with (
+        fresh_devices(),
+        pytest.raises(BackendUnavailableError, match=r"pip install burnpy\[cuda13\].*burnpy\[cuda12\]"),
+    ):
+        CuPy()
+    assert not CuPy.is_available()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [({"status": 35}, "no CUDA driver"), ({"status": 100}, "found no GPU"), ({"gpus": 0}, "found no GPU")],
+    ids=["driver", "device", "none"],
+)
+def test_there_is_no_gpu(how: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, **how)
+    with fresh_devices(), pytest.raises(BackendUnavailableError, match=message):
+        CuPy()
+    assert not CuPy.is_available()
+
+
+def test_importing_the_backend_does_not_import_cupy() -> None:
+    import subprocess
+
+    code = "import sys, burnpy_cupy; sys.exit('cupy' in sys.modules or 'scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_bool_and_int_results(journal: Journal) -> None:
+    device = CuPy()
+    x = device.from_numpy(np.array([True, False, True]))
+    assert device.sum(x, (0,), False).dtype == int64
+    assert device.any(x, (0,), False).dtype == bool_
+    assert device.to_numpy(device.nonzero(x)).tolist() == [[0], [2]]

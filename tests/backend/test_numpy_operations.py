@@ -1,0 +1,331 @@
+"""The NumPy backend: values by hand and from `math`, dtypes, views and memory, errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy, operations
+from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int8, int16, int32, int64, uint8
+from burnpy.backend.errors import ArgumentError
+from tests.backend.cases import CASES, Case, run_case, uncovered
+
+D = NumPy()
+FLOATS = [float16, dtype_of("bfloat16"), float32, float64]
+INTS = [int8, int16, int32, int64, uint8]
+
+
+def values(x: Any) -> Any:
+    return D.to_numpy(x).tolist()
+
+
+def array(data: Any, dtype: Any = float32) -> Any:
+    return np.array(data, dtype)
+
+
+def test_every_operation_has_a_case() -> None:
+    assert uncovered() == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_arguments_stay_as_they_are_and_results_are_fresh(case: Case) -> None:
+    before = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
+    structural = operations()[case.operation].algebra.value == "structural" or case.operation in ("detach", "sum_to")
+    found = getattr(D, case.operation)(*case.args)
+    if case.operation.startswith("accumulate"):
+        return
+    for old, new in zip(before, case.args, strict=True):
+        if isinstance(old, np.ndarray):
+            np.testing.assert_array_equal(old, new)
+            for result in found if type(found) is tuple else (found,):
+                assert structural or not np.shares_memory(result, new)
+
+
+UNARY: dict[str, Any] = {
+    **{n: getattr(math, n) for n in ("exp", "expm1", "sin", "cos", "tanh", "erf", "floor", "ceil")},
+    "neg": lambda v: -v,
+    "abs": abs,
+    "round": round,
+    "square": lambda v: v * v,
+    "reciprocal": lambda v: 1 / v,
+    "sigmoid": lambda v: 1 / (1 + math.exp(-v)),
+    "relu": lambda v: max(v, 0.0),
+    "sign": lambda v: (v > 0) - (v < 0),
+    "silu": lambda v: v / (1 + math.exp(-v)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
+def test_unary_against_math(name: str, dtype: Any, strided: bool) -> None:
+    x = array([[-2.5, -1.0, -0.5], [0.25, 1.5, 3.0]], dtype)
+    x = x.T[::2] if strided else x
+    out = getattr(D, name)(x)
+    assert (out.dtype, out.shape) == (dtype, x.shape)
+    wanted = [[UNARY[name](float(v)) for v in line] for line in x]
+    rough = {2: 1e-2, 4: 1e-6, 8: 1e-14}[dtype.itemsize]
+    np.testing.assert_allclose(out.astype(float64), wanted, rtol=rough, atol=rough)
+    scalar = getattr(D, name)(x[0, 0])
+    assert (scalar.shape, scalar.dtype) == ((), dtype)
+    assert getattr(D, name)(x[:0]).shape == x[:0].shape
+
+
+def test_erf_is_exact_to_the_dtype() -> None:
+    x = np.linspace(-6, 6, 20001)
+    exact = np.array([math.erf(v) for v in x])
+    assert np.abs(D.erf(x.astype(float32)) - [math.erf(v) for v in x.astype(float32)]).max() < 5e-7
+    assert np.abs(D.erf(x) - exact).max() < 1e-15
+    assert values(D.erf(array([math.inf, -math.inf, math.nan])))[:2] == [1, -1]
+
+
+def test_erf_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "scipy.special", None)
+    x = np.array([[0.5, -2.0]])
+    assert values(D.erf(x)) == [[math.erf(0.5), math.erf(-2.0)]]
+
+
+@pytest.mark.parametrize("power", [-3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4, 2.5])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_powers(power: float, dtype: Any) -> None:
+    x = array([0.5, 1.0, 3.0], dtype)
+    out = D.pow(x, power)
+    assert out.dtype == dtype
+    rough = {2: 1e-2, 4: 1e-6, 8: 1e-14}[dtype.itemsize]
+    np.testing.assert_allclose(out.astype(float64), [v**power for v in (0.5, 1.0, 3.0)], rtol=rough)
+
+
+def test_powers_at_the_edge() -> None:
+    x = array([0.0, -0.0, math.inf, -math.inf, math.nan, -2.0])
+    np.testing.assert_array_equal(D.pow(x, 3), [0, -0.0, math.inf, -math.inf, math.nan, -8])
+    np.testing.assert_array_equal(D.pow(x, 0), np.ones(6))
+    np.testing.assert_array_equal(D.pow(x, -1), [math.inf, -math.inf, 0, -0.0, math.nan, -0.5])
+
+
+def test_signed_zeros_are_not_confused() -> None:
+    x = array([1.0])
+    for _ in range(2):
+        assert values(D.div(x, 0.0)) == [math.inf]
+        assert values(D.div(x, -0.0)) == [-math.inf]
+
+
+def test_rounding_and_remainders() -> None:
+    assert values(D.round(array([0.5, 1.5, 2.5, -0.5, -1.5]))) == [0, 2, 2, 0, -2]
+    x = array([5.0, -5.0, 5.0, -5.0])
+    assert values(D.remainder(x, array([3.0, 3.0, -3.0, -3.0]))) == [2, 1, -1, -2]
+    assert values(D.floor_divide(x, array([3.0, 3.0, -3.0, -3.0]))) == [1, -2, -2, 1]
+    assert values(D.remainder(array([5, -5], int32), 3)) == [2, 1]
+    assert values(D.floor_divide(array([5, -5], int32), 3)) == [1, -2]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_nan_wins(dtype: Any) -> None:
+    x = array([[1.0, math.nan, 2.0], [3.0, 5.0, 5.0]], dtype)
+    assert np.isnan(D.amax(x, (1,), False).astype(float64)).tolist() == [True, False]
+    assert np.isnan(D.amin(x, (1,), False).astype(float64)).tolist() == [True, False]
+    assert values(D.argmax(x, 1, False)) == [1, 1]
+    assert np.isnan(D.maximum(x, 2.0).astype(float64)).sum() == 1
+    assert np.isnan(float(D.sign(x)[0, 1]))
+
+
+@pytest.mark.parametrize("dtype", [*INTS, bool_], ids=str)
+def test_discrete_reductions_count_in_int64(dtype: Any) -> None:
+    x = array([[1, 1, 0], [1, 1, 1]], dtype)
+    assert D.sum(x, (0, 1), False).dtype == int64
+    assert int(D.sum(x, (0, 1), False)) == 5
+    assert D.sum(x, (), False).dtype == int64
+    assert D.cumsum(x, 1).dtype == int64
+    assert D.prod(x, (1,), False).dtype == int64
+    assert values(D.prod(x, (1,), False)) == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", FLOATS[:2], ids=str)
+def test_narrow_floats_accumulate_in_float32(dtype: Any) -> None:
+    ones = np.ones((1, 4096), dtype)
+    assert values(D.sum(ones, (1,), False)) == [4096]
+    assert values(D.matmul(ones, ones.T)) == [[4096]]
+    assert values(D.cumsum(ones, 1))[0][-1] == 4096
+    big = np.full((4,), 60000, dtype)
+    assert abs(float(D.mean(big, (0,), False)) - 60000) < 200, "the sum is beyond float16"
+    for name in ("softmax", "log_softmax"):
+        assert getattr(D, name)(ones, 1).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 4), (64, 300), (2, 30, 40), (1, 700), (700, 1), (9000, 2), (5000,), (0, 3), (3, 0)]
+)
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+def test_sums_of_every_shape(shape: tuple[int, ...], dtype: Any) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    n = len(shape)
+    for dims in {tuple(range(k)) for k in range(n + 1)} | {tuple(range(k, n)) for k in range(n + 1)} | {(n // 2,)}:
+        for keepdim in (False, True):
+            wanted = x.astype(float64).sum(axis=dims, keepdims=keepdim)
+            for given in (x, x.T.copy().T):
+                out = D.sum(given, dims, keepdim)
+                assert (out.shape, out.dtype) == (wanted.shape, dtype)
+                np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=2e-4 if dtype == float32 else 1e-11)
+
+
+def test_softmax_is_shifted() -> None:
+    x = array([[1000.0, 1000.0], [-1000.0, 0.0], [-math.inf, 0.0]])
+    assert values(D.softmax(x, 1)) == [[0.5, 0.5], [0, 1], [0, 1]]
+    np.testing.assert_allclose(D.log_softmax(x, 1)[0], [-math.log(2)] * 2, rtol=1e-6)
+    np.testing.assert_allclose(D.logsumexp(x, (1,), False), [1000 + math.log(2), 0, 0], rtol=1e-6)
+    nothing = array([[-math.inf, -math.inf]])
+    assert values(D.logsumexp(nothing, (1,), False)) == [-math.inf]
+    assert np.isnan(D.softmax(nothing, 1)).all()
+    assert np.isnan(D.mean(np.ones((0,), float32), (0,), False))
+
+
+@pytest.mark.parametrize("make", [lambda v: v, lambda v: v[()]], ids=["array", "scalar"])
+def test_promotion(make: Any) -> None:
+    wide, narrow = array([1.0, 2.0], float32), make(np.array(1.0, float64))
+    assert D.add(wide, narrow).dtype == float32, "a 0-d primitive does not widen"
+    assert D.add(narrow, wide).dtype == float32
+    assert D.add(wide, np.ones(2, float64)).dtype == float64
+    assert D.add(make(np.array(1.0, float32)), narrow).dtype == float64
+    assert D.add(array([1.0], float16), array([1.0], dtype_of("bfloat16"))).dtype == float32
+    assert D.mul(array([1], int8), array([1], uint8)).dtype == int16
+    assert D.matmul(np.ones((2, 2), float32), np.ones((2, 2), float64)).dtype == float64
+    assert D.lt(wide, np.ones(2, float64)).dtype == bool_
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTS], ids=str)
+def test_python_numbers_do_not_promote(dtype: Any) -> None:
+    x = array([1, 2], dtype)
+    for name in ("add", "sub", "mul", "maximum", "minimum", "pow", "remainder", "floor_divide"):
+        assert getattr(D, name)(x, 2).dtype == dtype, name
+        assert getattr(D, name)(x[0], 2).dtype == dtype, name
+    assert D.where(x > 1, x, 0).dtype == dtype
+    assert D.eq(x, 1).dtype == bool_
+    assert values(D.eq(x, 1)) == [True, False]
+
+
+def test_ints_wrap_and_compare() -> None:
+    assert values(D.add(array([127], int8), 1)) == [-128]
+    assert values(D.lt(array([127], int8), 300)) == [True]
+    with pytest.raises(OverflowError):
+        D.add(array([127], int8), 300)
+
+
+def test_int_division_by_zero() -> None:
+    x = array([1, 2], int32)
+    for name in ("floor_divide", "remainder"):
+        for zero in (0, array([1, 0], int32)):
+            with pytest.raises(ArgumentError, match=f"{name} of int32 divides by zero; .* convert to float"):
+                getattr(D, name)(x, zero)
+
+
+def test_negative_powers_of_ints() -> None:
+    for exponent in (-1, array([1, -1], int64)):
+        with pytest.raises(ArgumentError, match=r"pow of int64 with a negative exponent .* convert to float"):
+            D.pow(array([1, 2], int64), exponent)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64, int32, bool_], ids=str)
+@pytest.mark.parametrize("n", [5, 20000])
+def test_where_large_and_small(dtype: Any, n: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-9, 9, (2, n)).astype(dtype)
+    condition = rng.random(n) < 0.5
+    np.testing.assert_array_equal(D.where(condition, x, y), np.where(condition, x, y))
+    np.testing.assert_array_equal(D.where(condition, x, 0), np.where(condition, x, dtype.type(0)))
+    np.testing.assert_array_equal(D.where(condition, x[::-1], 1), np.where(condition, x[::-1], dtype.type(1)))
+    np.testing.assert_array_equal(D.where(condition, x, y[:1]), np.where(condition, x, y[:1]))
+
+
+def test_relu_backward_ignores_what_it_drops() -> None:
+    for n in (2, 10000):
+        out = np.tile(array([0.0, 1.0]), n // 2)
+        grad = np.tile(array([math.inf, 3.0]), n // 2)
+        assert values(D.relu_backward(grad, out))[:2] == [0, 3]
+        assert values(D.relu(array([[-1.0, 2.0] * (n // 2)])))[0][:2] == [0, 2]
+
+
+def test_the_last_of_duplicates_stays() -> None:
+    index = np.array([1, 0, 1])
+    x, src = np.zeros((2, 2), float32), array([[1, 1], [2, 2], [3, 3]])
+    assert values(D.index_put(x, 0, index, src)) == [[2, 2], [3, 3]]
+    assert values(D.scatter(x, 0, np.array([[0, 1], [0, 1]]), array([[1, 2], [3, 4]]))) == [[3, 0], [0, 4]]
+    assert values(D.index_add(x, 0, index, src)) == [[2, 2], [4, 4]]
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [*FLOATS, int64], ids=str)
+def test_index_add_of_many(dim: int, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    shape = [6, 5, 7]
+    index = rng.integers(0, shape[dim], 30)
+    x = rng.integers(0, 3, shape).astype(dtype)
+    shape[dim] = 30
+    src = rng.integers(0, 3, shape).astype(dtype)
+    wanted = x.astype(float64)
+    for at, to in enumerate(index):
+        wanted[(slice(None),) * dim + (to,)] += src[(slice(None),) * dim + (at,)]
+    np.testing.assert_array_equal(D.index_add(x, dim, index, src).astype(float64), wanted)
+
+
+def test_accumulation_reuses_what_it_may() -> None:
+    total = np.ones(3, float32)
+    assert D.accumulate(total, array([1, 2, 3])) is total
+    assert values(total) == [2, 3, 4]
+    assert D.accumulate_slice(total, (slice(0, 2, 1),), array([1, 1])) is total
+    assert D.accumulate_slice(total, (2,), np.float32(1)) is total
+    assert D.accumulate_index(total, 0, np.array([0, 0]), array([1, 1])) is total
+    assert values(total) == [5, 4, 5]
+
+
+def test_accumulation_where_nothing_can_be_reused() -> None:
+    fixed = np.broadcast_to(np.float32(1), (3,))
+    assert values(D.accumulate(fixed, array([1, 2, 3]))) == [2, 3, 4]
+    assert values(D.accumulate_slice(fixed, (slice(0, 1, 1),), array([5]))) == [6, 1, 1]
+    assert values(D.accumulate_slice(fixed, (0,), np.float32(5))) == [6, 1, 1]
+    assert values(D.accumulate_index(fixed, 0, np.array([1]), array([5]))) == [1, 6, 1]
+    assert values(fixed) == [1, 1, 1]
+    assert float(D.accumulate(np.float32(1), np.float32(2))) == 3
+    assert D.accumulate(array([1.0]), np.ones(1, float64)).dtype == float64
+
+
+def test_creation() -> None:
+    assert values(D.arange(0, 1, 0.25, float32)) == [0, 0.25, 0.5, 0.75]
+    long = D.arange(0, 100, 0.1, float32)
+    assert abs(float(long[-1]) - 99.9) < 1e-5, "steps are not added up in float32"
+    assert math.copysign(1, float(D.full((), -0.0, float32))) == -1
+    assert values(D.full((2,), 1e300, float32)) == [math.inf] * 2
+    assert D.full((), 3, dtype_of("bfloat16")).shape == ()
+
+
+@pytest.mark.parametrize("given", [">f4", "<f4", ">i8", "longlong", "q", "?"])
+def test_from_numpy_copies_into_canonical_memory(given: str) -> None:
+    source = np.arange(6).reshape(2, 3).astype(given).T
+    out = D.from_numpy(source)
+    assert out.dtype is np.dtype(out.dtype.name)
+    assert out.flags.c_contiguous
+    assert out.dtype.isnative
+    assert not np.shares_memory(out, source)
+    np.testing.assert_array_equal(out, source)
+    np.testing.assert_array_equal(D.adopt_numpy(source), source)
+
+
+def test_numpy_arrays_come_and_go() -> None:
+    x = np.ones(3, float32)
+    assert D.adopt_numpy(x) is x
+    assert D.to_numpy(x) is x
+    assert type(D.to_numpy(np.float32(1))) is np.ndarray
+    assert type(D.from_numpy(np.ma.masked_array([1.0]))) is np.ndarray
+
+
+def test_views_are_views() -> None:
+    x = np.zeros((100, 100), float32)
+    for view in (D.mT(x), D.reshape(x, (10000,)), D.slice(x, (3,)), D.expand(x, (2, 100, 100)), D.permute(x, (1, 0))):
+        assert np.shares_memory(view, x)
+
+
+def test_cases_leave_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    for case in CASES:
+        run_case(D, case)
+    assert not recwarn.list

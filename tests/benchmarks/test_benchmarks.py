@@ -1,0 +1,65 @@
+"""Every benchmark runs, in this process, with as little work as there is; what it takes is not looked at."""
+
+from __future__ import annotations
+
+from math import isfinite
+from pathlib import Path
+
+import pytest
+
+from benchmarks import chains, mlp, tiny
+from benchmarks.measure import SMOKE, Figures, Job, Notebook, Spread, in_a_process
+from benchmarks.peers import EXPRESSIONS, load
+from benchmarks.picture import draw
+from benchmarks.report import Line, Section, to_markdown
+
+
+def test_tiny_operations() -> None:
+    notebook = Notebook()
+    tiny.work(load("burnpy"), SMOKE, notebook, {"tracked": True})
+    assert not notebook.errors
+    assert set(notebook.values) == {f"{mode}/{name}" for mode in tiny.MODES for name in EXPRESSIONS}
+
+
+def test_chains() -> None:
+    notebook = Notebook()
+    chains.work(load("burnpy"), SMOKE, notebook, {"limit": SMOKE.nodes[-1], "flat": True})
+    assert not notebook.errors
+    assert "x * y/twice" in notebook.values
+
+
+@pytest.mark.parametrize("optimizer", mlp.OPTIMIZERS)
+def test_mlp(optimizer: str) -> None:
+    notebook = Notebook()
+    mlp.work(load("burnpy"), SMOKE, notebook, {"optimizer": optimizer})
+    assert not set(notebook.errors) - {"memory"}  # which only Linux tells
+    assert all(isfinite(notebook.values[f"loss/{step}"]) for step in range(SMOKE.steps))
+
+
+def test_a_fresh_process() -> None:
+    values, errors = in_a_process(Job("tiny", "NumPy", {}, {"tracked": False}), SMOKE)
+    assert not errors
+    assert set(values) == {f"untracked/{name}" for name in EXPRESSIONS}
+
+
+def test_report(tmp_path: Path) -> None:
+    figures = Figures(
+        turns={"burnpy": [{"k": 1.0}, {"k": 3.0}, {"k": 2.0}], "torch": [{"k": 2.0}, {"k": 2.0}, {"k": 4.0}]},
+        errors={"burnpy": {"broken": "ValueError: no"}},
+        missing={"MyGrad"},
+    )
+    ratio = figures.ratio(("burnpy", "k"), ("torch", "k"))
+    assert ratio == Spread(0.5, 0.5, 1.5)
+    lines = [
+        Line.of("kept", figures, {"burnpy": "k", "MyGrad": "k"}, 1e6, ratio, 0.5, curve=("kept", 10)),
+        Line.of("missed", figures, {"burnpy": "k"}, 1e6, ratio, 0.4),
+        Line.of("broken", figures, {"burnpy": "broken"}, 1e6, None, 0.4),
+    ]
+    section = Section("Title", "How.", "µs", ["burnpy", "MyGrad"], lines)
+    page = to_markdown([section], "python -m benchmarks")
+    assert "Budgets kept: 1 of 2." in page
+    assert "- Title: missed" in page
+    assert "not installed" in page
+    assert "ValueError: no" in page
+    pytest.importorskip("matplotlib")
+    assert draw([section], tmp_path / "out.png") == tmp_path / "out.png"

@@ -1,0 +1,229 @@
+"""Factories: what they make, where, of which dtype, and what they say of what they cannot make."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import ml_dtypes
+import numpy as np
+import pytest
+import typing_extensions
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.backend import Backend, NumPy
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    DeviceError,
+    DTypeError,
+    KindError,
+    NotTrackedError,
+    ShapeError,
+)
+
+Train = Autodiff[NumPy]
+Alias = typing_extensions.TypeAliasType("Alias", Train)
+B = TypeVar("B", bound=Backend)
+CLASSES: list[Any] = [Tensor, IntTensor, BoolTensor]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("backend", [NumPy, NumPy(), Train, Autodiff(NumPy), Alias, Autodiff[Train]])
+def test_device_by_alias_and_by_argument(cls: Any, backend: Any) -> None:
+    by_argument = cls.zeros((2, 3), device=backend)
+    by_alias = cls[backend].zeros((2, 3))
+    assert by_argument.device is by_alias.device is burnpy.backend.device_of(backend)
+    assert type(by_alias) is cls
+    assert by_alias.shape == (2, 3)
+    for x in (by_alias, by_alias.ones_like(), cls.from_data(by_alias, device=backend)):
+        assert x._backend is (x.device if cls is Tensor else x.device.discrete)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_no_device(cls: Any) -> None:
+    with pytest.raises(DeviceError, match=rf"write {cls.__name__}\[NumPy\].zeros.*device=NumPy"):
+        cls.zeros((2,))
+    with pytest.raises(DeviceError, match="type variable"):
+        cls[B].zeros((2,))
+    with pytest.raises(DeviceError, match="no backend"):
+        cls.zeros((2,), device="cuda")
+    with pytest.raises(KindError, match="makes no tensor"):
+        cls([1.0])
+
+
+def test_defaults() -> None:
+    assert Tensor[NumPy].from_data([1, 2]).dtype == burnpy.float32
+    assert IntTensor[NumPy].from_data([1, 2]).dtype == burnpy.int64
+    assert BoolTensor[NumPy].from_data([True, False]).dtype == burnpy.bool_
+    assert Tensor[NumPy].from_data(1.5).shape == ()
+    assert Tensor[NumPy].from_data([[], []]).shape == (2, 0)
+    assert IntTensor[NumPy].from_data([]).dtype == burnpy.int64
+    assert BoolTensor[NumPy].from_data([]).shape == (0,)
+    assert Tensor[NumPy].from_data([True, 2]).tolist() == [1.0, 2.0]
+    assert Tensor[NumPy].from_data(range(3)).tolist() == [0.0, 1.0, 2.0]
+    assert Tensor[NumPy].from_data([1.0, np.float64(2)]).dtype == burnpy.float32
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_arrays_keep_their_dtype(dtype: str) -> None:
+    name = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    array = np.array([[1.0, 2.0]], name)
+    x = Tensor[NumPy].from_data(array)
+    assert x.dtype == array.dtype
+    assert Tensor[NumPy].from_data(array[0, 0]).shape == ()
+    assert Tensor[NumPy].from_data([array, array]).dtype == array.dtype
+    assert Tensor[NumPy].from_data(x).dtype == array.dtype
+    assert Tensor[NumPy].from_data([1, 2], dtype=dtype).dtype == array.dtype
+    array[:] = 7.0
+    assert x.tolist() == [[1.0, 2.0]]
+
+
+def test_from_data_of_other_memory() -> None:
+    assert Tensor[NumPy].from_data(np.array([1.0, 2.0], ">f4")).tolist() == [1.0, 2.0]
+    assert Tensor[NumPy].from_data(np.arange(6.0).reshape(2, 3).T[::-1]).tolist() == [[2, 5], [1, 4], [0, 3]]
+    assert IntTensor[NumPy].from_data(np.array([1, 2], "q")).dtype == burnpy.int64
+    assert Tensor[NumPy].from_data([Tensor[NumPy].ones((2,)), Tensor[NumPy].zeros((2,))]).tolist() == [[1, 1], [0, 0]]
+    assert Tensor[Train].from_data(Tensor[NumPy].ones((2,))).device is Autodiff(NumPy())
+    assert Tensor[NumPy].from_data(np.array([1, 2]), dtype="float64").tolist() == [1.0, 2.0]
+    assert Tensor[NumPy].from_data([1e300]).tolist() == [np.inf]
+    assert Tensor[NumPy].from_data([2**70, 1]).tolist() == [2.0**70, 1.0]
+
+
+WRONG: list[tuple[Any, Any, type[BurnpyError], str]] = [
+    (Tensor, [[1.0], [1.0, 2.0]], ShapeError, "ragged.*length 1 and 2"),
+    (Tensor, [1.0, [2.0]], ShapeError, "mixes numbers and lists"),
+    (Tensor, [np.zeros(2), np.zeros(3)], ShapeError, r"\(2,\) and \(3,\)"),
+    (Tensor, ["1.5"], ArgumentError, "'1.5' of type str"),
+    (Tensor, "1.5", ArgumentError, "'1.5' of type str"),
+    (Tensor, None, ArgumentError, "NoneType"),
+    (Tensor, [None, 1.0], ArgumentError, "NoneType"),
+    (Tensor, {1.0}, ArgumentError, "set"),
+    (Tensor, [1j], DTypeError, "1j"),
+    (Tensor, np.zeros(2, complex), DTypeError, "complex128"),
+    (Tensor, np.array(["a"]), DTypeError, "<U1"),
+    (Tensor, np.array([None]), DTypeError, "object"),
+    (Tensor, np.zeros(2, "M8[s]"), DTypeError, "datetime64"),
+    (Tensor, np.array([1, 2]), DTypeError, r"IntTensor.from_data.*astype\('float32'\)"),
+    (Tensor, np.array([True]), DTypeError, "BoolTensor"),
+    (Tensor, [10**400], DTypeError, "too large"),
+    (IntTensor, [1.5], DTypeError, "1.5.*use Tensor"),
+    (IntTensor, [1, float("nan")], DTypeError, "nan"),
+    (IntTensor, [float("inf")], DTypeError, "inf"),
+    (IntTensor, np.array([1.0]), DTypeError, "Tensor.from_data"),
+    (IntTensor, [2**63], DTypeError, "9223372036854775808"),
+    (IntTensor, [2**63, -1], DTypeError, "int64 cannot hold"),
+    (IntTensor, [2**200], DTypeError, "int64 cannot hold"),
+    (BoolTensor, [0, 1], DTypeError, "use IntTensor"),
+    (BoolTensor, [0.0], DTypeError, "use Tensor"),
+    (BoolTensor, np.array([1]), DTypeError, "IntTensor"),
+]
+
+
+@pytest.mark.parametrize(("cls", "data", "error", "match"), WRONG)
+def test_wrong_data(cls: Any, data: Any, error: type[BurnpyError], match: str) -> None:
+    with pytest.raises(error, match=match):
+        cls[NumPy].from_data(data)
+
+
+def test_wrong_dtype() -> None:
+    with pytest.raises(DTypeError, match="no known dtype"):
+        Tensor[NumPy].from_data([1.0], dtype="float31")
+    with pytest.raises(DTypeError, match="use IntTensor"):
+        Tensor[NumPy].zeros((2,), dtype="int64")
+    with pytest.raises(DTypeError, match="uint8 cannot hold 300"):
+        IntTensor[NumPy].from_data([1, 300], dtype="uint8")
+    with pytest.raises(DTypeError, match="uint8 cannot hold -1"):
+        IntTensor[NumPy].from_data(np.array([-1]), dtype="uint8")
+    with pytest.raises(DTypeError, match="int8 cannot hold 128"):
+        IntTensor[NumPy].full((2,), 128, dtype="int8")
+    with pytest.raises(DTypeError, match="use Tensor"):
+        IntTensor[NumPy].full((2,), 1.5)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(DTypeError, match="use Tensor"):
+        IntTensor[NumPy].zeros((2,)).full_like(float("nan"))
+
+
+def test_a_graph_is_not_dropped_silently() -> None:
+    x = Tensor[Train].from_data([1.0]).require_grad()
+    for data in (x, [x, x], [[x]]):
+        with pytest.raises(NotTrackedError, match="stack"):
+            Tensor[Train].from_data(data)
+    with pytest.raises(KindError, match=r"x\.int\(\)"):
+        IntTensor[Train].from_data(x.detach())
+
+
+def test_copy_false() -> None:
+    array = np.arange(4.0)
+    with pytest.raises(ArgumentError, match="that can be written to"):
+        Tensor[NumPy].from_data(array, copy=False)
+    view = array[1:]
+    view.setflags(write=False)
+    with pytest.raises(ArgumentError, match="a view of one that can be written to"):
+        Tensor[NumPy].from_data(view, copy=False)
+    array.setflags(write=False)
+    x = Tensor[NumPy].from_data(array, copy=False)
+    assert np.shares_memory(x.to_numpy(), array)
+    assert np.shares_memory(Tensor[Train].from_data(x.to_numpy(), copy=False).to_numpy(), array)
+    with pytest.raises(ArgumentError, match="takes a copy"):
+        Tensor[NumPy].from_data(array, dtype="float32", copy=False)
+    with pytest.raises(DTypeError, match="Tensor"):
+        IntTensor[NumPy].from_data(array, copy=False)
+    with pytest.raises(ArgumentError, match="not a list"):
+        Tensor[NumPy].from_data([1.0], copy=False)
+
+
+@pytest.mark.parametrize("backend", [NumPy, Train])
+def test_filled(backend: Any) -> None:
+    assert Tensor[backend].zeros(2).tolist() == [0.0, 0.0]
+    assert Tensor[backend].zeros(()).item() == 0.0
+    assert Tensor[backend].ones([2, 1]).tolist() == [[1.0], [1.0]]
+    assert Tensor[backend].full((2,), np.float32(0.5), dtype="float64").tolist() == [0.5, 0.5]
+    assert Tensor[backend].full((1,), 2).dtype == burnpy.float32
+    assert IntTensor[backend].full((2,), np.int8(3), dtype="uint8").tolist() == [3, 3]
+    assert BoolTensor[backend].ones((2,)).tolist() == [True, True]
+    assert BoolTensor[backend].full((1,), False).tolist() == [False]
+    assert Tensor[backend].eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert IntTensor[backend].eye(2).tolist() == [[1, 0], [0, 1]]
+    x = Tensor[backend].ones((2, 1), dtype="float16")
+    assert x.zeros_like().dtype == "float16"
+    assert x.full_like(3, dtype="float64").tolist() == [[3.0], [3.0]]
+    assert BoolTensor[backend].zeros((2,)).ones_like().tolist() == [True, True]
+
+
+@pytest.mark.parametrize("backend", [NumPy, Train])
+def test_ranges(backend: Any) -> None:
+    assert IntTensor[backend].arange(3).tolist() == [0, 1, 2]
+    assert IntTensor[backend].arange(5, 0, -2).tolist() == [5, 3, 1]
+    assert IntTensor[backend].arange(2, 2).shape == (0,)
+    assert Tensor[backend].arange(0, 1, 0.25).tolist() == [0, 0.25, 0.5, 0.75]
+    assert Tensor[backend].linspace(0, 1, 3).tolist() == [0.0, 0.5, 1.0]
+    assert Tensor[backend].linspace(0, 1, 0).shape == (0,)
+    for wrong in ((0, 1, 0), (5, 0), (0, float("inf"))):
+        with pytest.raises(ArgumentError, match="never arrives"):
+            Tensor[backend].arange(*wrong)
+    with pytest.raises(ShapeError, match="negative"):
+        Tensor[backend].linspace(0, 1, -1)
+    with pytest.raises(DTypeError, match="use Tensor"):
+        IntTensor[backend].arange(2.5)
+    with pytest.raises(DTypeError, match="int8 cannot hold 200"):
+        IntTensor[backend].arange(200, dtype="int8")
+
+
+@pytest.mark.parametrize("shape", [(-1,), -1, (2.0,), 2.5, "ab", None, (2**62, 4), ((1,),)])
+def test_wrong_shapes(shape: Any) -> None:
+    with pytest.raises((ShapeError, ArgumentError), match="zeros"):
+        Tensor[NumPy].zeros(shape)
+
+
+def test_from_inner() -> None:
+    x = Tensor[NumPy].ones((2,))
+    assert Tensor.from_inner(x).device is Autodiff(NumPy())
+    assert Tensor[Train].from_inner(x).inner().tolist() == [1.0, 1.0]
+    twice = Tensor.from_inner(Tensor.from_inner(x))
+    assert twice.device is Autodiff(Autodiff(NumPy()))
+    assert IntTensor[Train].from_inner(IntTensor[NumPy].arange(2)).inner().device is NumPy()
+    assert BoolTensor.from_inner(BoolTensor[NumPy].ones(2)).inner().tolist() == [True, True]
+    with pytest.raises(DeviceError, match="not the inner backend"):
+        Tensor[Autodiff[Train]].from_inner(x)
+    with pytest.raises(KindError, match="takes a Tensor"):
+        Tensor.from_inner(IntTensor[NumPy].arange(2))  # type: ignore[arg-type]  # what is tested

@@ -1,0 +1,248 @@
+"""Python's protocols, NumPy's and DLPack."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, DTypeError, ImmutableError, KindError, ScalarError, ShapeError
+
+Train = Autodiff[NumPy]
+Twice = Autodiff[Train]
+
+
+@pytest.mark.parametrize("backend", [NumPy, Train])
+def test_len_and_iteration(backend: Any) -> None:
+    x = Tensor[backend].from_data([[1.0, 2.0], [3.0, 4.0]])
+    assert len(x) == 2
+    assert [row.tolist() for row in x] == [[1.0, 2.0], [3.0, 4.0]]
+    a, b = IntTensor[backend].arange(2)
+    assert (a.item(), b.item()) == (0, 1)
+    assert list(Tensor[backend].zeros((0, 2))) == []
+    assert [r.shape for r in Tensor[backend].zeros((2, 0))] == [(0,), (0,)]
+    scalar = Tensor[backend].zeros(())
+    for function in (len, iter, list):
+        with pytest.raises(ScalarError, match="0-d Tensor"):
+            function(scalar)
+    with pytest.raises(TypeError):
+        len(scalar)
+
+
+def test_rows_are_recorded() -> None:
+    x = Tensor[Train].from_data([1.0, 2.0]).require_grad()
+    a, b = x
+    grads = (a * b).backward()
+    assert grads[x].tolist() == [2.0, 1.0]
+
+
+def test_numbers() -> None:
+    assert float(Tensor[NumPy].full((1, 1), 1.5)) == 1.5
+    assert int(Tensor[NumPy].full((), 1.5)) == 1
+    assert float(IntTensor[NumPy].full((), 2)) == 2.0
+    assert int(BoolTensor[NumPy].ones(())) == 1
+    assert [10, 20, 30][IntTensor[NumPy].from_data(1)] == 20
+    assert list(range(IntTensor[NumPy].from_data([3]))) == [0, 1, 2]
+    assert float(Tensor[Train].full((), 0.5).require_grad()) == 0.5
+    for wrong in (Tensor[NumPy].ones(()), BoolTensor[NumPy].ones(())):
+        with pytest.raises(TypeError):
+            operator.index(wrong)  # type: ignore[arg-type]  # what is tested
+    for function in (float, int):
+        with pytest.raises(ShapeError, match=r"shape \(2,\)"):
+            function(Tensor[NumPy].zeros((2,)))
+    with pytest.raises(ShapeError, match=r"shape \(2,\)"):
+        operator.index(IntTensor[NumPy].zeros((2,)))
+
+
+def test_truth() -> None:
+    assert bool(Tensor[NumPy].full((1,), 2.0))
+    assert not IntTensor[NumPy].zeros(())
+    assert BoolTensor[NumPy].ones((1, 1))
+    for shape in ((2,), (0,)):
+        with pytest.raises(ShapeError, match=r"\.any\(\) or x\.bool\(\)\.all\(\)"):
+            bool(Tensor[NumPy].zeros(shape))
+    with pytest.raises(ValueError, match="truth"):
+        if Tensor[NumPy].zeros((2,)) == Tensor[NumPy].zeros((2,)):
+            pass
+
+
+def test_hash_and_contains() -> None:
+    x, y = Tensor[NumPy].ones((2,)), Tensor[NumPy].ones((2,))
+    assert len({x: 1, y: 2}) == 2
+    assert hash(x) == hash(x)
+    assert 1 in x
+    assert 2.0 not in x
+    assert x in y
+    assert True in BoolTensor[NumPy].ones((2,))
+    assert np.float32(1) in Tensor[Train].ones((2,)).require_grad()
+    with pytest.raises(KindError):
+        "a" in x  # noqa: B015  # what is tested
+    with pytest.raises(KindError):
+        1.5 in IntTensor[NumPy].arange(3)  # noqa: B015  # what is tested
+
+
+def test_immutable() -> None:
+    x: Any = Tensor[NumPy].zeros((2,))
+    with pytest.raises(ImmutableError, match=r"x\.at\[\.\.\.\]\.set\(v\)"):
+        x[0] = 1.0
+    with pytest.raises(ImmutableError):
+        x[0] += 1.0
+    with pytest.raises(AttributeError):
+        x.name = "x"
+    before = x
+    x += 1.0
+    assert before.tolist() == [0.0, 0.0]
+    assert x.tolist() == [1.0, 1.0]
+
+
+def test_next_to_numpy() -> None:
+    x = Tensor[NumPy].from_data([1.0, 2.0])
+    for scalar in (np.float32(2), np.float64(2), np.int64(2)):
+        for y in (scalar * x, x * scalar):
+            assert isinstance(y, Tensor)
+            assert y.tolist() == [2.0, 4.0]
+            assert y.dtype == burnpy.float32
+    assert (np.float64(1) - x).tolist() == [0.0, -1.0]
+    for f in (operator.add, operator.mul, operator.lt, operator.eq):
+        with pytest.raises((KindError, TypeError), match=r"from_data|unsupported operand"):
+            f(x, np.ones(2))
+        with pytest.raises((KindError, TypeError), match=r"from_data|unsupported operand"):
+            f(np.ones(2), x)
+
+
+ARRAYS: list[Any] = [
+    Tensor[NumPy].from_data([[1.0, 2.0]]),
+    Tensor[NumPy].from_data(1.0),
+    Tensor[NumPy].from_data([1.0, 2.0]).sum(),
+    Tensor[NumPy].zeros((0, 3)),
+    Tensor[NumPy].ones((2, 1)).expand(2, 3),
+    Tensor[NumPy].arange(6).reshape(2, 3).transpose(0, 1),
+    Tensor[NumPy].arange(6)[::-2],
+    Tensor[NumPy].ones((2,), dtype="float16"),
+    Tensor[NumPy].ones((2, 1), dtype="bfloat16").expand(2, 3),
+    Tensor[NumPy].ones((), dtype="bfloat16"),
+    Tensor[NumPy].zeros((0,), dtype="bfloat16"),
+    IntTensor[NumPy].arange(3, dtype="uint64"),
+    BoolTensor[NumPy].ones((2,)),
+    Tensor[Train].ones((2,)).require_grad(),
+]
+
+
+@pytest.mark.parametrize("x", ARRAYS, ids=lambda x: f"{x.dtype}{x.shape}")
+def test_arrays_stay_read_only(x: Any) -> None:
+    for array in (np.asarray(x), x.to_numpy()):
+        assert array.dtype is np.asarray(array, x.dtype).dtype
+        assert (array.dtype, array.shape) == (x.dtype, x.shape)
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
+        with pytest.raises(ValueError, match="read-only|read only"):
+            array[...] = 0
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.reshape(-1)[:1].view(array.dtype).setflags(write=True)
+    mine = np.array(x)
+    assert mine.flags.writeable
+    assert not np.shares_memory(mine, x.to_numpy())
+    assert np.array_equal(mine, x.to_numpy())
+
+
+def test_asarray() -> None:
+    x = Tensor[NumPy].from_data([1.0, 2.0])
+    assert np.shares_memory(np.asarray(x), np.asarray(x))
+    assert np.shares_memory(np.asarray(x, copy=False), np.asarray(x))
+    assert np.asarray(x, "float64").dtype == "float64"
+    assert np.asarray(x, "float32").dtype == "float32"
+    with pytest.raises(ArgumentError, match="takes a copy"):
+        np.asarray(x, "float64", copy=False)
+    assert np.mean(x) == 1.5  # type: ignore[call-overload]  # NumPy's functions read tensors
+    assert np.array_equal(np.stack([x, x]), [[1, 2], [1, 2]])  # type: ignore[arg-type]  # as above
+
+
+def test_dlpack() -> None:
+    x = Tensor[NumPy].from_data([[1.0, 2.0]])
+    array = np.from_dlpack(x)
+    assert array.tolist() == [[1.0, 2.0]]
+    assert np.shares_memory(array, x.to_numpy())
+    assert not array.flags.writeable
+    copied = np.from_dlpack(x, copy=True)
+    assert not np.shares_memory(copied, x.to_numpy())
+    for scalar in (Tensor[NumPy].ones(()), Tensor[NumPy].ones((2,)).sum(), BoolTensor[NumPy].ones((2,))):
+        assert np.from_dlpack(scalar).tolist() == scalar.tolist()
+    assert x.__dlpack__() is not None
+    with pytest.raises(ArgumentError, match="max_version"):
+        x.__dlpack__(copy=False)
+    with pytest.raises(ArgumentError, match="to the CPU"):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(DTypeError, match="bfloat16"):
+        x.bfloat16().__dlpack__()
+    source = np.ones(2, "float32")
+    y = Tensor[Train].from_dlpack(source)
+    source[:] = 5.0
+    assert y.tolist() == [1.0, 1.0]
+    assert IntTensor.from_dlpack(IntTensor[NumPy].arange(3), device=NumPy).tolist() == [0, 1, 2]
+    with pytest.raises(DTypeError, match=r"IntTensor\.from_data"):
+        Tensor[NumPy].from_dlpack(np.arange(3))
+    with pytest.raises(ArgumentError, match="__dlpack__"):
+        Tensor[NumPy].from_dlpack([1.0])
+
+
+def test_dlpack_with_torch() -> None:
+    torch = pytest.importorskip("torch")
+    x = Tensor[NumPy].from_data([[1.0, 2.0]])
+    assert torch.from_dlpack(x).tolist() == [[1.0, 2.0]]
+    assert Tensor[NumPy].from_dlpack(torch.ones(2)).tolist() == [1.0, 1.0]
+    assert Tensor[NumPy].from_data(torch.ones(2, dtype=torch.float64)).dtype == burnpy.float64
+
+
+def copies(x: Any) -> list[Any]:
+    return [copy.copy(x), copy.deepcopy(x), *(pickle.loads(pickle.dumps(x, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1))]
+
+
+@pytest.mark.parametrize("x", ARRAYS, ids=lambda x: f"{x.dtype}{x.shape}")
+def test_copies(x: Any) -> None:
+    for y in copies(x):
+        assert type(y) is type(x)
+        assert y.device is x.device
+        assert y._backend is x._backend
+        assert (y.dtype, y.shape, y.tolist()) == (x.dtype, x.shape, x.tolist())
+        assert y.is_require_grad() == x.is_require_grad()
+
+
+@pytest.mark.parametrize("backend", [Train, Twice])
+def test_copies_are_new_leaves(backend: Any) -> None:
+    x = Tensor[backend].from_data([1.0, 2.0]).require_grad()
+    computed = x * 2
+    for original in (x, computed):
+        for y in copies(original):
+            assert y.is_require_grad()
+            grads = (y * y).sum().backward()
+            assert grads[y].tolist() == (2 * y.inner()).tolist()
+            assert x not in grads
+    assert not any(y.is_require_grad() for y in copies(x.detach()))
+
+
+def test_levels_keep_their_flags() -> None:
+    v = Tensor[Train].from_data([1.0, 2.0]).require_grad()
+    x = Tensor[Twice].from_inner(v)
+    for y in copies(x):
+        assert y._primitive.node is None
+        assert y.inner().is_require_grad()
+        assert y.inner()._primitive.node is not v._primitive.node
+
+
+def test_deepcopy_shares_what_was_shared() -> None:
+    x = Tensor[Train].ones((2,)).require_grad()
+    a, b = copy.deepcopy([x, x])
+    assert a is b
+    a, b = pickle.loads(pickle.dumps([x, x]))
+    assert a is b
+    plain = Tensor[NumPy].ones((2,))
+    assert copy.deepcopy(plain) is plain
+    assert pickle.loads(pickle.dumps(Tensor[Train])) == Tensor[Train]

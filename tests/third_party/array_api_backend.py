@@ -1,0 +1,150 @@
+"""A third party's backend: the array API standard, as array-api-strict implements it, which refuses everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import array_api_strict as xp
+import numpy as np
+
+from burnpy.backend import Backend
+from burnpy.backend.dtypes import int64, kind_of
+from burnpy.backend.errors import DTypeError
+
+DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+
+
+class Strict:
+    """A primitive: the standard's array, with a shape and a dtype as burnpy knows them."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape = tuple(array.shape)
+        self.dtype = np.dtype(str(array.dtype).rpartition(".")[2])
+
+
+def their(dtype: Any) -> Any:
+    """The standard's dtype."""
+    if dtype.name not in DTYPES:
+        raise DTypeError(f"array-api-strict has no dtype {dtype.name}; use one of {', '.join(DTYPES)}")
+    return getattr(xp, dtype.name)
+
+
+def quiet(f: Callable[..., Any], *args: Any, **keywords: Any) -> Strict:
+    with np.errstate(all="ignore"):
+        return Strict(f(*args, **keywords))
+
+
+def unary(f: Callable[..., Any]) -> Any:
+    return lambda self, x: quiet(f, x.array)
+
+
+def binary(f: Callable[..., Any]) -> Any:
+    def method(self: ArrayApi, x: Strict, y: Any) -> Strict:
+        if not isinstance(y, Strict):
+            y = self.full((), y, x.dtype)
+        x, y = self.promote(x, y)
+        return quiet(f, x.array, y.array)
+
+    return method
+
+
+def order(f: Callable[..., Any]) -> Any:
+    """The standard compares numbers only."""
+    numbers = lambda a: xp.astype(a, xp.int8) if a.dtype == xp.bool else a  # noqa: E731
+    return binary(lambda x, y: f(numbers(x), numbers(y)))
+
+
+def reduction(f: Callable[..., Any]) -> Any:
+    return lambda self, x, dims, keepdim: quiet(f, x.array, axis=dims, keepdims=keepdim)
+
+
+def accumulation(f: Callable[..., Any]) -> Any:
+    """Ints and bools add up in int64."""
+
+    def method(self: ArrayApi, x: Strict, dims: Any, *keepdim: bool) -> Strict:
+        wide = x if kind_of(x.dtype) == "float" else self.cast(x, int64)
+        return quiet(f, wide.array, axis=dims, **dict(zip(("keepdims",), keepdim, strict=False)))
+
+    return method
+
+
+class ArrayApi(Backend):
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Strict:
+        return Strict(xp.asarray(array.astype(array.dtype.newbyteorder("=")), dtype=their(array.dtype), copy=True))
+
+    def to_numpy(self, x: Strict) -> np.ndarray[Any, Any]:
+        return np.asarray(x.array)
+
+    def full(self, shape: Any, value: Any, dtype: Any) -> Strict:
+        return Strict(xp.full(shape, dtype.type(value).item(), dtype=their(dtype)))
+
+    def arange(self, start: Any, stop: Any, step: Any, dtype: Any) -> Strict:
+        return Strict(xp.arange(start, stop, step, dtype=their(dtype)))
+
+    def cast(self, x: Strict, dtype: Any) -> Strict:
+        return quiet(xp.astype, x.array, their(dtype))
+
+    add, sub, mul, div = binary(xp.add), binary(xp.subtract), binary(xp.multiply), binary(xp.divide)
+    pow, floor_divide, remainder = binary(xp.pow), binary(xp.floor_divide), binary(xp.remainder)
+    maximum, minimum, eq, ne = binary(xp.maximum), binary(xp.minimum), binary(xp.equal), binary(xp.not_equal)
+    lt, le, gt, ge = order(xp.less), order(xp.less_equal), order(xp.greater), order(xp.greater_equal)
+    bitwise_and, bitwise_or = binary(xp.bitwise_and), binary(xp.bitwise_or)
+    bitwise_xor, bitwise_not = binary(xp.bitwise_xor), unary(xp.bitwise_invert)
+    neg, abs, sign, floor, ceil = map(unary, (xp.negative, xp.abs, xp.sign, xp.floor, xp.ceil))
+    round, exp, expm1, log, log1p = map(unary, (xp.round, xp.exp, xp.expm1, xp.log, xp.log1p))
+    sqrt, sin, cos, tanh = map(unary, (xp.sqrt, xp.sin, xp.cos, xp.tanh))
+    sum, prod, cumsum = map(accumulation, (xp.sum, xp.prod, xp.cumulative_sum))
+    amax, amin, argmax, argmin, any, all = map(reduction, (xp.max, xp.min, xp.argmax, xp.argmin, xp.any, xp.all))
+
+    def where(self, condition: Strict, x: Strict, y: Any) -> Strict:
+        y = y if isinstance(y, Strict) else self.full((), y, x.dtype)
+        return quiet(xp.where, condition.array, x.array, y.array)
+
+    def matmul(self, x: Strict, y: Strict) -> Strict:
+        x, y = self.promote(x, y)
+        return quiet(xp.matmul, x.array, y.array)
+
+    def reshape(self, x: Strict, shape: Any) -> Strict:
+        return Strict(xp.reshape(x.array, shape))
+
+    def permute(self, x: Strict, dims: Any) -> Strict:
+        return Strict(xp.permute_dims(x.array, dims))
+
+    def expand(self, x: Strict, shape: Any) -> Strict:
+        return Strict(xp.broadcast_to(x.array, shape))
+
+    def slice(self, x: Strict, key: Any) -> Strict:
+        return Strict(x.array[(*key, ...)])
+
+    def slice_scatter(self, x: Strict, key: Any, src: Any) -> Strict:
+        out, plain = xp.asarray(x.array, copy=True), tuple(k for k in key if k is not None)
+        src = src if isinstance(src, Strict) else self.full((), src, x.dtype)
+        src = self.expand(src, self.slice(x, key).shape)
+        out[(*plain, ...)] = self.reshape(src, self.slice(x, plain).shape).array
+        return Strict(out)
+
+    def cat(self, xs: Sequence[Strict], dim: int) -> Strict:
+        return Strict(xp.concat([x.array for x in xs], axis=dim))
+
+    def index_select(self, x: Strict, dim: int, index: Strict) -> Strict:
+        return Strict(xp.take(x.array, index.array, axis=dim))
+
+    def index_put(self, x: Strict, dim: int, index: Strict, src: Strict) -> Strict:
+        return self._placed(x, dim, index, lambda old, new: new, src)
+
+    def index_add(self, x: Strict, dim: int, index: Strict, src: Strict) -> Strict:
+        return self._placed(x, dim, index, xp.add, src)
+
+    def _placed(self, x: Strict, dim: int, index: Strict, f: Callable[..., Any], src: Strict) -> Strict:
+        out, lead = xp.asarray(x.array, copy=True), (slice(None),) * dim
+        for position in range(index.shape[0]):
+            target = (*lead, int(index.array[position]), ...)
+            out[target] = f(out[target], src.array[(*lead, position, ...)])
+        return Strict(out)
+
+    def nonzero(self, x: Strict) -> Strict:
+        if x.shape == ():
+            return Strict(xp.zeros((int(x.array), 0), dtype=xp.int64))
+        return Strict(xp.stack(xp.nonzero(x.array), axis=1))

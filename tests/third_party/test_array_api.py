@@ -1,0 +1,9 @@
+"""A backend that a third party might write passes the whole conformance suite."""
+
+from __future__ import annotations
+
+from tests.third_party.array_api_backend import DTYPES, ArrayApi
+
+from burnpy.testing import conformance_suite
+
+TestArrayApi = conformance_suite(ArrayApi, dtypes=DTYPES)

@@ -1,0 +1,88 @@
+"""What type checkers must accept, with the types they must infer. Runs, too: `assert_type` returns its argument."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, TypeVar
+
+from typing_extensions import assert_type
+
+from burnpy import Autodiff, BoolTensor, Gradients, IntTensor, Tensor
+from burnpy.backend import Backend, NumPy
+
+Infer: TypeAlias = NumPy
+Train: TypeAlias = Autodiff[Infer]
+Twice: TypeAlias = Autodiff[Train]
+B = TypeVar("B", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # as the library names it
+
+# The ten-line example.
+x = Tensor[Train].from_data([[1.0, 2.0], [3.0, 4.0]]).require_grad()
+assert_type(x, Tensor[Autodiff[NumPy]])
+loss = (x @ x).relu().sum()
+assert_type(loss, Tensor[Autodiff[NumPy]])
+grads = loss.backward()
+assert_type(grads, Gradients[NumPy])
+gx = x.grad(grads)
+assert_type(gx, Tensor[NumPy] | None)
+v = x.inner()
+assert_type(v, Tensor[NumPy])
+
+# Second order: the gradients of Autodiff[Autodiff[B]] are tensors on Autodiff[B].
+z = Tensor[Twice].from_data([1.0, 2.0]).require_grad()
+first = (z * z * z).sum().backward()
+assert_type(first, Gradients[Autodiff[NumPy]])
+assert_type(first[z], Tensor[Autodiff[NumPy]])
+second = first[z].sum().backward()
+assert_type(second, Gradients[NumPy])
+assert_type(second[z.inner()], Tensor[NumPy])
+assert_type(Tensor[Twice].from_inner(z.inner()), Tensor[Autodiff[Autodiff[NumPy]]])
+
+# Kinds.
+assert_type(x > 0, BoolTensor[Autodiff[NumPy]])
+assert_type(x.argmax(dim=1), IntTensor[Autodiff[NumPy]])
+assert_type(x.argmax(dim=1).inner(), IntTensor[NumPy])
+assert_type((x.argmax(dim=1) == 1).float().mean(), Tensor[Autodiff[NumPy]])
+assert_type(IntTensor[Infer].arange(3) + 1, IntTensor[NumPy])
+assert_type(IntTensor[Infer].arange(3) / 2, Tensor[NumPy])
+assert_type(2 * x - 1, Tensor[Autodiff[NumPy]])
+assert_type(x[0, None, ..., :1], Tensor[Autodiff[NumPy]])
+assert_type(x.max(), Tensor[Autodiff[NumPy]])
+assert_type(x.max(dim=0).values, Tensor[Autodiff[NumPy]])
+assert_type(x.max(dim=0).indices, IntTensor[Autodiff[NumPy]])
+assert_type(x.at[0].set(1.0), Tensor[Autodiff[NumPy]])
+
+# Devices by instance, class and alias.
+assert_type(Tensor.zeros((2,), device=NumPy), Tensor[NumPy])
+assert_type(Tensor.zeros((2,), device=NumPy()), Tensor[NumPy])
+assert_type(Tensor.zeros((2,), device=Train), Tensor[Autodiff[NumPy]])
+assert_type(Train.device(), Autodiff[NumPy])
+assert_type(Autodiff(NumPy()), Autodiff[NumPy])
+assert_type(x.device, Autodiff[NumPy])
+assert_type(grads.device, NumPy)
+assert_type(v.to_device(Train), Tensor[Autodiff[NumPy]])
+
+
+# Generic code.
+def standardised(t: Tensor[B]) -> Tensor[B]:
+    return (t - t.mean(dim=0)) / t.std(dim=0).clamp(min=1e-6)
+
+
+def identity_like(t: Tensor[B]) -> Tensor[B]:
+    return Tensor.eye(t.shape[0], device=t.device)
+
+
+def made_on(device: B | type[B]) -> Tensor[B]:
+    return Tensor.ones((2, 2), device=device)
+
+
+def derivative(t: Tensor[Autodiff[I]]) -> Tensor[I]:
+    leaf = t.detach().require_grad()
+    return leaf.sin().sum().backward()[leaf]
+
+
+assert_type(standardised(x), Tensor[Autodiff[NumPy]])
+assert_type(standardised(v), Tensor[NumPy])
+assert_type(identity_like(v), Tensor[NumPy])
+assert_type(made_on(Train), Tensor[Autodiff[NumPy]])
+assert_type(derivative(x), Tensor[NumPy])
+assert_type(derivative(z), Tensor[Autodiff[NumPy]])

@@ -1,0 +1,85 @@
+"""What type checkers must reject: every line marked ``# E``, and no other. At run time each raises a TypeError, too.
+
+Each function holds one mistake; `tests/typing/test_typing.py` calls it and wants the words of its docstring in the error.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from burnpy import Autodiff, Gradients, IntTensor, Tensor
+from burnpy.backend import NumPy
+
+Train: TypeAlias = Autodiff[NumPy]
+Twice: TypeAlias = Autodiff[Train]
+
+plain = Tensor[NumPy].ones((2,))
+leaf = Tensor[Train].ones((2,)).require_grad()
+twice = Tensor[Twice].ones((2,)).require_grad()
+ints = IntTensor[NumPy].arange(2)
+grads: Gradients[NumPy] = leaf.sum().backward()
+
+
+def backward_on_plain() -> None:
+    """records no graph"""
+    plain.sum().backward()  # E
+
+
+def grad_on_plain() -> None:
+    """records no graph"""
+    plain.grad(grads)  # E
+
+
+def inner_of_plain() -> None:
+    """records no graph"""
+    plain.inner()  # E
+
+
+def mixing_backends() -> None:
+    """tensors on"""
+    leaf + plain  # E
+
+
+def mixing_backends_by_method() -> None:
+    """tensors on"""
+    plain.maximum(leaf)  # E
+
+
+def mixing_kinds() -> None:
+    """kinds do not mix"""
+    plain + ints  # E
+
+
+def float_number_with_ints() -> None:
+    """convert the tensor first"""
+    ints + 0.5  # E
+
+
+def gradients_of_the_wrong_level() -> None:
+    """these gradients are of leaves on"""
+    twice.grad(grads)  # E
+
+
+def gradient_argument_of_the_wrong_level() -> None:
+    """gradients live one level below"""
+    leaf.backward(leaf)  # E
+
+
+def require_grad_of_ints() -> None:
+    """only float tensors"""
+    ints.require_grad().backward()  # E
+
+
+def array_operand() -> None:
+    """make a tensor of it first"""
+    plain + plain.to_numpy()  # E
+
+
+def item_assignment() -> None:
+    """x.at[...].set(v)"""
+    plain[0] = 1.0  # E
+
+
+def text_as_operand() -> None:
+    """must be a Tensor or a number"""
+    plain * "2"  # E
