@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -92,9 +92,9 @@ def best(run: Callable[[], Any], seconds: float, collect: bool) -> float:
     while not found or (len(found) < 6 and sum(found) < 10 * seconds):
         gc.collect()
         (gc.enable if collect else gc.disable)()
-        start = perf_counter()
+        start = process_time()
         run()
-        found.append(perf_counter() - start)
+        found.append(process_time() - start)
         gc.enable()
     return min(found)
 
@@ -148,7 +148,8 @@ def _chains(figures: Figures, effort: Effort) -> Section:
         ratio = figures.ratio(("burnpy", key), ("torch", key))
         lines.append(Line.of(f"{n:,} slices of a vector of {n:,}", figures, dict.fromkeys(PEERS, key), 1e6, ratio, 0.5))
     how = (
-        "Forward, gradients and freeing, per node; one thread, garbage collector on. autograd and MyGrad up to 10,000."
+        "Forward, gradients and freeing, per node; one thread, processor time, garbage collector on. "
+        "autograd and MyGrad up to 10,000 nodes."
     )
     return Section("Chains", how, "µs", PEERS, lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Spread
 from benchmarks.report import Line, Section
@@ -35,13 +36,13 @@ def draw(sections: Sequence[Section], path: Path) -> Path | None:
     bars.set_xlabel("ratio: median, lowest and highest; black: the budget")
     drawn = [line for section in sections for line in section.lines if line.curve]
     for name in dict.fromkeys(line.curve[0] for line in drawn if line.curve):
-        hue: str | None = None
+        hue: Any = None
         for peer, style in (("burnpy", "-"), ("torch", "--")):
             points = _points(drawn, name, peer)
             if points:
                 label = name if style == "-" else None
                 (shown,) = curves.plot(*zip(*points, strict=True), style, marker=".", color=hue, label=label)
-                hue = str(shown.get_color())
+                hue = shown.get_color()
     if drawn:
         curves.set_xscale("log")
         curves.set_ylim(bottom=0)

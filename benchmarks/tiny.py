@@ -72,4 +72,6 @@ def _section(figures: Figures, mode: str, title: str) -> Section:
         key = f"{mode}/{operation}"
         ratio = figures.ratio(("burnpy", key), ("torch", key))
         lines.append(Line.of(operation, figures, dict.fromkeys(columns, key), 1e6, ratio, budget(operation, mode)))
-    return Section(title, "8 or 8×8 float32 elements, one thread, garbage collector on.", "µs", columns, lines)
+    return Section(
+        title, "8 or 8×8 float32 elements, one thread, processor time, garbage collector on.", "µs", columns, lines
+    )

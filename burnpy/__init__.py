@@ -28,7 +28,24 @@ from burnpy.backend.dtypes import (
     uint32,
     uint64,
 )
-from burnpy.tensor import BoolTensor, Generator, IntTensor, Tensor, default_generator, manual_seed
+from burnpy.tensor import (
+    BoolTensor,
+    Generator,
+    IntTensor,
+    Tensor,
+    binary_cross_entropy_with_logits,
+    broadcast_tensors,
+    cat,
+    cross_entropy,
+    default_generator,
+    manual_seed,
+    maximum,
+    minimum,
+    mse_loss,
+    nll_loss,
+    stack,
+    where,
+)
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,7 +56,11 @@ __all__ = [
     "Gradients",
     "IntTensor",
     "Tensor",
+    "binary_cross_entropy_with_logits",
     "bool_",
+    "broadcast_tensors",
+    "cat",
+    "cross_entropy",
     "default_generator",
     "errors",
     "float16",
@@ -50,10 +71,16 @@ __all__ = [
     "int32",
     "int64",
     "manual_seed",
+    "maximum",
+    "minimum",
+    "mse_loss",
+    "nll_loss",
+    "stack",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "where",
 ]
 
 

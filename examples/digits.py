@@ -66,7 +66,7 @@ def step(
     Gradients and velocity are tensors of the inner backend, and so is this arithmetic: there is nothing to detach.
     """
     velocity = tuple(MOMENTUM * v + grads[p] for p, v in zip(model.parameters, velocity, strict=True))
-    moved = (p - rate * v for p, v in zip(model.valid().parameters, velocity, strict=True))
+    moved = (p.inner() - rate * v for p, v in zip(model.parameters, velocity, strict=True))
     return Mlp(tuple(Tensor.from_inner(p).require_grad() for p in moved)), velocity
 
 

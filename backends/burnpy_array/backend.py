@@ -14,5 +14,5 @@ from burnpy_array.softmax import Softmax
 class ArrayBackend(Creation, Arithmetic, Unary, Activation, Reduction, Softmax, Shaping, Indexing):
     """A backend of an array module that speaks NumPy's language.
 
-    A subclass sets ``xp`` and writes ``_call``, ``from_numpy``, ``to_numpy`` and ``_add_at``.
+    A subclass sets ``xp`` and writes ``_call``, ``from_numpy``, ``to_numpy``, ``_add_at`` and ``_erf``.
     """

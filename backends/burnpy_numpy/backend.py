@@ -20,6 +20,7 @@ from burnpy_numpy.constants import constant
 from burnpy_numpy.fast import fast_methods
 from burnpy_numpy.quiet import quietly, run
 from burnpy_numpy.rows import row, total
+from burnpy_numpy.special import erf
 
 _add: Any = np.add.reduce
 _dot: Any = np.ndarray.dot
@@ -106,6 +107,9 @@ class NumPy(Accumulation):
             if type(y) is np.ndarray and y.shape == x.shape and y.dtype is x.dtype and y.flags.c_contiguous:
                 return blended(condition, x, y)
         return super().where(condition, x, y)
+
+    def _erf(self, x: Any) -> Any:
+        return erf(x)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         self._call(add_at, out, dim, index, src)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, linked, wrapped
+from burnpy.autodiff.modes import current_mode
 from burnpy.autodiff.recording import Recorded
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -39,6 +40,7 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         self.inner: I = device_of(inner)
         self.discrete: Backend = self.inner.discrete
         self.level = 0  #: which modes silence it: see `burnpy.autodiff.modes`
+        self.mode = current_mode
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:
@@ -116,7 +118,9 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         """The gradients of the leaves under ``roots``, pairs of a tracked primitive and the gradient to start from;
         or of ``targets``."""
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
-        return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets)
+        mode = self.mode()
+        watchers = () if mode is None else mode.watchers
+        return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, watchers=watchers)
 
 
 for _name in declarations(Backend):

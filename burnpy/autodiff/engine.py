@@ -8,10 +8,12 @@ gives back what it had claimed and raises.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.graph import Leaf, Node, Placed
+from burnpy.autodiff.graph import Leaf, Node, Placed, Pull
+from burnpy.autodiff.modes import Watcher
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
 
@@ -27,6 +29,7 @@ def propagate(
     *,
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None = None,
+    watchers: tuple[Watcher, ...] = (),
 ) -> dict[Any, Float]:
     """The gradients of all leaves that the roots depend on, or of ``targets``.
 
@@ -35,6 +38,7 @@ def propagate(
         roots: nodes with the gradients to start from; a node may occur twice.
         retain_graph: whether the nodes can be walked again; otherwise what they kept is freed on the way.
         targets: nodes, interior ones too; only the paths between them and the roots are walked, and consumed.
+        watchers: called in place of each pull, which they call: the last of them outermost.
 
     Raises:
         GraphError: a node was consumed by an earlier pass, or is being consumed by another thread's.
@@ -51,7 +55,7 @@ def propagate(
     if not retain_graph:
         _claim(nodes)
     while nodes:
-        node = nodes.pop()
+        node: Any = nodes.pop()
         grad = totals.pop(node)
         p0, k0, s0, p1 = node.p0, node.k0, node.s0, node.p1
         if p1 is not None:
@@ -67,13 +71,14 @@ def propagate(
             if p1 is not None and p1 not in wanted:
                 p1 = None
         if wanted is None or p0 in wanted:
-            part = s0(inner, grad, *k0)
+            part = watched(watchers, inner, node, s0, grad, k0) if watchers else s0(inner, grad, *k0)
             if p0 in totals or part.__class__ is Placed:
                 _add(inner, totals, owned, p0, part)
             else:
                 totals[p0] = part
         if p1 is not None:
-            part = node.s1(inner, grad, *k1)
+            s1 = node.s1
+            part = watched(watchers, inner, node, s1, grad, k1) if watchers else s1(inner, grad, *k1)
             if p1 in totals or part.__class__ is Placed:
                 _add(inner, totals, owned, p1, part)
             else:
@@ -82,6 +87,19 @@ def propagate(
         return totals
     found |= totals
     return {target: found[target] for target in targets if target in found}
+
+
+def watched(
+    watchers: tuple[Watcher, ...], inner: Backend, node: Node, pull: Pull, grad: Float, kept: tuple[Any, ...]
+) -> Any:
+    """What a pull gives, run by the last watcher, which the others watch from within."""
+    for watch in watchers:
+        pull = partial(_handed, watch, node, pull)
+    return pull(inner, grad, *kept)
+
+
+def _handed(watch: Watcher, node: Node, pull: Pull, inner: Backend, grad: Float, *kept: Any) -> Any:
+    return watch(inner, node, pull, grad, kept)
 
 
 def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[Any], list[Node]]:
@@ -103,7 +121,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
     if part.__class__ is Placed:
         if total is not None and at not in owned:
             total = inner.add(total, 0.0)
-        totals[at] = part.into(inner, total)
+        totals[at] = part.add(inner, total, *part.arguments)
         owned.add(at)
     elif total is None:
         totals[at] = part

@@ -106,20 +106,14 @@ class Relay(Node):
 
 
 class Placed:
-    """A gradient that is zero but in one place: added into a buffer, so that n slices of a vector cost n, not n²."""
+    """A part of a gradient that goes into one place of it: ``add(inner, total, *arguments)`` makes the new total of the
+    old one, or of None, and may reuse the old one's memory. So n slices of a vector cost n, not n²."""
 
-    __slots__ = ("arguments", "operation", "shape")
+    __slots__ = ("add", "arguments")
 
-    def __init__(self, operation: str, shape: Shape, *arguments: Any) -> None:
-        self.operation = operation  #: the ``accumulate_*`` that adds it
-        self.shape = shape  #: of the whole
-        self.arguments = arguments  #: of that operation after the buffer; the gradient is the last
-
-    def into(self, inner: Any, total: Float | None) -> Float:
-        """``total``, or zeros for None, with the gradient added; consumes ``total``."""
-        if total is None:
-            total = inner.full(self.shape, 0.0, self.arguments[-1].dtype)
-        return getattr(inner, self.operation)(total, *self.arguments)
+    def __init__(self, add: Callable[..., Any], *arguments: Any) -> None:
+        self.add = add
+        self.arguments = arguments
 
 
 def identity(inner: Any, grad: Float) -> Float:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import Self
 
@@ -25,20 +26,55 @@ next_level = count(1).__next__
 """Numbers for levels in the order of their making; devices that are singletons are level 0."""
 
 
-class Mode(NamedTuple):
-    """What recording does in a context."""
+Observer: TypeAlias = Callable[[Any, Any], None]
+"""``(device, node)``, called for every node that is recorded."""
+Watcher: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
+"""``(inner, node, pull, grad, kept)``, called in place of ``pull(inner, grad, *kept)``, whose result it returns."""
 
-    recording: bool
-    inference: bool
-    until: int  #: the levels below this number are concerned; newer ones record
+
+class Mode(NamedTuple):
+    """What recording does in a context, and who looks on."""
+
+    recording: bool = True
+    inference: bool = False
+    until: int = 0  #: the levels below this number are concerned; newer ones record
+    observers: tuple[Observer, ...] = ()
+    watchers: tuple[Watcher, ...] = ()
 
     def silences(self, level: int) -> bool:
         """Whether a device of this level records nothing."""
-        return level < self.until and not self.recording
+        return not self.recording and level < self.until
+
+    def record(self, device: Any, node: Any) -> None:
+        """Show a node that was just recorded to the observers."""
+        for observe in self.observers:
+            observe(device, node)
 
 
+_DEFAULT = Mode()
 _mode: ContextVar[Mode | None] = ContextVar("burnpy_mode", default=None)
 current_mode = _mode.get
+
+
+@contextmanager
+def using(**changes: Any) -> Iterator[None]:
+    """The current mode with some fields changed, for a block."""
+    before = current_mode()
+    _mode.set((before or _DEFAULT)._replace(**changes))
+    try:
+        yield
+    finally:
+        _mode.set(before)
+
+
+def observing(observer: Observer) -> AbstractContextManager[None]:
+    """A block in which ``observer`` is shown every node that is recorded, after those who look on already."""
+    return using(observers=(*(current_mode() or _DEFAULT).observers, observer))
+
+
+def watching(watcher: Watcher) -> AbstractContextManager[None]:
+    """A block in which ``watcher`` runs every pull of every backward pass, around those who look on already."""
+    return using(watchers=(*(current_mode() or _DEFAULT).watchers, watcher))
 
 
 def is_grad_enabled() -> bool:
@@ -56,6 +92,11 @@ def is_inference_mode_enabled() -> bool:
     """Whether this is inside of `inference_mode`."""
     mode = current_mode()
     return mode is not None and mode.inference
+
+
+def _changed(**changes: bool) -> Mode:
+    """The current mode with flags changed for all levels that there are by now."""
+    return (current_mode() or _DEFAULT)._replace(until=next_level(), **changes)
 
 
 class _Switch:
@@ -169,14 +210,14 @@ class no_grad(_Switch, metaclass=_Bare):  # noqa: N801  # PyTorch's name; it is 
     """
 
     def _mode(self) -> Mode:
-        return Mode(recording=False, inference=is_inference_mode_enabled(), until=next_level())
+        return _changed(recording=False)
 
 
 class enable_grad(_Switch, metaclass=_Bare):  # noqa: N801  # as above
     """Record again, inside of `no_grad`; inside of `inference_mode` too."""
 
     def _mode(self) -> Mode:
-        return Mode(recording=True, inference=False, until=next_level())
+        return _changed(recording=True, inference=False)
 
 
 class inference_mode(_Switch, metaclass=_Bare):  # noqa: N801  # as above
@@ -197,7 +238,7 @@ class inference_mode(_Switch, metaclass=_Bare):  # noqa: N801  # as above
         return type(self)(self._on)
 
     def _mode(self) -> Mode:
-        return Mode(recording=not self._on, inference=self._on, until=next_level())
+        return _changed(recording=not self._on, inference=self._on)
 
 
 class set_grad_enabled(_Switch):  # noqa: N801  # as above
@@ -218,7 +259,7 @@ class set_grad_enabled(_Switch):  # noqa: N801  # as above
         return type(self)(self._on)
 
     def _mode(self) -> Mode:
-        return Mode(recording=self._on, inference=is_inference_mode_enabled(), until=next_level())
+        return _changed(recording=self._on)
 
     def __enter__(self) -> None:
         self._before.append(self._outside)

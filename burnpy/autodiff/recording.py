@@ -10,7 +10,7 @@ that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles
         out.value = value
         out.meta = x.meta
         parent = x.node
-        if parent is None or ((mode := current_mode()) is not None and mode.silences(self.level)):
+        if parent is None or ((mode := self.mode()) is not None and mode.silences(self.level)):
             out.node = None
             return out
         node = new(Kind)
@@ -20,6 +20,8 @@ that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles
         node.p1 = None
         node.alive = True
         node.seq = next_seq()
+        if mode is not None:
+            mode.record(self, node)
         out.node = node
         return out
 """
@@ -31,7 +33,6 @@ from inspect import signature
 from typing import Any
 
 from burnpy.autodiff.graph import Node, Tracked, linked, next_seq, wrapped
-from burnpy.autodiff.modes import current_mode
 from burnpy.autodiff.rules import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import Float, Shape
@@ -58,7 +59,6 @@ def compiled(name: str) -> Callable[..., Any]:
         "Tracked": Tracked,
         "new": object.__new__,
         "next_seq": next_seq,
-        "current_mode": current_mode,
         "wrapped": wrapped,
         "linked": linked,
         "default": op.function,
@@ -163,8 +163,9 @@ def _edge(k: int, parent: str, pull: str, kept: str) -> list[str]:
     return [f"node.p{k} = {parent}", f"node.s{k} = {pull}", f"node.k{k} = {kept}"]
 
 
-_SILENT = "((mode := current_mode()) is not None and mode.silences(self.level))"
-_CLOSE = ["node.alive = True", "node.seq = next_seq()", "out.node = node", "return out"]
+_SILENT = "((mode := self.mode()) is not None and mode.silences(self.level))"
+_SHOW = ["if mode is not None:", "    mode.record(self, node)"]
+_CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node", "return out"]
 
 
 def _one_edge(op: Operation, k: int, argument: str, rule: Rule, indent: str) -> list[str]:
@@ -239,6 +240,19 @@ def _two_edges(one: str, two: str, pulls: tuple[str, str], kepts: tuple[str, str
     return ["    " + line for line in lines]
 
 
+def _linked() -> list[str]:
+    """Recording a list of edges."""
+    return [
+        f"if not edges or {_SILENT}:",
+        "    out.node = None",
+        "    return out",
+        "node = linked(Kind, edges)",
+        *_SHOW,
+        "out.node = node",
+        "return out",
+    ]
+
+
 def _elementwise_binary(op: Operation, rule: Rule) -> list[str]:
     """Two arguments that broadcast and promote; the adjoint of either is entered only where they differ."""
     one, two = (a.name for a in op.float_arguments)
@@ -273,8 +287,7 @@ def _elementwise_binary(op: Operation, rule: Rule) -> list[str]:
         f"                edges.append(({one}.node, pull0, {kept0}) if same0 else ({one}.node, fitted0, {fit0}))",
         f"            if {two}.node is not None:",
         f"                edges.append(({two}.node, pull1, {kept1}) if same1 else ({two}.node, fitted1, {fit1}))",
-        f"            out.node = None if not edges or {_SILENT} else linked(Kind, edges)",
-        "            return out",
+        *("            " + line for line in _linked()),
         f"        meta = {two}.meta = {one}_meta",
         f"    value = {_call(op, values)}",
         *_output("meta", "    "),
@@ -293,6 +306,5 @@ def _of_a_sequence(op: Operation) -> list[str]:
         "        if x.node is not None:",
         "            edges.append((x.node, pull0, (shape, dim, start)))",
         "        start += shape[dim]",
-        f"    out.node = None if not edges or {_SILENT} else linked(Kind, edges)",
-        "    return out",
+        *("    " + line for line in _linked()),
     ]

@@ -25,20 +25,28 @@ class DeviceMeta(ABCMeta):
 
     _devices: dict[tuple[Any, ...], Any] = {}
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            found = DeviceMeta._devices.get((cls, *args))
-            if found is not None:
-                return found
-        bound = signature(cls.__init__).bind(None, *args, **kwargs)
-        bound.apply_defaults()
-        arguments = cls.canonical(*bound.args[1:])
-        device = DeviceMeta._devices.get((cls, *arguments))
-        if device is None:  # setdefault: of two threads that get here, both see the one device
-            device = DeviceMeta._devices.setdefault((cls, *arguments), cls.unregistered(*arguments))
-        if not kwargs:
-            DeviceMeta._devices[(cls, *args)] = device
-        return device
+    if not TYPE_CHECKING:  # to type checkers a backend class is called as its __init__ says
+
+        def __call__(cls, *args, **kwargs):
+            if not kwargs:
+                found = DeviceMeta._devices.get((cls, *args))
+                if found is not None:
+                    return found
+            try:
+                bound = signature(cls.__init__).bind(None, *args, **kwargs)
+            except TypeError as error:
+                raise DeviceError(
+                    f"no device {cls.__name__}(...) can be made of these arguments: {error}; "
+                    "of a backend that wraps another, name both, as in Autodiff[NumPy]"
+                ) from None
+            bound.apply_defaults()
+            arguments = cls.canonical(*bound.args[1:])
+            device = DeviceMeta._devices.get((cls, *arguments))
+            if device is None:  # setdefault: of two threads that get here, both see the one device
+                device = DeviceMeta._devices.setdefault((cls, *arguments), cls.unregistered(*arguments))
+            if not kwargs:
+                DeviceMeta._devices[(cls, *args)] = device
+            return device
 
     def canonical(cls, *args: Any) -> tuple[Any, ...]:
         """The arguments by which the device is known; a class may define its own, to accept several spellings."""

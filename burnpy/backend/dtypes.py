@@ -122,9 +122,8 @@ def result_type(x: Any, y: Any) -> DType:
 
     A 0-d primitive does not widen one that has dimensions.
     """
+    common = promote_types(x.dtype, y.dtype)
     if (x.shape == ()) == (y.shape == ()):
-        return promote_types(x.dtype, y.dtype)
-    wide, narrow = (x, y) if y.shape == () else (y, x)
-    promote_types(x.dtype, y.dtype)  # refuses a mixture of kinds
-    del narrow
-    return wide.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
+        return common
+    wide: DType = x.dtype if y.shape == () else y.dtype
+    return wide

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from burnpy.backend.backend import Backend
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "burnpy.backends"
 _OWN = {"NumPy": "burnpy_numpy", "CuPy": "burnpy_cupy"}
@@ -20,7 +23,7 @@ def load(name: str) -> type[Backend]:
     if name in _OWN:
         found: type[Backend] = getattr(import_module(_OWN[name]), name)
         return found
-    for entry in entry_points(group=GROUP):
+    for entry in _entries():
         if entry.name == name:
             found = entry.load()
             return found
@@ -29,4 +32,10 @@ def load(name: str) -> type[Backend]:
 
 def available() -> list[str]:
     """The names under which backends are registered, installed extras or not."""
-    return sorted({*_OWN, *(entry.name for entry in entry_points(group=GROUP))})
+    return sorted({*_OWN, *(entry.name for entry in _entries())})
+
+
+def _entries() -> EntryPoints:
+    from importlib.metadata import entry_points  # at the top it would be half of what burnpy takes to import
+
+    return entry_points(group=GROUP)

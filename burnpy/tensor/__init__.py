@@ -1,13 +1,29 @@
-"""Tensors of three kinds, generic over their backend."""
+"""Tensors of three kinds, generic over their backend, and the functions of several tensors."""
 
 from __future__ import annotations
 
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.generator import Generator, default_generator, manual_seed
 from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.kinds import explain_missing_methods
+from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.tensor.tensor import Tensor
 
-explain_missing_methods()
-
-__all__ = ["BoolTensor", "Generator", "IntTensor", "Tensor", "default_generator", "manual_seed"]
+__all__ = [
+    "BoolTensor",
+    "Generator",
+    "IntTensor",
+    "Tensor",
+    "binary_cross_entropy_with_logits",
+    "broadcast_tensors",
+    "cat",
+    "cross_entropy",
+    "default_generator",
+    "manual_seed",
+    "maximum",
+    "minimum",
+    "mse_loss",
+    "nll_loss",
+    "stack",
+    "where",
+]

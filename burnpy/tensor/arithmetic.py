@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from typing_extensions import Self
 
@@ -162,6 +162,11 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
     __le__ = le
     __gt__ = gt
     __ge__ = ge
-    __eq__: Any = eq
-    __ne__: Any = ne
+    if TYPE_CHECKING:
+        # Wider arguments would be sound, but what ``x == y`` gives would be unknown.
+        def __eq__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
+        def __ne__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
+    else:
+        __eq__ = eq
+        __ne__ = ne
     __hash__ = TensorBase.__hash__

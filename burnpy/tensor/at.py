@@ -30,9 +30,9 @@ class At(Generic[T]):
 class Place(Generic[T]):
     """``x.at[key]``: the place ``x[key]``, of which each method makes a new tensor like x with a change there.
 
-    Values are tensors of x's kind, which broadcast to the shape of ``x[key]`` and are cast to x's dtype, or numbers. All
-    methods are differentiable, in x and in the value. Where the key names an element more than once, `set` leaves the
-    last value, which alone gets a gradient; the other methods apply one after the other.
+    Values are tensors of x's kind, which broadcast to the shape of ``x[key]`` and are cast to x's dtype, or numbers.
+    All methods are differentiable, in x and in the value. Where the key names an element more than once, `set` leaves
+    the last value, which alone gets a gradient; the other methods apply one after the other.
     """
 
     __slots__ = ("_basic", "_indexed", "_part", "_x")
@@ -49,7 +49,8 @@ class Place(Generic[T]):
         indexed, b = self._indexed, self._x._backend
         new = self._value("set", value)
         if indexed is None:
-            return self._back(b.expand(new, self._shape))
+            out: T = self._x._like(b.slice_scatter(self._x._primitive, self._basic or (), new))
+            return out
         flat = flattened(b, self._part, indexed)
         return self._back(b.index_put(flat, indexed.dim, indexed.index, self._spread(new)))
 

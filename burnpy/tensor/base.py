@@ -52,20 +52,20 @@ class TensorBase(Subscriptable, Generic[B]):
 
     def _like(self, primitive: Value) -> Self:
         """A tensor of this one's kind and device."""
-        return made(type(self), self._device, self._backend, primitive)
+        return made(type(self), self._device, self._backend, primitive)  # type: ignore[no-any-return]  # of that class
 
     def _float(self, primitive: Value) -> Tensor[B]:
         """A float tensor on this one's device."""
         device = self._device
-        return made(TensorBase.kinds["float"], device, device, primitive)
+        return made(TensorBase.kinds["float"], device, device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _int(self, primitive: Value) -> IntTensor[B]:
         """An int tensor on this one's device."""
-        return made(TensorBase.kinds["int"], self._device, self._device.discrete, primitive)
+        return made(TensorBase.kinds["int"], self._device, self._device.discrete, primitive)  # type: ignore[no-any-return]  # as above
 
     def _bool(self, primitive: Value) -> BoolTensor[B]:
         """A bool tensor on this one's device."""
-        return made(TensorBase.kinds["bool"], self._device, self._device.discrete, primitive)
+        return made(TensorBase.kinds["bool"], self._device, self._device.discrete, primitive)  # type: ignore[no-any-return]  # as above
 
     @property
     def shape(self) -> Shape:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.tensor import creation
 from burnpy.tensor.base import B, made
 from burnpy.tensor.conversion import moved
 from burnpy.tensor.creation import Size
-from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
 from burnpy.tensor.exchange import Exchange, imported
 from burnpy.tensor.indexing import Indexing
@@ -67,8 +64,7 @@ class BoolTensor(
     def from_data(cls, data: ArrayLike, *, copy: bool = True, device: Any = None) -> Any:
         """A tensor of bools, nested lists of them, a bool array, or another bool tensor, by copying it.
 
-        Args:
-            copy: False takes a NumPy array that nobody can write to as it is, where the device has its memory on the CPU.
+        ``copy=False`` takes a NumPy array that nobody can write to as it is, if the device is on the CPU.
 
         Raises:
             DTypeError: numbers, of which a comparison makes truth values.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import TYPE_CHECKING, Any
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int64, kind_of
@@ -123,7 +121,7 @@ class Conversion(TensorBase[B]):
         """The only element as a Python number."""
         if self.numel() != 1:
             raise ShapeError(
-                f"{operation} was asked of a {type(self).__name__} of shape {self.shape}, and takes exactly one element; "
+                f"{operation} was asked of a {type(self).__name__} of shape {self.shape}, and takes one element; "
                 "reduce it first, as with .sum(), or use .tolist()"
             )
         found = self.tolist()
@@ -178,8 +176,8 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
         source, goal = x._backend, target
         if source.is_require_grad(x._primitive):
             raise NotTrackedError(
-                f"to_device({target}) was asked of a tracked tensor of shape {x.shape} on {x.device}, and graphs do not "
-                "cross devices; call x.detach() first, and .require_grad() on the result if it shall be a leaf there"
+                f"to_device({target}) was asked of a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
+                "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
             )
     primitive = x._primitive if source is goal else goal.adopt_numpy(source.to_numpy(x._primitive))
     return made(type(x), target, goal, primitive)

@@ -1,7 +1,7 @@
 """What the factories of the three classes share: finding the device, reading shapes, and filling.
 
-A factory is a classmethod of the class or of an alias of it: ``Tensor[NumPy].zeros((2, 3))`` arrives here with the alias
-as ``cls``, ``Tensor.zeros((2, 3), device=NumPy)`` with the class itself.
+A factory is a classmethod of the class or of an alias of it: ``Tensor[NumPy].zeros((2, 3))`` arrives here with the
+alias as ``cls``, ``Tensor.zeros((2, 3), device=NumPy)`` with the class itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading data: what `from_data` takes, and what it says of what it does not take.
 
-NumPy reads nested lists. It also reads strings as numbers, ragged lists as objects and large ints as floats; here those are
+NumPy reads nested lists. It also reads strings as numbers, sets as objects and large ints as floats; here those are
 errors, and the reason for one is looked for only once something is wrong.
 """
 
@@ -80,7 +80,9 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             )
         base = base.base
     if isinstance(base, memoryview) and not base.readonly:
-        raise ArgumentError("from_data(copy=False) was given an array over a buffer that can be written to; leave it out")
+        raise ArgumentError(
+            "from_data(copy=False) was given an array over a buffer that can be written to; leave it out"
+        )
     array = array_of(data, kind, dtype)
     if array is not data and not np.shares_memory(array, data) and array.size:
         raise ArgumentError(
@@ -100,9 +102,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
         value = value.item()
     accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
     if not isinstance(value, accepted[kind]):
-        raise DTypeError(
-            f"{operation}() was given {value!r}; it takes a Python {kind}" + _class_for(value, kind)
-        )
+        raise DTypeError(f"{operation}() was given {value!r}; it takes a Python {kind}" + _class_for(value, kind))
     if kind == "int":
         info = np.iinfo(dtype)
         if not info.min <= value <= info.max:
@@ -147,8 +147,8 @@ def _dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, wanted: DTyp
         return wanted
     if isinstance(data, TensorBase):
         raise KindError(
-            f"{_OWNER[kind]}.from_data() was given a {type(data).__name__} of shape {data.shape} and dtype {data.dtype}; "
-            f"convert it with x.{kind}()"
+            f"{_OWNER[kind]}.from_data() was given a {type(data).__name__} of shape {data.shape} and dtype "
+            f"{data.dtype}; convert it with x.{kind}()"
         )
     raise DTypeError(
         f"{_OWNER[kind]}.from_data() was given an array of shape {array.shape} and dtype {array.dtype}; "
@@ -195,7 +195,9 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
         if not lists:
             break
         if len(lists) < len(level):
-            return ShapeError(f"{_OWNER[kind]}.from_data() was given a list that mixes numbers and lists at depth {depth}")
+            return ShapeError(
+                f"{_OWNER[kind]}.from_data() was given a list that mixes numbers and lists at depth {depth}"
+            )
         lengths = sorted({len(part) for part in lists})
         if len(lengths) > 1:
             return ShapeError(
@@ -205,7 +207,9 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
         level = [part for whole in lists for part in whole]
     shapes = sorted({np.shape(part) for part in level if hasattr(part, "shape")})
     if len(shapes) > 1:
-        return ShapeError(f"{_OWNER[kind]}.from_data() was given a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
+        return ShapeError(
+            f"{_OWNER[kind]}.from_data() was given a list of arrays of shapes {shapes[0]} and {shapes[-1]}"
+        )
     return ArgumentError(
         f"{_OWNER[kind]}.from_data() can make nothing of a {type(data).__name__} ({error}); "
         "it takes numbers, nested lists of them, arrays and tensors"
@@ -231,4 +235,3 @@ def _class_for(value: Any, kind: KindName) -> str:
         if other != kind and isinstance(value, {"bool": bool, "int": int, "float": (float, np.floating)}[other]):  # type: ignore[arg-type]  # classes
             return f"; use {_OWNER[other]}, or convert it with {kind}(...)"
     return ""
-

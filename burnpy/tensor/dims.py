@@ -51,7 +51,7 @@ def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
     """Several dimensions in the order given, none of them twice."""
     found = tuple([dim_of(d, ndim, operation) for d in dims])
     if len(set(found)) != len(found):
-        raise ArgumentError(f"{operation}() was asked for dims {tuple(dims)}, of which two are the same; name each once")
+        raise ArgumentError(f"{operation}() was asked for dims {tuple(dims)}, of which two are one; name each once")
     return found
 
 

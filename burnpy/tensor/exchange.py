@@ -52,7 +52,9 @@ class Exchange(Conversion[B]):
         if self.dtype.kind == "V":
             raise DTypeError(f"DLPack export of dtype {self.dtype} is not supported; use x.float() first")
         if dl_device is not None and dl_device != _CPU:
-            raise ArgumentError(f"DLPack export goes to the CPU {_CPU}, not to device {dl_device}; ask for dl_device=None")
+            raise ArgumentError(
+                f"DLPack export goes to the CPU {_CPU}, not to device {dl_device}; ask for dl_device=None"
+            )
         array = self.to_numpy()
         if max_version is not None and max_version[0] >= 1 and not copy and _VERSIONED:
             return array.__dlpack__(max_version=max_version)

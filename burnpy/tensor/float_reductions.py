@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing_extensions import Self
+from typing import Self
 
 from burnpy.tensor.base import B
 from burnpy.tensor.dims import DimsLike, dim_of, dims_of

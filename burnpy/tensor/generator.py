@@ -189,11 +189,12 @@ def default_generator(device: B | type[B]) -> Generator:
     True
     """
     plain: Any = device_of(device).discrete
-    if _mine.seeding is not _seeding:
-        _mine.seeding, _mine.generators = _seeding, {}
+    seeding = _seeding
+    if _mine.seeding is not seeding:
+        _mine.seeding, _mine.generators = seeding, {}
     found = _mine.generators.get(plain)
     if found is None:
-        found = _mine.generators[plain] = _mine.seeding.generator(plain)
+        found = _mine.generators[plain] = seeding.generator(plain)
     return found
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ImmutableError
-from burnpy.backend.primitives import Key
 from burnpy.tensor.at import At
 from burnpy.tensor.base import B, new
 from burnpy.tensor.keys import Index, picked, quick, selection
@@ -23,8 +20,8 @@ class Indexing(Selecting[B]):
         """Part of the tensor.
 
         Ints, slices, None and ``...`` mean what they do for a NumPy array. An `IntTensor`, or a list of ints, picks
-        slices along its dimension, in any order and number; a `BoolTensor`, or a list of truth values, those where it is
-        true. Several of them broadcast and pick elements together. What they pick stands in place of the dimensions
+        slices along its dimension, in any order and number; a `BoolTensor`, or a list of truth values, those where it
+        is true. Several of them broadcast and pick elements together. What they pick stands in place of the dimensions
         that they index, or in front where those are not adjacent, as in PyTorch.
 
         Raises:
@@ -42,13 +39,11 @@ class Indexing(Selecting[B]):
         value: Any = self._primitive
         backend: Any = self._backend
         shape = value.shape
-        if key.__class__ is int and shape and 0 <= key < shape[0]:  # type: ignore[operator]  # an int
-            basic: Key | None = (key,)  # type: ignore[assignment]  # as above
-        else:
-            basic = quick(key, shape)
-        if basic is not None:
+        index: Any = key
+        simple = (index,) if index.__class__ is int and shape and 0 <= index < shape[0] else quick(index, shape)
+        if simple is not None:
             try:
-                part = backend.slice(value, basic)
+                part = backend.slice(value, simple)
             except Exception:  # a part of a slice is no int, or its step 0, as `selection` will say
                 part = None
             if part is not None:
@@ -83,4 +78,6 @@ class Indexing(Selecting[B]):
             )
 
         def __delitem__(self, key):
-            raise ImmutableError("del x[...] would change the tensor, and tensors are immutable; pick what is to stay: x[mask]")
+            raise ImmutableError(
+                "del x[...] would change the tensor, and tensors are immutable; pick what stays: x[mask]"
+            )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.tensor import creation, sampling
@@ -63,16 +61,20 @@ class IntTensor(
 
     @overload
     @classmethod
-    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
 
     @classmethod
-    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None) -> Any:
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None
+    ) -> Any:
         """A tensor of ints, nested lists of them, an int array, or another int tensor, by copying it.
 
-        Python ints become int64 unless ``dtype`` says otherwise; an array keeps its dtype.
+        Python ints become int64 unless ``dtype`` says otherwise. An array keeps its dtype, which must be an int one;
+        with ``dtype``, bool arrays are converted.
 
-        Args:
-            copy: False takes a NumPy array that nobody can write to as it is, where the device has its memory on the CPU.
+        ``copy=False`` takes a NumPy array that nobody can write to as it is, if the device is on the CPU.
 
         Raises:
             DTypeError: floats (NaN and inf among them), or an int that the dtype does not hold.
@@ -124,7 +126,9 @@ class IntTensor(
 
     @overload
     @classmethod
-    def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    def full(
+        cls, shape: Size, value: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
 
     @classmethod
     def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
@@ -142,7 +146,9 @@ class IntTensor(
 
     @overload
     @classmethod
-    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    def eye(
+        cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
 
     @classmethod
     def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
@@ -155,10 +161,14 @@ class IntTensor(
 
     @overload
     @classmethod
-    def arange(cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    def arange(
+        cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
 
     @classmethod
-    def arange(cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+    def arange(
+        cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: Any = None
+    ) -> Any:
         """start, start + step, … up to but without end; with one argument, from 0 to it. 1-d.
 
         Raises:
@@ -173,18 +183,37 @@ class IntTensor(
 
     @overload
     @classmethod
-    def randint(cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self: ...
+    def randint(
+        cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self: ...
 
     @overload
     @classmethod
-    def randint(cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    def randint(
+        cls,
+        low: int,
+        high: int,
+        shape: Size,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2],
+    ) -> IntTensor[B2]: ...
 
     @classmethod
-    def randint(cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
+    def randint(
+        cls,
+        low: int,
+        high: int,
+        shape: Size,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: Any = None,
+    ) -> Any:
         """Ints drawn uniformly from low … high - 1.
 
-        Args:
-            generator: where the randomness comes from; None for `burnpy.default_generator` of the device.
+        They come from ``generator``, or from `burnpy.default_generator` of the device.
 
         Raises:
             ArgumentError: high is not above low.
@@ -198,10 +227,14 @@ class IntTensor(
 
     @overload
     @classmethod
-    def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    def permutation(
+        cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
 
     @classmethod
-    def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
+    def permutation(
+        cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None
+    ) -> Any:
         """0 … n - 1 in random order; 1-d.
 
         >>> from burnpy import IntTensor

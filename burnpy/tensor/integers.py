@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Self
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, IndexRangeError
@@ -66,9 +64,11 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
         try:
             index = in_range(self.device, self._primitive, num_classes, False, "one_hot()", self.ndim, ())
         except IndexRangeError as error:
-            raise IndexRangeError(f"one_hot() with {num_classes} classes takes elements from 0 to {num_classes - 1}") from error
+            raise IndexRangeError(
+                f"one_hot() with {num_classes} classes takes elements from 0 to {num_classes - 1}; {error}"
+            ) from None
         return self._like(self._backend.one_hot(index, num_classes))
 
 
-def _floats(x: Any) -> Any:
+def _floats(x: TensorBase[B]) -> Tensor[B]:
     return x._float(x._device.to_float(x._primitive, float32))

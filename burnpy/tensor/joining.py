@@ -127,8 +127,9 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     chosen = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
-        other = operand(x, y, "where")
-        first, second = (x._primitive, other) if not isinstance(y, TensorBase) else _promoted(backend, x._primitive, other)
+        first, second = x._primitive, operand(x, y, "where")
+        if isinstance(y, TensorBase):
+            first, second = _promoted(backend, first, second)
     else:
         first, second = backend.full((), number(y, x, "where"), y.dtype), y._primitive
     shapes = [v.shape for v in (chosen, first, second) if not isinstance(v, (int, float))]
@@ -168,14 +169,14 @@ def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
     """
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
         what = f"a {type(condition).__name__}" if isinstance(condition, TensorBase) else repr(condition)
-        raise KindError(f"{operation}() takes its condition as a BoolTensor, and was given {what}; write x != 0, or x.bool()")
+        raise KindError(f"{operation}() takes its condition as a BoolTensor, and was given {what}; write x != 0")
     same_device(operation, x, condition)
     return condition._primitive
 
 
 def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
     dtype = result_type(x, y)
-    return tuple(v if v.dtype == dtype else backend.cast(v, dtype) for v in (x, y))  # type: ignore[return-value]  # two
+    return (x if x.dtype == dtype else backend.cast(x, dtype)), (y if y.dtype == dtype else backend.cast(y, dtype))
 
 
 def _alike(operation: str, tensors: Sequence[Any]) -> tuple[TensorBase[Any], list[Value]]:

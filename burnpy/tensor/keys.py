@@ -1,9 +1,10 @@
 """What may stand between the brackets of ``x[...]`` and ``x.at[...]``, taken apart into what backends can do.
 
 A key is made of ints, slices, None, one ``...``, int tensors, masks, lists and arrays. Its *basic* part goes to
-`Backend.slice`. What remains is a few dimensions of that slice, each with a tensor of indices; brought together and made one, they
-are a dimension with a single 1-d index, which `Backend.index_select` and its kin understand. The dimensions of the
-result are where PyTorch puts them: in place of the indexed ones if these are adjacent, else in front.
+`Backend.slice`. What remains is a few dimensions of that slice, each with a tensor of indices; brought together and
+made one, they are a dimension with a single 1-d index, which `Backend.index_select` and its kin understand. The
+dimensions of the result are where PyTorch puts them: in place of the indexed ones if these are adjacent, else in front.
+Ints do not count as indices there, which is where NumPy differs: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
             place += 1
         elif item.kind == "int":
             basic.append(WHOLE)
-            indexed.append((place, shape[dim], in_range(x.device, item._primitive, shape[dim], True, "x[...]", dim, shape)))
+            index = in_range(x.device, item._primitive, shape[dim], True, "x[...]", dim, shape)
+            indexed.append((place, shape[dim], index))
             dim += 1
             place += 1
         elif item.ndim:
@@ -169,7 +171,7 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return item
     if isinstance(item, TensorBase):
         if item.kind == "float":
-            raise KindError(f"x[...] was asked with a {type(item).__name__} of dtype {item.dtype}; convert it: x[i.int()]")
+            raise KindError(f"x[...] was asked with a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
         same_device("x[...]", x, item)
         return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
     if isinstance(item, (bool, np.bool_, list, np.ndarray)):
@@ -237,7 +239,8 @@ def _together(x: TensorBase[Any], indexed: list[tuple[int, int, Int]], ndim: int
     shapes = [index.shape for _, _, index in indexed]
     shape = broadcast_shape(*shapes)
     if shape is None:
-        raise ShapeError(f"x[...] was asked with indices of shapes {', '.join(map(str, shapes))}, which do not broadcast")
+        asked = ", ".join(map(str, shapes))
+        raise ShapeError(f"x[...] was asked with indices of shapes {asked}, which do not broadcast")
     total = indexed[0][2]
     for _, size, index in indexed[1:]:
         total = d.add(d.mul(total, size), index)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.operands import operand
@@ -98,6 +96,11 @@ class Equality(TensorBase[B]):
         """Where different; also ``x != y``."""
         ...
 
-    __eq__: Any = eq
-    __ne__: Any = ne
+    if TYPE_CHECKING:
+        # Wider arguments would be sound, but what ``x == y`` gives would be unknown.
+        def __eq__(self, other: Self | bool) -> BoolTensor[B]: ...  # type: ignore[override]
+        def __ne__(self, other: Self | bool) -> BoolTensor[B]: ...  # type: ignore[override]
+    else:
+        __eq__ = eq
+        __ne__ = ne
     __hash__ = TensorBase.__hash__

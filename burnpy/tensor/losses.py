@@ -169,7 +169,8 @@ def binary_cross_entropy_with_logits(
         losses = losses * weight
     if losses.shape != input.shape:
         raise ShapeError(
-            f"binary_cross_entropy_with_logits() was asked of shape {input.shape} with weights that make it {losses.shape}"
+            f"binary_cross_entropy_with_logits() was asked of shape {input.shape} and of weights "
+            f"with which it would be {losses.shape}"
         )
     return _reduced("binary_cross_entropy_with_logits", losses, reduction)
 
@@ -188,13 +189,14 @@ def _classes(
     index, counted = _targets(operation, log_p, target, dim, ignore_index)
     losses = -_at_class(log_p, dim, index)
     kept: Tensor[B] | None = None  # how much each element counts; None where each counts 1
+    smoothed = log_p
     if weight is not None:
         weights = _per_class(operation, log_p, weight, dim)
         kept = _at_class(weights.expand(log_p.shape), dim, index)
         losses = losses * kept
+        smoothed = log_p * weights
     if label_smoothing:
-        smooth = -(log_p if weight is None else log_p * weights).sum(dim)
-        losses = losses * (1.0 - label_smoothing) + smooth * (label_smoothing / log_p.shape[dim])
+        losses = losses * (1.0 - label_smoothing) - smoothed.sum(dim) * (label_smoothing / log_p.shape[dim])
     if counted is not None:
         mask = log_p._bool(counted)
         losses = losses.where(mask, 0.0)
@@ -204,9 +206,7 @@ def _classes(
     return _reduced(operation, losses, reduction)
 
 
-def _targets(
-    operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_index: int
-) -> tuple[Int, Bool | None]:
+def _targets(operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_index: int) -> tuple[Int, Bool | None]:
     """The classes, 0 in place of the ignored ones, and where they count; None where all do."""
     if not isinstance(target, IntTensor):
         what = f"a {type(target).__name__}" if isinstance(target, TensorBase) else repr(target)
@@ -216,7 +216,7 @@ def _targets(
     if target.shape != shape[:dim] + shape[dim + 1 :]:
         raise ShapeError(
             f"{operation}() was asked of shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
-            f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1:]}"
+            f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1 :]}"
         )
     d = log_p.device.discrete
     index = target._primitive
@@ -242,7 +242,7 @@ def _class_dim(operation: str, logits: Tensor[Any]) -> int:
     if not isinstance(logits, Tensor):
         raise KindError(f"{operation}() takes a float Tensor, and was given {logits!r}")
     if logits.ndim == 0:
-        raise DimError(f"{operation}() was asked of a 0-d tensor; it needs a dimension of classes: (C,), (N, C) or more")
+        raise DimError(f"{operation}() was asked of a 0-d tensor; it needs the shape (C,), (N, C) or (N, C, ...)")
     return min(logits.ndim - 1, 1)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, ShapeError
 from burnpy.tensor.base import B, TensorBase, new
@@ -48,7 +46,7 @@ class MatrixProduct(TensorBase[B]):
         out._device = self._device
         out._backend = backend
         out._primitive = primitive
-        return out
+        return out  # type: ignore[no-any-return]  # of self's class
 
     __matmul__ = matmul
 
@@ -79,7 +77,7 @@ def _with_vectors(left: Any, right: Any) -> Any:
 
 def _refuse_number(other: object) -> None:
     if isinstance(other, (int, float)):
-        raise KindError(f"matmul() was asked of a tensor and the number {other!r}; to scale the tensor use x * {other!r}")
+        raise KindError(f"matmul() was asked of a tensor and the number {other!r}; to scale it write x * {other!r}")
 
 
 def _explained(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> Exception:
@@ -92,9 +90,9 @@ def _explained(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> Exce
 
 
 def _mismatch(x: TensorBase[Any], y: TensorBase[Any]) -> ShapeError:
-    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else -1]:
-        reason = f"the last dimension of the first, {x.shape[-1]}, must be the {'second last' if y.ndim > 1 else 'last'}"
-        reason += f" of the second, {y.shape[-2 if y.ndim > 1 else -1]}"
+    rows = -2 if y.ndim > 1 else -1
+    if x.shape[-1] != y.shape[rows]:
+        reason = f"dim -1 of the first, {x.shape[-1]}, must be dim {rows} of the second, {y.shape[rows]}"
     else:
         reason = "the dimensions before the last two must broadcast"
     return ShapeError(f"matmul() was asked of shapes {x.shape} and {y.shape}, which do not multiply: {reason}")

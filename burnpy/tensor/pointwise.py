@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.base import B, TensorBase

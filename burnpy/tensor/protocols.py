@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from burnpy.backend.errors import ScalarError, ShapeError
 from burnpy.tensor.base import B, made
@@ -36,7 +34,7 @@ class Protocols(Conversion[B]):
         shape = self.shape
         if not shape:
             raise ScalarError(
-                f"{operation} was asked of a 0-d {type(self).__name__}, which has no dimensions; use .item() for its value"
+                f"{operation} was asked of a 0-d {type(self).__name__}, which has no dimensions; .item() is its value"
             )
         return shape[0]
 
@@ -47,8 +45,8 @@ class Protocols(Conversion[B]):
     def __bool__(self) -> bool:
         if self.numel() != 1:
             raise ShapeError(
-                f"the truth of a {type(self).__name__} of shape {self.shape} was asked for, and only one element has any; "
-                "say x.bool().any() or x.bool().all()"
+                f"the truth of a {type(self).__name__} of shape {self.shape} was asked for, and only one element has "
+                "any; say x.bool().any() or x.bool().all()"
             )
         return bool(self._item("bool()"))
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ShapeError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
-from typing_extensions import Self
 
+from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import DType, Shape
@@ -19,20 +19,9 @@ from burnpy.tensor.generator import Generator, drawn_from
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
 
-
-def uniform(cls: Any, shape: Size, low: float, high: float, dtype: Any, generator: Any, device: Any) -> Any:
-    """``Tensor.uniform``."""
-    place = Place(cls, device, "uniform")
-    found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
-    return place.made(_uniform(place.device, sizes, low, high, found, generator, place.factory))
-
-
-def normal(cls: Any, shape: Size, mean: float, std: float, dtype: Any, generator: Any, device: Any) -> Any:
-    """``Tensor.normal``."""
-    place = Place(cls, device, "normal")
-    found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
-    return place.made(_normal(place.device, sizes, mean, std, found, generator, place.factory))
+B2 = TypeVar("B2", bound=Backend)
 
 
 def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
@@ -44,7 +33,9 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
     except TypeError:
         raise ArgumentError(f"{place.factory}() draws ints and was given {low!r} and {high!r}; give two ints") from None
     if last < first:
-        raise ArgumentError(f"{place.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low")
+        raise ArgumentError(
+            f"{place.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low"
+        )
     first, last = (fitting(bound, "int", found, place.factory) for bound in (first, last))
     drawn = drawn_from(generator, place.device, place.factory)
     return place.made(place.backend.random_integers(drawn, first, last + 1, sizes, found))
@@ -63,7 +54,9 @@ def permutation(cls: Any, n: int, dtype: Any, generator: Any, device: Any) -> An
 def _uniform(device: Any, shape: Shape, low: Any, high: Any, dtype: DType, generator: Any, operation: str) -> Any:
     low, high = fitting(low, "float", dtype, operation), fitting(high, "float", dtype, operation)
     if not math.isfinite(high - low) or high < low:
-        raise ArgumentError(f"{operation}() draws from low … high and was given {low} and {high}; give finite low <= high")
+        raise ArgumentError(
+            f"{operation}() draws from low … high and was given {low} and {high}; give finite low <= high"
+        )
     drawn = device.random_uniform(drawn_from(generator, device, operation), shape, dtype)
     if (low, high) == (0.0, 1.0):
         return drawn
@@ -76,7 +69,9 @@ def _uniform(device: Any, shape: Shape, low: Any, high: Any, dtype: DType, gener
 def _normal(device: Any, shape: Shape, mean: Any, std: Any, dtype: DType, generator: Any, operation: str) -> Any:
     mean, std = fitting(mean, "float", dtype, operation), fitting(std, "float", dtype, operation)
     if not (math.isfinite(mean) and math.isfinite(std)) or std < 0:
-        raise ArgumentError(f"{operation}() was given the mean {mean} and std {std}; give finite ones, std not negative")
+        raise ArgumentError(
+            f"{operation}() was given the mean {mean} and std {std}; give finite ones, std not negative"
+        )
     drawn = device.random_normal(drawn_from(generator, device, operation), shape, dtype)
     if std != 1.0:
         drawn = device.mul(drawn, std)
@@ -115,9 +110,108 @@ class Filling(TensorBase[B]):
 
 
 class Sampling(Filling[B]):
-    """Draws that a float tensor describes. None of them is differentiable, and none records anything."""
+    """Random float tensors, and draws that a tensor describes. None of them is differentiable, or records anything."""
 
     __slots__ = ()
+
+    @overload
+    @classmethod
+    def uniform(
+        cls,
+        shape: Size,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self: ...
+
+    @overload
+    @classmethod
+    def uniform(
+        cls,
+        shape: Size,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
+
+    @classmethod
+    def uniform(
+        cls,
+        shape: Size,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: Any = None,
+    ) -> Any:
+        """Numbers drawn uniformly from [low, high).
+
+        They come from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: low is above high, or one of them is not finite.
+        """
+        place = Place(cls, device, "uniform")
+        found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
+        return place.made(_uniform(place.device, sizes, low, high, found, generator, place.factory))
+
+    @overload
+    @classmethod
+    def normal(
+        cls,
+        shape: Size,
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self: ...
+
+    @overload
+    @classmethod
+    def normal(
+        cls,
+        shape: Size,
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
+
+    @classmethod
+    def normal(
+        cls,
+        shape: Size,
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: Any = None,
+    ) -> Any:
+        """Normally distributed numbers.
+
+        They come from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: std is negative, or one of them is not finite.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
+        (2, 3)
+        """
+        place = Place(cls, device, "normal")
+        found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
+        return place.made(_normal(place.device, sizes, mean, std, found, generator, place.factory))
 
     def uniform_like(
         self, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
@@ -150,8 +244,8 @@ class Sampling(Filling[B]):
         valid = discrete.bitwise_and(device.ge(p, 0.0), device.le(p, 1.0))
         if not discrete.to_numpy(valid).all():
             raise ArgumentError(
-                f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with an "
-                "element that is none; of logits, use x.sigmoid().bernoulli()"
+                f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with "
+                "an element that is none; of logits, use x.sigmoid().bernoulli()"
             )
         fine = float64 if self.dtype == float64 else float32  # 16 bits are too few to draw from
         drawn = device.random_uniform(drawn_from(generator, device, "bernoulli"), self.shape, fine)
@@ -164,17 +258,17 @@ class Sampling(Filling[B]):
             ShapeError: there are no classes to draw from.
             ArgumentError: a row describes no distribution: it has a NaN or +inf, or is -inf throughout.
 
-        >>> import math
-from operator import index
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([[0.0, -math.inf], [-math.inf, 5.0]]).categorical().tolist()
+        >>> Tensor[NumPy].from_data([[0.0, -99.0], [-99.0, 0.0]]).categorical().tolist()
         [0, 1]
         """
         device: Any = self._device
         shape = self.shape
         if not shape or shape[-1] == 0:
-            raise ShapeError(f"categorical() takes logits of shape (…, classes), at least one class, not of shape {shape}")
+            raise ShapeError(
+                f"categorical() takes logits of shape (…, classes), at least one class, not of shape {shape}"
+            )
         last = len(shape) - 1
         logits = device.cast(device.detach(self._primitive), float64)  # float32 would miss the rare classes
         if not device.discrete.to_numpy(device.isfinite(device.amax(logits, (last,), False))).all():
@@ -185,5 +279,3 @@ from operator import index
         drawn = device.random_uniform(drawn_from(generator, device, "categorical"), shape, float64)
         gumbel = device.neg(device.log(device.neg(device.log(drawn))))
         return self._int(device.argmax(device.add(logits, gumbel), last, False))
-
-

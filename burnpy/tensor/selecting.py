@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ShapeError
-from burnpy.backend.primitives import Bool, Int, Shape, Value
+from burnpy.backend.primitives import Int, Shape, Value
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.joining import condition_of, where
@@ -83,14 +81,16 @@ class Selecting(TensorBase[B]):
     def scatter(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
         """x with ``src`` placed at ``index`` along ``dim``: for dim 0 ``out[index[i, j], j] = src[i, j]``.
 
-        Where an index repeats, the last one stays, and gets the gradient. ``src`` is a number, or no smaller than the index.
+        Where an index repeats, the last one stays, and gets the gradient. ``src`` is a number, or no smaller than
+        the index.
 
         Raises:
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger one.
         """
         found = dim_of(dim, self.ndim, "scatter")
         value = self._elements("scatter", found, index)
-        return self._like(self._backend.scatter(self._primitive, found, value, self._source("scatter", src, value.shape)))
+        source = self._source("scatter", src, value.shape)
+        return self._like(self._backend.scatter(self._primitive, found, value, source))
 
     def scatter_add(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
         """x with ``src`` added at ``index`` along ``dim``: for dim 0 ``out[index[i, j], j] += src[i, j]``; all add up.
@@ -152,7 +152,7 @@ class Selecting(TensorBase[B]):
         shape = self.shape
         value = index_of(self, index, operation)
         sizes = value.shape
-        if len(sizes) != len(shape) or any(n > m for d, (n, m) in enumerate(zip(sizes, shape, strict=True)) if d != dim):
+        if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != dim):
             raise ShapeError(
                 f"{operation}() was asked for an index of shape {sizes} into shape {shape} along dim {dim}; the index "
                 "needs as many dimensions, and except for that one none larger"
@@ -168,7 +168,7 @@ class Selecting(TensorBase[B]):
         value = operand(self, src, operation)
         sizes = value.shape
         if len(sizes) != len(shape) or any(n < m for n, m in zip(sizes, shape, strict=True)):
-            fits = f"it needs to be a number, or no smaller than {shape}" if shape else "it needs to be a number, or 0-d"
+            fits = f"it must be a number, or no smaller than {shape}" if shape else "it must be a number, or 0-d"
             raise ShapeError(f"{operation}() was asked for a source of shape {sizes}; {fits}")
         if sizes != shape:
             value = backend.slice(value, tuple([slice(0, n, 1) for n in shape]))

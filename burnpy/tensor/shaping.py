@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-from typing_extensions import Self
+from typing import Self
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
@@ -52,7 +51,7 @@ class Shaping(TensorBase[B]):
             return self.reshape((1,))
         start, end = dim_of(start_dim, len(shape), "flatten"), dim_of(end_dim, len(shape), "flatten")
         if start > end:
-            raise ArgumentError(f"flatten() was asked for dims {start_dim} to {end_dim}; the first must not come after the last")
+            raise ArgumentError(f"flatten() was asked for dims {start_dim} to {end_dim}; the first cannot come last")
         return self.reshape((*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
     def permute(self, *dims: int | Sequence[int]) -> Self:
@@ -64,7 +63,7 @@ class Shaping(TensorBase[B]):
         ndim = self.ndim
         order = distinct(integers(dims, "dim", "permute"), ndim, "permute")
         if len(order) != ndim:
-            raise ArgumentError(f"permute() was asked for dims {order} of a tensor of shape {self.shape}; name all {ndim}")
+            raise ArgumentError(f"permute() was asked for dims {order} of shape {self.shape}; name all {ndim}")
         return self._like(self._backend.permute(self._primitive, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:

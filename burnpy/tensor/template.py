@@ -119,5 +119,6 @@ def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
     out = new(self.__class__)
     out._device = self._device
     out._backend = backend = self._backend
-    out._primitive = backend.OPERATION(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION"), keepdim)
+    dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
+    out._primitive = backend.OPERATION(primitive, dims, keepdim)
     return out

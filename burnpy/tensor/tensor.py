@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.tensor import creation, sampling
+from burnpy.tensor import creation
 from burnpy.tensor.arithmetic import Arithmetic
 from burnpy.tensor.base import B
 from burnpy.tensor.conversion import FloatConversion, moved
@@ -16,7 +14,6 @@ from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.differentiation import Differentiation
 from burnpy.tensor.exchange import Exchange, imported
 from burnpy.tensor.float_reductions import FloatReductions
-from burnpy.tensor.generator import Generator
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.pointwise import Pointwise
@@ -51,8 +48,8 @@ class Tensor(
 ):
     """A tensor of floating point numbers, the kind that can be differentiated.
 
-    ``B`` is its backend: ``Tensor[NumPy]``, ``Tensor[Autodiff[NumPy]]``. It is made by a classmethod, of the class with its
-    backend or with ``device=``, and never changes.
+    ``B`` is its backend: ``Tensor[NumPy]``, ``Tensor[Autodiff[NumPy]]``. It is made by a classmethod, of the class with
+    its backend or with ``device=``, and never changes.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -73,17 +70,20 @@ class Tensor(
 
     @overload
     @classmethod
-    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]) -> Tensor[B2]: ...
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
 
     @classmethod
-    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None) -> Any:
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None
+    ) -> Any:
         """A tensor of numbers, nested lists of them, an array, or another tensor, by copying it.
 
-        Python numbers become float32 unless ``dtype`` says otherwise; an array keeps its dtype, which must be a float one (or,
-        with ``dtype``, any that is converted without loss of kind).
+        Python numbers become float32 unless ``dtype`` says otherwise. An array keeps its dtype, which must be a float
+        one; with ``dtype``, int and bool arrays are converted.
 
-        Args:
-            copy: False takes a NumPy array that nobody can write to as it is, where the device has its memory on the CPU.
+        ``copy=False`` takes a NumPy array that nobody can write to as it is, if the device is on the CPU.
 
         Raises:
             DTypeError: numbers or an array of another kind, or a dtype that is unknown.
@@ -135,7 +135,9 @@ class Tensor(
 
     @overload
     @classmethod
-    def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+    def full(
+        cls, shape: Size, value: float, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
 
     @classmethod
     def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
@@ -153,7 +155,9 @@ class Tensor(
 
     @overload
     @classmethod
-    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+    def eye(
+        cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
 
     @classmethod
     def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
@@ -162,14 +166,32 @@ class Tensor(
 
     @overload
     @classmethod
-    def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None) -> Self: ...
+    def arange(
+        cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None
+    ) -> Self: ...
 
     @overload
     @classmethod
-    def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+    def arange(
+        cls,
+        start: float,
+        end: float | None = None,
+        step: float = 1,
+        *,
+        dtype: DTypeLike | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
 
     @classmethod
-    def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+    def arange(
+        cls,
+        start: float,
+        end: float | None = None,
+        step: float = 1,
+        *,
+        dtype: DTypeLike | None = None,
+        device: Any = None,
+    ) -> Any:
         """start, start + step, … up to but without end; with one argument, from 0 to it. 1-d.
 
         Raises:
@@ -188,57 +210,16 @@ class Tensor(
 
     @overload
     @classmethod
-    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+    def linspace(
+        cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
 
     @classmethod
-    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+    def linspace(
+        cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: Any = None
+    ) -> Any:
         """``steps`` numbers evenly spaced from start to end, both included. 1-d."""
         return creation.linspace(cls, start, end, steps, dtype, device)
-
-    @overload
-    @classmethod
-    def uniform(cls, shape: Size, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self: ...
-
-    @overload
-    @classmethod
-    def uniform(cls, shape: Size, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
-
-    @classmethod
-    def uniform(cls, shape: Size, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
-        """Numbers drawn uniformly from [low, high).
-
-        Args:
-            generator: where the randomness comes from; None for `burnpy.default_generator` of the device.
-
-        Raises:
-            ArgumentError: low is above high, or one of them is not finite.
-        """
-        return sampling.uniform(cls, shape, low, high, dtype, generator, device)
-
-    @overload
-    @classmethod
-    def normal(cls, shape: Size, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self: ...
-
-    @overload
-    @classmethod
-    def normal(cls, shape: Size, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
-
-    @classmethod
-    def normal(cls, shape: Size, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None) -> Any:
-        """Normally distributed numbers.
-
-        Args:
-            generator: where the randomness comes from; None for `burnpy.default_generator` of the device.
-
-        Raises:
-            ArgumentError: std is negative, or one of them is not finite.
-
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
-        (2, 3)
-        """
-        return sampling.normal(cls, shape, mean, std, dtype, generator, device)
 
     @overload
     @classmethod

@@ -108,7 +108,8 @@ def check_values(device: Any, level: str, row: Row, example: Example, dtype: DTy
         assert shape == want.shape, f"{name}: the shape is {shape}, not {want.shape}"
         assert out.dtype == want.dtype, f"{name}: the dtype is {out.dtype}, not {want.dtype}"
         found = owner.to_numpy(out)
-        assert close(found, want, row.loose), f"{name}: it is\n{found}\nand not\n{want}"
+        wrong = difference(found, want, row.loose)
+        assert wrong is None, f"{name}: {wrong}"
         if row.fresh and found.size:
             shared = [a for a in _arrays(on, given) if np.shares_memory(a, found)]
             assert not shared or row.consumes, f"{name}: it shares memory with an argument"
@@ -121,15 +122,22 @@ def check_values(device: Any, level: str, row: Row, example: Example, dtype: DTy
         )
 
 
-def close(found: Any, want: Any, loose: float) -> bool:
-    """Equal, or within rounding of floats; infinities and NaN in the same places."""
+def difference(found: Any, want: Any, loose: float) -> str | None:
+    """Where two arrays differ by more than rounding, and by how much; None where they do not. NaN equals NaN."""
     if kind_of(want.dtype) != "float":
-        return bool(np.array_equal(found, want))
-    a, b = found.astype(np.float64), want.astype(np.float64)
-    tolerance = ROUNDING * loose * float(_epsilon(want.dtype))
-    with np.errstate(invalid="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= tolerance * (1 + np.abs(b)))
-    return bool(same.all())
+        differs = found != want
+    else:
+        a, b = found.astype(np.float64), want.astype(np.float64)
+        tolerance = ROUNDING * loose * _epsilon(want.dtype)
+        with np.errstate(invalid="ignore"):
+            differs = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= tolerance * (1 + np.abs(b))))
+    if not differs.any():
+        return None
+    worst = tuple(int(n) for n in np.argwhere(differs)[0])
+    return (
+        f"{int(differs.sum())} of {differs.size} elements differ; the first, {worst}, "
+        f"is {found[worst]!s} and should be {want[worst]!s}"
+    )
 
 
 def _epsilon(dtype: DType) -> float:

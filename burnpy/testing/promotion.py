@@ -12,7 +12,7 @@ from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import kind_of, promote_types, result_type
 from burnpy.backend.errors import DTypeError
 from burnpy.backend.schema import Algebra
-from burnpy.testing.checks import close, device_at
+from burnpy.testing.checks import device_at, difference
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
@@ -64,7 +64,8 @@ def _check(on: Any, level: str, row: Row, left: Any, right: Any) -> None:
     assert out.dtype == dtype, f"{where}: the dtype is {out.dtype}, not {dtype}"
     assert out.shape == want.shape, f"{where}: the shape is {out.shape}, not {want.shape}"
     owner = on if kind_of(dtype) == "float" else on.discrete
-    assert close(owner.to_numpy(out), want.astype(dtype), 1.0), f"{where}: it is {owner.to_numpy(out)}, not {want}"
+    wrong = difference(np.asarray(owner.to_numpy(out)), want.astype(dtype), 1.0)
+    assert wrong is None, f"{where}: {wrong}"
     if op.algebra is Algebra.NONDIFFERENTIABLE:
         return
     if isinstance(on, Forward):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-SECTION = README.partition("## Coming from PyTorch")[2].partition("\n## ")[0]
-CODE = [span for line in SECTION.splitlines() for cell in line.split("|")[2:3] for span in re.findall(r"`(.+?)`", cell)]
+TABLE = README.partition("## Coming from PyTorch")[2].partition("\n## ")[0]
+CODE = [span for line in TABLE.splitlines() for cell in line.split("|")[2:3] for span in re.findall(r"`(.+?)`", cell)]
 
 PROLOGUE = """
 import burnpy
@@ -25,6 +28,11 @@ y = (x * w).relu()
 loss = y.sum()
 grads = loss.backward(retain_graph=True)
 """
+MISTAKES = {
+    "loss = (x @ x).relu().sum()": "x.inner().sum().backward()",
+    "def accuracy(": "accuracy(logits, wanted)",
+}
+"""What the README says checkers refuse, by a line of the block that it is a continuation of."""
 
 
 def test_the_readme_has_code() -> None:
@@ -33,12 +41,28 @@ def test_the_readme_has_code() -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_block(block: str) -> None:
+def test_block_runs(block: str) -> None:
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
 
 
 @pytest.mark.parametrize("code", CODE)
-def test_table(code: str) -> None:
+def test_code_of_the_table_runs(code: str) -> None:
     namespace: dict[str, Any] = {}
     exec(PROLOGUE, namespace)
     exec(code, namespace)
+
+
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_checkers_accept_the_blocks_and_refuse_what_they_should(checker: str, tmp_path: Path) -> None:
+    wrong = set()
+    for number, block in enumerate(BLOCKS):
+        (tmp_path / f"block_{number}.py").write_text(block, encoding="utf-8")
+        for line, mistake in MISTAKES.items():
+            if line in block:
+                (tmp_path / f"wrong_{number}.py").write_text(f"{block}\n{mistake}\n", encoding="utf-8")
+                wrong.add((f"wrong_{number}.py", block.count("\n") + 2))
+    assert len(wrong) == len(MISTAKES)
+    command = [sys.executable, "-m", checker, *map(str, sorted(tmp_path.glob("*.py")))]
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    found = {(name, int(line)) for name, line in re.findall(r"(\w+\.py):(\d+).* error", output)}
+    assert found == wrong, output

@@ -138,7 +138,7 @@ def test_wrong_dtype() -> None:
     with pytest.raises(DTypeError, match="int8 cannot hold 128"):
         IntTensor[NumPy].full((2,), 128, dtype="int8")
     with pytest.raises(DTypeError, match="use Tensor"):
-        IntTensor[NumPy].full((2,), 1.5)  # type: ignore[arg-type]  # what is tested
+        IntTensor[NumPy].full((2,), 1.5)  # type: ignore[call-overload]  # what is tested
     with pytest.raises(DTypeError, match="use Tensor"):
         IntTensor[NumPy].zeros((2,)).full_like(float("nan"))
 
@@ -174,12 +174,14 @@ def test_copy_false() -> None:
 
 @pytest.mark.parametrize("backend", [NumPy, Train])
 def test_filled(backend: Any) -> None:
+    three: Any = np.int8(3)
+    half: Any = np.float32(0.5)
     assert Tensor[backend].zeros(2).tolist() == [0.0, 0.0]
     assert Tensor[backend].zeros(()).item() == 0.0
     assert Tensor[backend].ones([2, 1]).tolist() == [[1.0], [1.0]]
-    assert Tensor[backend].full((2,), np.float32(0.5), dtype="float64").tolist() == [0.5, 0.5]
+    assert Tensor[backend].full((2,), half, dtype="float64").tolist() == [0.5, 0.5]
     assert Tensor[backend].full((1,), 2).dtype == burnpy.float32
-    assert IntTensor[backend].full((2,), np.int8(3), dtype="uint8").tolist() == [3, 3]
+    assert IntTensor[backend].full((2,), three, dtype="uint8").tolist() == [3, 3]
     assert BoolTensor[backend].ones((2,)).tolist() == [True, True]
     assert BoolTensor[backend].full((1,), False).tolist() == [False]
     assert Tensor[backend].eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]]
@@ -204,7 +206,7 @@ def test_ranges(backend: Any) -> None:
     with pytest.raises(ShapeError, match="negative"):
         Tensor[backend].linspace(0, 1, -1)
     with pytest.raises(DTypeError, match="use Tensor"):
-        IntTensor[backend].arange(2.5)
+        IntTensor[backend].arange(2.5)  # type: ignore[call-overload]  # what is tested
     with pytest.raises(DTypeError, match="int8 cannot hold 200"):
         IntTensor[backend].arange(200, dtype="int8")
 

@@ -69,8 +69,7 @@ def test_truth() -> None:
         with pytest.raises(ShapeError, match=r"\.any\(\) or x\.bool\(\)\.all\(\)"):
             bool(Tensor[NumPy].zeros(shape))
     with pytest.raises(ValueError, match="truth"):
-        if Tensor[NumPy].zeros((2,)) == Tensor[NumPy].zeros((2,)):
-            pass
+        assert Tensor[NumPy].zeros((2,)) == Tensor[NumPy].zeros((2,))
 
 
 def test_hash_and_contains() -> None:
@@ -103,7 +102,7 @@ def test_immutable() -> None:
 
 
 def test_next_to_numpy() -> None:
-    x = Tensor[NumPy].from_data([1.0, 2.0])
+    x: Any = Tensor[NumPy].from_data([1.0, 2.0])  # to checkers these are errors
     for scalar in (np.float32(2), np.float64(2), np.int64(2)):
         for y in (scalar * x, x * scalar):
             assert isinstance(y, Tensor)
@@ -143,10 +142,10 @@ def test_arrays_stay_read_only(x: Any) -> None:
         assert not array.flags.writeable
         with pytest.raises(ValueError, match="WRITEABLE"):
             array.setflags(write=True)
-        with pytest.raises(ValueError, match="read-only|read only"):
+        with pytest.raises(ValueError, match=r"read-only|read only"):
             array[...] = 0
         with pytest.raises(ValueError, match="WRITEABLE"):
-            array.reshape(-1)[:1].view(array.dtype).setflags(write=True)
+            array[...].view(array.dtype).setflags(write=True)
     mine = np.array(x)
     assert mine.flags.writeable
     assert not np.shares_memory(mine, x.to_numpy())
@@ -161,8 +160,7 @@ def test_asarray() -> None:
     assert np.asarray(x, "float32").dtype == "float32"
     with pytest.raises(ArgumentError, match="takes a copy"):
         np.asarray(x, "float64", copy=False)
-    assert np.mean(x) == 1.5  # type: ignore[call-overload]  # NumPy's functions read tensors
-    assert np.array_equal(np.stack([x, x]), [[1, 2], [1, 2]])  # type: ignore[arg-type]  # as above
+    assert np.array_equal(np.stack([x, x]), [[1, 2], [1, 2]])
 
 
 def test_dlpack() -> None:
@@ -202,7 +200,11 @@ def test_dlpack_with_torch() -> None:
 
 
 def copies(x: Any) -> list[Any]:
-    return [copy.copy(x), copy.deepcopy(x), *(pickle.loads(pickle.dumps(x, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1))]
+    return [
+        copy.copy(x),
+        copy.deepcopy(x),
+        *(pickle.loads(pickle.dumps(x, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)),
+    ]
 
 
 @pytest.mark.parametrize("x", ARRAYS, ids=lambda x: f"{x.dtype}{x.shape}")

@@ -170,7 +170,7 @@ def test_ints() -> None:
     x = IntTensor[NumPy].randint(-2, 3, (1000,), generator=g)
     assert set(x.tolist()) == {-2, -1, 0, 1, 2}
     assert IntTensor[NumPy].randint(0, 256, (4,), dtype="uint8", generator=g).dtype == burnpy.uint8
-    assert IntTensor[NumPy].randint(0, np.int64(2), ()).shape == ()
+    assert IntTensor[NumPy].randint(0, np.int64(2), ()).shape == ()  # type: ignore[call-overload]  # works all the same
     assert sorted(IntTensor[NumPy].permutation(5, dtype="int32").tolist()) == [0, 1, 2, 3, 4]
     assert IntTensor[NumPy].permutation(0).shape == (0,)
     with pytest.raises(ArgumentError, match="high > low"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.third_party.array_api_backend import DTYPES, ArrayApi
-
 from burnpy.testing import conformance_suite
+from tests.third_party.array_api_backend import DTYPES, ArrayApi
 
 TestArrayApi = conformance_suite(ArrayApi, dtypes=DTYPES)

@@ -70,11 +70,6 @@ def require_grad_of_ints() -> None:
     ints.require_grad().backward()  # E
 
 
-def array_operand() -> None:
-    """make a tensor of it first"""
-    plain + plain.to_numpy()  # E
-
-
 def item_assignment() -> None:
     """x.at[...].set(v)"""
     plain[0] = 1.0  # E

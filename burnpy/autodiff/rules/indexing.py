@@ -12,6 +12,11 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import Bool, Float, Int, Shape
 
 
+def add_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int, g: Float) -> Float:
+    """``total``, or zeros, with g's slices added at ``index``."""
+    return i.accumulate_index(i.full(shape, 0.0, g.dtype) if total is None else total, dim, index, g)
+
+
 def put_over(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
     """What is left of the gradient where ``index_put`` wrote nothing."""
     return i.index_put(g, dim, index, i.full(src_shape, 0.0, g.dtype))
@@ -49,10 +54,7 @@ def gathered(i: Any, g: Float, x_shape: Shape, dim: int, index: Int) -> Float:
     return i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g)
 
 
-structural(
-    Backend.index_select,
-    lambda i, g, x_shape, dim, index: Placed("accumulate_index", x_shape, dim, index, g),
-)
+structural(Backend.index_select, lambda i, g, x_shape, dim, index: Placed(add_index, x_shape, dim, index, g))
 structural(Backend.index_put, put_over, put)
 linear(Backend.index_add, identity, lambda i, g, dim, index: i.index_select(g, dim, index))
 structural(Backend.gather, gathered)

@@ -38,6 +38,11 @@ def permute_pull(i: Any, g: Float, dims: Shape) -> Float:
     return i.permute(g, tuple(dims.index(d) for d in range(len(dims))))
 
 
+def add_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> Float:
+    """``total``, or zeros, with g added at ``key``."""
+    return i.accumulate_slice(i.full(shape, 0.0, g.dtype) if total is None else total, key, g)
+
+
 def overwritten(i: Any, g: Float, key: Key) -> Float:
     """What is left of the gradient where nothing was written over."""
     return i.slice_scatter(g, key, 0.0)
@@ -51,7 +56,7 @@ def written(i: Any, g: Float, key: Key, src_shape: Shape) -> Float:
 structural(Backend.reshape, lambda i, g, x_shape: i.reshape(g, x_shape))
 structural(Backend.permute, permute_pull)
 structural(Backend.expand, lambda i, g, x_shape: i.sum_to(g, x_shape))
-structural(Backend.slice, lambda i, g, x_shape, key: Placed("accumulate_slice", x_shape, key, g))
+structural(Backend.slice, lambda i, g, x_shape, key: Placed(add_slice, x_shape, key, g))
 structural(Backend.slice_scatter, overwritten, written)
 structural(Backend.cat, member)
 structural(Backend.flip, lambda i, g, dims: i.flip(g, dims))

@@ -84,7 +84,7 @@ class Reduction(OperationsBase):
     @derived(GENERAL)
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """log(sum(exp(x))) over ``dims``, shifted by the largest element so that nothing overflows."""
-        shift = self.detach(self.amax(x, dims, True))
+        shift = _shift(self, x, dims)
         shift = self.where(self.isfinite(shift), shift, 0.0)  # of infinities exp(x - x) would be NaN
         total = self.log(self.sum(self.exp(self.sub(x, shift)), dims, keepdim))
         return self.add(total, shift if keepdim else self.reshape(shift, total.shape))
@@ -92,7 +92,7 @@ class Reduction(OperationsBase):
     @derived(GENERAL)
     def softmax(self, x: Float, dim: int) -> Float:
         """exp(x) over its sum along ``dim``, shifted by the largest element so that nothing overflows."""
-        e = self.exp(self.sub(x, self.detach(self.amax(x, (dim,), True))))
+        e = self.exp(self.sub(x, _shift(self, x, (dim,))))
         return self.div(e, self.sum(e, (dim,), True))
 
     @derived(GENERAL)
@@ -104,7 +104,7 @@ class Reduction(OperationsBase):
     @derived(GENERAL)
     def log_softmax(self, x: Float, dim: int) -> Float:
         """log(softmax(x)) along ``dim``, exact where softmax underflows."""
-        shifted = self.sub(x, self.detach(self.amax(x, (dim,), True)))
+        shifted = self.sub(x, _shift(self, x, (dim,)))
         return self.sub(shifted, self.log(self.sum(self.exp(shifted), (dim,), True)))
 
     @derived(GENERAL)
@@ -135,3 +135,10 @@ class Reduction(OperationsBase):
         lead = len(x.shape) - len(shape)
         repeated = tuple(d for d, n in enumerate(x.shape) if d < lead or (shape[d - lead] == 1 != n))
         return self.reshape(self.sum(x, repeated, True), shape) if repeated else x
+
+
+def _shift(b: Reduction, x: Float, dims: Dims) -> Float:
+    """The largest elements, by which exp(x) is kept in range; it cancels out, and so has no gradient."""
+    if 0 in x.shape:
+        return b.full(tuple(1 if d in dims else n for d, n in enumerate(x.shape)), 0.0, x.dtype)
+    return b.detach(b.amax(x, dims, True))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from burnpy.testing.cases.pointwise import UNARY
-from burnpy.testing.cases.samples import Values, x
+from burnpy.testing.cases.samples import Large, Values, x
 from burnpy.testing.cases.table import row
 
-_TWO = [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))]
-_FINITE = [*UNARY[:4], (Values((0.0, -0.0, 1.0, -1.0, 6.0, -6.0, math.nan)),)]
+_TWO = [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3)), (Large((96, 100)), Large((96, 100)))]
+_FINITE = [*UNARY[:4], (Large((96, 100)),), (Values((0.0, -0.0, 1.0, -1.0, 6.0, -6.0, math.nan)),)]
 
 
 def _normal(x: Any) -> Any:

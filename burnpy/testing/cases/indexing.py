@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import int64
-from burnpy.testing.cases.samples import EmptyIndex, Index, Mask, x
+from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Mask, x
 from burnpy.testing.cases.table import indices, row
 
 _ALL = slice(None, None, 1)
@@ -46,7 +46,10 @@ def _scatter_added(x: Any, dim: int, index: Any, src: Any) -> Any:
     return out
 
 
+_MANY = Index(tuple(k * 7 % 20 for k in range(30)))
+_LARGE = Large((12, 20, 15), -1.0, 1.0)
 _PICKED = [
+    (_LARGE, 1, _MANY),
     (x(4), 0, _TWICE),
     (x(3, 4), 0, _TWICE),
     (x(2, 3, 2), 1, _TWICE),
@@ -55,6 +58,9 @@ _PICKED = [
     (x(0, 3), 1, _TWICE),
 ]
 _PLACED = [
+    (_LARGE, 1, _MANY, Large((12, 30, 15), -1.0, 1.0)),
+    (Large((20,)), 0, _MANY, Large((30,))),
+    (Large((20, 600)), 0, Index((3, 3)), Large((2, 600))),
     (x(4), 0, _TWICE, x(3)),
     (x(3, 4), 0, _TWICE, x(3, 4, high=1.9)),
     (x(2, 3, 2), 1, _TWICE, x(2, 3, 2, high=1.9)),

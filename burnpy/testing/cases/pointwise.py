@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.samples import Mask, ByKind, Values, x
+from burnpy.testing.cases.samples import ByKind, Large, Mask, Values, x
 from burnpy.testing.cases.table import row
 
 _INF, _NAN = math.inf, math.nan
+_LARGE = Large((96, 100))
 EDGES = Values((0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -3.0, _INF, -_INF, _NAN))
 _LEFT = Values((0.0, 0.0, 1.0, -1.0, _INF, _INF, -_INF, _NAN, 2.0, 3.0, -3.0, _INF))
 _RIGHT = Values((0.0, 2.0, _INF, 1.0, _INF, -_INF, 2.0, 1.0, _NAN, -2.0, 2.0, 3.0))
 _DIVISORS = Values((2.0, -2.0, 3.0, -3.0, 1.0, -1.0))
 _DIVIDENDS = Values((3.0, 3.0, -7.0, -7.0, 6.0, 0.0))
 
-UNARY = [(x(2, 3),), (x(),), (x(0, 3),), (x(3, 1, 2),), (EDGES,)]
+UNARY = [(x(2, 3),), (x(),), (x(0, 3),), (x(3, 1, 2),), (EDGES,), (_LARGE,)]
 _HALF = ByKind(0.75, 2)
 PAIRS: list[tuple[Any, ...]] = [
     (x(2, 3), x(2, 3, high=1.9)),
@@ -30,6 +31,7 @@ PAIRS: list[tuple[Any, ...]] = [
     (x(2, 3), _HALF),
     (x(), _HALF),
     (_LEFT, _RIGHT),
+    (_LARGE, Large((100,), high=1.9)),
 ]
 
 
@@ -101,6 +103,10 @@ row(
         (Mask((2, 3)), x(3), _HALF),
         (Mask((0, 3)), x(1, 3), x()),
         (Mask((12,)), _LEFT, _RIGHT),
+        (Mask((96, 100)), _LARGE, Large((96, 100), high=1.9)),
+        (Mask((96, 100)), _LARGE, ByKind(0.0, 0, False)),
+        (Mask((96, 100)), _LARGE, _HALF),
+        (Mask((100,)), _LARGE, Large((96, 1))),
     ],
 )
 
@@ -126,5 +132,9 @@ row("erf", np.vectorize(math.erf, [float]), [*UNARY, (Values((-6.0, 6.0, 1e-3, -
 row(
     "clamp",
     np.clip,
-    [(a, *bounds) for a in (x(2, 3), x(), x(0, 3), EDGES) for bounds in ((_LOW, _HIGH), (_LOW, None), (None, _HIGH))],
+    [
+        (a, *bounds)
+        for a in (x(2, 3), x(), x(0, 3), EDGES, _LARGE)
+        for bounds in ((_LOW, _HIGH), (_LOW, None), (None, _HIGH))
+    ],
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
 
 LAYOUTS = ("contiguous", "strided", "expanded")
-"""As made; every second element of a reversed, transposed array; and repeated by ``expand`` along the first dimension."""
+"""As made; every second element of a reversed, transposed array; repeated by ``expand`` along the first dimension."""
 
 
 class Sample:
@@ -49,6 +49,13 @@ class Array(Sample):
         low = max(math.ceil(self.low * 3), 0) if dtype.name.startswith("u") else math.ceil(self.low * 3)
         high = max(math.floor(self.high * 3), low)
         return np.asarray(generator.integers(low, high + 1, self.shape).astype(dtype))
+
+
+@dataclass(frozen=True)
+class Large(Array):
+    """An array for which a backend may go another way than for small ones. Derivatives are left to the small."""
+
+    smooth: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

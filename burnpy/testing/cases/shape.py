@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.samples import ByKind, x
+from burnpy.testing.cases.samples import ByKind, Large, x
 from burnpy.testing.cases.table import row
 
 _ALL = slice(None, None, 1)
@@ -47,7 +47,16 @@ row(
 row(
     "expand",
     np.broadcast_to,
-    [(x(3), (2, 3)), (x(2, 1), (2, 3)), (x(), (2, 2)), (x(), ()), (x(2, 3), (2, 3)), (x(1, 3), (0, 3)), (x(1), (0,))],
+    [
+        (x(3), (2, 3)),
+        (x(2, 1), (2, 3)),
+        (x(), (2, 2)),
+        (x(), ()),
+        (x(2, 3), (2, 3)),
+        (x(1, 3), (0, 3)),
+        (x(1), (0,)),
+        (Large((1, 80)), (70, 80)),
+    ],
 )
 row(
     "slice",
@@ -99,6 +108,7 @@ row(
         (x(2, 0), x(0, 3)),
         (x(2, 3), x(3, 0)),
         (x(0, 2, 3), x(3, 2)),
+        (Large((40, 30), -1.0, 1.0), Large((30, 50), -1.0, 1.0)),
     ],
     loose=4,
 )

@@ -1,0 +1,395 @@
+"""Leaves, backward passes and `Gradients`."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, BoolTensor, Gradients, IntTensor, Tensor
+from burnpy.backend import NumPy, errors
+
+Train = Autodiff[NumPy]
+Twice = Autodiff[Train]
+Thrice = Autodiff[Twice]
+
+
+def leaf(data: Any, dtype: str = "float64", device: Any = Train) -> Tensor[Autodiff[NumPy]]:
+    return Tensor.from_data(data, dtype=dtype, device=device).require_grad()
+
+
+def test_gradients_are_a_mapping_of_leaves() -> None:
+    x, y, z = leaf([1.0, 2.0]), leaf(3.0), leaf(0.0)
+    grads = (x * y).sum().backward()
+    assert isinstance(grads, Gradients)
+    assert len(grads) == 2
+    assert (x in grads, y in grads, z in grads, "x" in grads, 3 in grads) == (True, True, False, False, False)
+    assert grads[x].tolist() == [3.0, 3.0]
+    assert grads[y].item() == 3.0
+    assert grads.get(z) is None
+    assert grads.device is NumPy()
+    for listed in grads:
+        assert grads[listed].tolist() in ([3.0, 3.0], 3.0)
+    assert sorted(len(g.shape) for g in grads.values()) == [0, 1]
+    assert sorted(len(k.shape) for k in grads.keys()) == [0, 1]  # noqa: SIM118  # the method is tested
+    assert {type(g) for _, g in grads.items()} == {Tensor}
+    assert repr(grads).startswith("Gradients(2 leaves")
+    assert grads == grads  # noqa: PLR0124
+    assert grads != (x * y).sum().backward()
+
+
+def test_gradients_are_plain_tensors() -> None:
+    x = leaf([1.0, 2.0])
+    g = x.grad((x * x).sum().backward())
+    assert g is not None
+    assert g.device is NumPy()
+    assert not g.is_require_grad()
+    with pytest.raises(errors.NotTrackedError, match="records no graph"):
+        g.backward()  # type: ignore[misc]  # which is the point
+
+
+def test_gradients_cannot_be_changed() -> None:
+    x = leaf([1.0, 2.0])
+    grads = (x * x).sum().backward()
+    with pytest.raises(errors.ImmutableError, match="map"):
+        grads[x] = grads[x]  # type: ignore[index]  # which is the point
+    with pytest.raises(errors.ImmutableError, match="map"):
+        grads._values = {}
+    with pytest.raises(errors.KindError, match="pickled"):
+        pickle.dumps(grads)
+    array = grads[x].to_numpy()
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 7.0
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.setflags(write=True)
+
+
+def test_gradients_add_scale_and_map() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    one, two = (x * y).sum().backward(), (x * x).sum().backward()
+    total = one + two
+    assert (total[x].tolist(), total[y].tolist()) == ([5.0, 8.0], [1.0, 2.0])
+    assert (one[x].tolist(), two[x].tolist()) == ([3.0, 4.0], [2.0, 4.0]), "adding changed what was added"
+    assert (one * 2.0)[x].tolist() == (2 * one)[x].tolist() == [6.0, 8.0]
+    assert (one / 2.0)[x].tolist() == [1.5, 2.0]
+    assert one.map(lambda g: g - 1.0)[y].tolist() == [0.0, 1.0]
+    assert one.norm().item() == np.sqrt(9 + 16 + 1 + 4)
+    assert one.without([x, y]).norm().item() == 0.0
+    assert sum([one, two], start=one)[x].tolist() == [8.0, 12.0]
+
+
+@pytest.mark.parametrize("wrong", [lambda g: g.sum(), lambda g: g.to_dtype("float32"), lambda g: 1.0, lambda g: None])
+def test_map_refuses_what_is_no_gradient(wrong: Any) -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(errors.ArgumentError, match="shape"):
+        (x * x).sum().backward().map(wrong)
+
+
+def test_the_norm_does_not_overflow_in_float16() -> None:
+    x = leaf([300.0, 400.0], "float16")
+    grads = (x * 300.0).sum().backward()
+    assert grads.norm().item() == pytest.approx(300 * 2**0.5, rel=1e-3)
+
+
+def test_removing() -> None:
+    x, y = leaf([1.0, 2.0]), leaf(3.0)
+    grads = (x * y).sum().backward()
+    g, rest = x.grad_remove(grads)
+    assert g is not None
+    assert (g.tolist(), x in rest, y in rest, x in grads) == ([3.0, 3.0], False, True, True)
+    assert grads.remove(y)[0].item() == 3.0  # type: ignore[union-attr]  # is there
+    nothing, same = x.grad_remove(rest)
+    assert nothing is None
+    assert len(same) == 1
+    assert len(grads.without([x, x])) == 1
+    assert len(grads.without([])) == 2
+
+
+def test_errors_of_asking() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([[1.0]])
+    product = x * x
+    grads = product.sum().backward()
+    with pytest.raises(KeyError, match=r"shape \(1, 1\) and dtype float64"):
+        grads[y]
+    assert y.grad(grads) is None
+    with pytest.raises(errors.NotTrackedError, match=r"computed by mul.*retain_grad"):
+        product.grad(grads)
+    with pytest.raises(errors.NotTrackedError, match="not tracked"):
+        grads[x.detach()]
+    with pytest.raises(errors.KindError, match="by tensor"):
+        grads[0]  # type: ignore[index]  # which is the point
+    with pytest.raises(errors.DeviceError, match="leaves on Autodiff"):
+        grads[x.inner()]  # type: ignore[index]  # which is the point
+    other = leaf([1.0], device=Twice)
+    with pytest.raises(errors.DeviceError, match="Autodiff"):
+        other.grad(grads)
+    with pytest.raises(errors.DeviceError, match="device"):
+        grads + (other * other).sum().backward()
+    with pytest.raises(errors.KindError, match="map"):
+        grads + 1.0  # type: ignore[operator]  # which is the point
+
+
+def test_a_second_backward_is_an_error_and_consumes_nothing() -> None:
+    x, y = leaf(2.0), leaf(5.0)
+    shared = x * x
+    own = y * y
+    loss = shared * own
+    shared.backward()
+    with pytest.raises(errors.GraphError, match="retain_graph"):
+        loss.backward()
+    assert own.backward()[y].item() == 10.0, "the refused pass consumed nodes of its own"
+
+
+def test_retain_graph() -> None:
+    x = leaf(2.0)
+    loss = x * x * x
+    first = loss.backward(retain_graph=True)
+    second = loss.backward(retain_graph=True)
+    third = loss.backward()
+    assert first[x].item() == second[x].item() == third[x].item() == 12.0
+    with pytest.raises(errors.GraphError):
+        loss.backward(retain_graph=True)
+
+
+def test_the_root_may_be_a_leaf() -> None:
+    x = leaf(2.0)
+    assert x.backward()[x].item() == 1.0
+    assert x.backward()[x].item() == 1.0
+
+
+def test_roots_of_more_than_one_element_need_a_gradient() -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(errors.ShapeError, match=r"\(2,\).*\.sum\(\).*gradient="):
+        (x * x).backward()
+    weights = Tensor[NumPy].from_data([10.0, 100.0], dtype="float64")
+    assert (x * x).backward(weights)[x].tolist() == [20.0, 400.0]
+    assert (x * x).backward(gradient=weights)[x].tolist() == [20.0, 400.0]
+    assert weights.tolist() == [10.0, 100.0]
+    assert leaf([[3.0]]).mul(2.0).backward() is not None, "one element needs no gradient"
+
+
+def test_gradients_to_start_from_must_fit() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    with pytest.raises(errors.ShapeError, match=r"\(2,\).*\(3,\)"):
+        y.backward(Tensor[NumPy].ones((3,), dtype="float64"))
+    with pytest.raises(errors.ShapeError, match="float32"):
+        y.backward(Tensor[NumPy].ones((2,)))
+    with pytest.raises(errors.DeviceError, match=r"\.inner\(\)"):
+        y.backward(leaf([1.0, 1.0]))  # type: ignore[arg-type]  # which is the point
+    with pytest.raises(errors.KindError, match="Tensor"):
+        y.backward(np.ones(2))  # type: ignore[arg-type]  # which is the point
+    assert y.sum().backward()[x].tolist() == [2.0, 4.0], "a refused pass consumed the graph"
+
+
+def test_backward_of_what_is_not_tracked() -> None:
+    for x in (Tensor[Train].from_data(1.0), leaf(1.0).detach(), leaf(1.0).detach() * 2.0):
+        with pytest.raises(errors.NotTrackedError, match="require_grad"):
+            x.backward()
+
+
+def test_backward_changes_no_tensor() -> None:
+    x = leaf([1.0, 2.0])
+    y = x.exp()
+    before = [t.to_numpy().copy() for t in (x, y)]
+    y.sum().backward()
+    for tensor, old in zip((x, y), before, strict=True):
+        assert np.array_equal(tensor.to_numpy(), old)
+    assert not hasattr(x, "_grad")
+
+
+def test_retain_grad() -> None:
+    x = leaf([1.0, 2.0])
+    plain = x * x
+    kept = plain.retain_grad()
+    grads = (kept * 3.0).sum().backward()
+    assert grads[kept].tolist() == [3.0, 3.0]
+    assert grads[x].tolist() == [6.0, 12.0]
+    assert x.retain_grad().grad(grads) is not None, "a leaf keeps its gradient already"
+    assert kept.retain_grad().grad(grads) is not None
+    with pytest.raises(errors.NotTrackedError, match="retain_grad"):
+        plain.grad(grads)
+    with pytest.raises(errors.NotTrackedError, match="not tracked"):
+        Tensor[Train].ones((2,)).retain_grad()
+
+
+def test_require_grad_makes_leaves() -> None:
+    plain = Tensor[Train].from_data([1.0, 2.0])
+    x = plain.require_grad()
+    assert (plain.is_require_grad(), x.is_require_grad()) == (False, True)
+    grads = (x * x).sum().backward()
+    assert x.require_grad().grad(grads) is not None, "require_grad of a leaf is that leaf"
+    assert plain.require_grad() not in grads, "every call on an untracked tensor makes a leaf of its own"
+    with pytest.raises(errors.NotTrackedError, match=r"computed by mul.*retain_grad\(\).*detach\(\)"):
+        (x * x).require_grad()
+    assert (x * x).detach().require_grad().is_require_grad()
+    assert not x.set_require_grad(False).is_require_grad()
+    assert plain.set_require_grad(True).is_require_grad()
+    assert not Tensor[NumPy].ones((2,)).require_grad().is_require_grad(), "a plain backend records nothing"
+
+
+def test_int_and_bool_tensors_have_no_gradient() -> None:
+    for x in (IntTensor[Train].from_data([1]), BoolTensor[Train].from_data([True])):
+        with pytest.raises(errors.KindError, match="float"):
+            x.require_grad()
+        assert not x.is_require_grad()
+
+
+def test_detach_cuts() -> None:
+    x = leaf(3.0)
+    assert (x * (x * 2.0).detach()).backward()[x].item() == 6.0
+    assert x.detach().to_numpy() == 3.0
+    nested = leaf(3.0, device=Twice)
+    assert not nested.detach().is_require_grad()
+
+
+def test_inner_and_from_inner() -> None:
+    x = leaf([1.0, 2.0])
+    v = x.inner()
+    assert v.device is NumPy()
+    assert np.shares_memory(v.to_numpy(), x.to_numpy())
+    back = Tensor.from_inner(v)
+    assert back.device is Autodiff(NumPy)
+    assert not back.is_require_grad()
+    assert np.shares_memory(back.to_numpy(), v.to_numpy())
+    with pytest.raises(errors.NotTrackedError, match="Autodiff"):
+        v.inner()  # type: ignore[misc]  # which is the point
+
+
+@pytest.mark.parametrize(
+    ("name", "f", "derivatives"),
+    [
+        ("x⁴", lambda x: x * x * x * x, lambda x: (4 * x**3, 12 * x**2, 24 * x)),
+        ("exp 2x", lambda x: (x * 2.0).exp(), lambda x: (2 * np.exp(2 * x), 4 * np.exp(2 * x), 8 * np.exp(2 * x))),
+        ("sin", lambda x: x.sin(), lambda x: (np.cos(x), -np.sin(x), -np.cos(x))),
+        ("log", lambda x: x.log(), lambda x: (1 / x, -1 / x**2, 2 / x**3)),
+        ("1 / x", lambda x: 1.0 / x, lambda x: (-1 / x**2, 2 / x**3, -6 / x**4)),
+        ("√x", lambda x: x.sqrt(), lambda x: (0.5 * x**-0.5, -0.25 * x**-1.5, 0.375 * x**-2.5)),
+        ("x^2.5", lambda x: x**2.5, lambda x: (2.5 * x**1.5, 3.75 * x**0.5, 1.875 * x**-0.5)),
+        ("x^x", lambda x: x**x, None),
+        ("tanh", lambda x: x.tanh(), None),
+    ],
+)  # fmt: skip
+def test_third_derivatives(name: str, f: Any, derivatives: Any) -> None:
+    at = 0.7
+    x = leaf(at, device=Thrice)
+    once = f(x).backward()[x]
+    twice = once.backward()[x.inner()]
+    thrice = twice.backward()[x.inner().inner()]
+    found = (once.item(), twice.item(), thrice.item())
+    assert (once.device, twice.device, thrice.device) == (Autodiff(Train), Autodiff(NumPy), NumPy())
+    if name == "tanh":
+        t = np.tanh(at)
+        want = (1 - t**2, -2 * t * (1 - t**2), (1 - t**2) * (6 * t**2 - 2))
+    elif name == "x^x":
+        p, q = at**at, np.log(at) + 1
+        want = (p * q, p * (q * q + 1 / at), p * (q**3 + 3 * q / at - 1 / at**2))
+    else:
+        want = derivatives(at)
+    assert found == pytest.approx(want, rel=1e-13), f"the derivatives of {name} are {want}, not {found}"
+
+
+def test_levels_are_told_apart() -> None:
+    x, y = leaf(3.0, device=Twice), leaf(2.0, device=Twice)
+    outer = (x * x * y).backward()
+    mixed = outer[x].backward()  # of 2xy
+    assert (mixed[x.inner()].item(), mixed[y.inner()].item()) == (4.0, 6.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)])
+def test_a_gradient_has_its_leafs_dtype_and_shape(dtype: str, shape: tuple[int, ...]) -> None:
+    x = Tensor[Train].ones(shape, dtype=dtype).require_grad()
+    wide = Tensor[Train].ones((4, 2, 3) if shape != (0, 3) else (4, 1, 3), dtype="float64").require_grad()
+    grads = ((x * wide).exp() + x).sum().backward()
+    assert (grads[x].shape, grads[x].dtype) == (shape, x.dtype)
+    assert (grads[wide].shape, grads[wide].dtype) == (wide.shape, wide.dtype)
+
+
+@pytest.mark.parametrize(
+    ("x_dtype", "x_shape", "y_dtype", "y_shape", "dtype"),
+    [
+        ("float32", (2,), "float64", (2,), "float64"),
+        ("float32", (2,), "float64", (), "float32"),
+        ("float64", (), "float32", (2,), "float32"),
+        ("float64", (), "float32", (), "float64"),
+        ("float16", (3, 1), "bfloat16", (1, 2), "float32"),
+        ("float16", (2,), "float32", (3, 2), "float32"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "remainder"])
+def test_promotion_and_broadcasting_in_reverse(
+    operation: str, x_dtype: str, x_shape: Any, y_dtype: str, y_shape: Any, dtype: str
+) -> None:
+    x = Tensor[Train].full(x_shape, 2.0, dtype=x_dtype).require_grad()
+    y = Tensor[Train].full(y_shape, 3.0, dtype=y_dtype).require_grad()
+    out = getattr(x, operation)(y)
+    assert out.dtype.name == dtype
+    grads = out.sum().backward()
+    partial = {
+        "add": (1, 1), "sub": (1, -1), "mul": (3, 2), "div": (1 / 3, -2 / 9), "pow": (12, 8 * np.log(2)),
+        "maximum": (0, 1), "minimum": (1, 0), "remainder": (1, 0),
+    }[operation]  # fmt: skip
+    for leaf_, part in zip((x, y), partial, strict=True):
+        repeats = np.prod(out.shape) / np.prod(leaf_.shape)
+        assert (grads[leaf_].shape, grads[leaf_].dtype) == (leaf_.shape, leaf_.dtype)
+        rel = 1e-2 if "16" in x_dtype + y_dtype else 1e-6
+        assert grads[leaf_].to_numpy().astype(float) == pytest.approx(np.full(leaf_.shape, part * repeats), rel=rel)
+
+
+def test_a_leaf_used_many_times() -> None:
+    x = leaf([1.0, 2.0, 3.0])
+    total = x * 0.0
+    for k in range(21):
+        total = total + x * float(k)
+    assert total.sum().backward()[x].tolist() == [210.0] * 3
+
+
+def test_one_gradient_for_two_parents_is_not_written_to() -> None:
+    """add gives one array to both of its parents: what is then added for one must not reach the other."""
+    x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    both = x + y
+    grads = (both + x * 10.0 + x[0] * 100.0 + x * 1000.0).sum().backward()
+    assert grads[x].tolist() == [1211.0, 1011.0]
+    assert grads[y].tolist() == [1.0, 1.0]
+
+
+def test_the_gradient_passed_in_is_not_written_to() -> None:
+    x = leaf([1.0, 2.0])
+    seed = Tensor[NumPy].from_data([1.0, 1.0], dtype="float64")
+    grads = (x + x + x).backward(seed)
+    assert grads[x].tolist() == [3.0, 3.0]
+    assert seed.tolist() == [1.0, 1.0]
+
+
+def test_a_retained_pass_gives_gradients_of_its_own() -> None:
+    x = leaf([1.0, 2.0])
+    loss = (x * x + x + x).sum()
+    first = loss.backward(retain_graph=True)
+    kept = first[x].tolist()
+    loss.backward(retain_graph=True)
+    assert first[x].tolist() == kept
+
+
+def test_copies_are_leaves_of_their_own() -> None:
+    x = leaf([1.0, 2.0])
+    for other in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        grads = (other * other).sum().backward()
+        assert grads[other].tolist() == [2.0, 4.0]
+        assert x not in grads
+
+
+def test_gradients_are_read_in_other_threads() -> None:
+    x = leaf([1.0, 2.0])
+    grads = (x * x).sum().backward()
+    seen: list[list[float]] = []
+    workers = [threading.Thread(target=lambda: seen.append((grads + grads)[x].tolist())) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert seen == [[4.0, 8.0]] * 4

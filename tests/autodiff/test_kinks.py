@@ -1,0 +1,182 @@
+"""The design's table of gradients where the derivative does not exist, row by row, and what is beside the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.autodiff import Forward
+from burnpy.backend import NumPy
+from burnpy.tensor.base import made
+from burnpy.tensor.joining import where
+
+INF, NAN = float("inf"), float("nan")
+Orders: TypeAlias = list[list[float]]
+F: TypeAlias = Callable[..., Any]
+
+
+def derivatives(f: F, orders: int, *inputs: Any) -> list[list[np.ndarray[Any, Any]]]:
+    """For each order the gradient of each input: of the results' sum, then of the sum of all gradients of the last."""
+    device: Any = NumPy()
+    for _ in range(orders):
+        device = Autodiff(device)
+    leaves: list[Any] = [Tensor.from_data(x, dtype="float64", device=device).require_grad() for x in inputs]
+    total, found = f(*leaves).sum(), []
+    for order in range(orders):
+        grads = total.backward()
+        gradients = [g if (g := grads.get(x)) is not None else x.inner() * 0.0 for x in leaves]
+        found.append([np.asarray(g.to_numpy()) for g in gradients])
+        if order < orders - 1:
+            leaves = [x.inner() for x in leaves]
+            total = sum((g.sum() for g in gradients[1:]), start=gradients[0].sum())
+            if not total.is_require_grad():
+                return found + [[np.zeros_like(g) for g in found[-1]]] * (orders - order - 1)
+    return found
+
+
+def tangents(f: F, *inputs: Any) -> np.ndarray[Any, Any]:
+    """The derivative by the first input's first element, by forward mode."""
+    device: Any = Forward(NumPy())
+    values = [NumPy().from_numpy(np.array(x, "float64")) for x in inputs]
+    direction = np.zeros(values[0].shape)
+    direction.reshape(-1)[0] = 1.0
+    duals = [device.dual(values[0], direction), *map(device.lift, values[1:])]
+    out = f(*(made(Tensor, device, device, dual) for dual in duals))
+    return np.asarray(0.0 if out._primitive.tangent is None else out._primitive.tangent)
+
+
+ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
+    # what, the function, where, the gradient by each input
+    ("relu at the kink", lambda x: x.relu(), [[0.0, -0.0, 1.0, -1.0]], [[0, 0, 1, 0]]),
+    ("abs at 0", lambda x: x.abs(), [[0.0, -0.0, 2.0, -2.0]], [[0, 0, 1, -1]]),
+    ("sign at 0", lambda x: x.sign(), [[0.0, 2.0]], [[0, 0]]),
+    ("clamp at its bounds", lambda x: x.clamp(-1, 1), [[-1.0, 1.0, 0.0, -2.0, 2.0]], [[1, 1, 1, 0, 0]]),
+    ("clamp at the lower bound alone", lambda x: x.clamp(min=0), [[0.0, 1.0, -1.0]], [[1, 1, 0]]),
+    ("clamp at the upper bound alone", lambda x: x.clamp(max=0), [[0.0, 1.0, -1.0]], [[1, 0, 1]]),
+    ("maximum of equals", lambda x, y: x.maximum(y), [[1.0, 2.0], [1.0, 1.0]], [[0.5, 1], [0.5, 0]]),
+    ("minimum of equals", lambda x, y: x.minimum(y), [[1.0, 2.0], [1.0, 1.0]], [[0.5, 0], [0.5, 1]]),
+    ("maximum with an equal number", lambda x: x.maximum(1.0), [[1.0, 2.0, 0.0]], [[0.5, 1, 0]]),
+    ("minimum with an equal number", lambda x: x.minimum(1.0), [[1.0, 2.0, 0.0]], [[0.5, 0, 1]]),
+    ("amax of ties", lambda x: x.amax(0), [[3.0, 1.0, 3.0, 3.0]], [[1 / 3, 0, 1 / 3, 1 / 3]]),
+    ("amin of ties", lambda x: x.amin(0), [[1.0, 3.0, 1.0, 3.0]], [[0.5, 0, 0.5, 0]]),
+    ("max() of ties", lambda x: x.max(), [[3.0, 1.0, 3.0]], [[0.5, 0, 0.5]]),
+    ("min() of ties", lambda x: x.min(), [[1.0, 1.0, 3.0]], [[0.5, 0.5, 0]]),
+    ("max(dim) of ties", lambda x: x.max(0).values, [[1.0, 3.0, 3.0]], [[0, 1, 0]]),
+    ("min(dim) of ties", lambda x: x.min(0).values, [[1.0, 1.0, 3.0]], [[1, 0, 0]]),
+    ("std of constants", lambda x: x.std(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),
+    ("std of constants along a dim", lambda x: x.std(0), [[[2.0], [2.0]]], [[0, 0]]),
+    ("var of constants", lambda x: x.var(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),
+    ("sqrt at 0", lambda x: x.sqrt(), [[0.0, 4.0]], [[INF, 0.25]]),
+    ("log at 0", lambda x: x.log(), [[0.0, 4.0]], [[INF, 0.25]]),
+    ("pow(0, 0)", lambda x, y: x.pow(y), [0.0, 0.0], [[0], [0]]),
+    ("0 ** 0", lambda x: x**0, [[0.0]], [[0]]),
+    ("0 ** 1", lambda x: x**1, [[0.0]], [[1]]),
+    ("0 ** 2", lambda x: x**2, [[0.0]], [[0]]),
+    ("0 ** 3", lambda x: x**3, [[0.0]], [[0]]),
+    ("0 ** 1.5", lambda x: x**1.5, [[0.0]], [[0]]),
+    ("0 ** 0.5", lambda x: x**0.5, [[0.0]], [[INF]]),
+    ("0 ** -1", lambda x: x**-1, [[0.0]], [[-INF]]),
+    ("pow(0, p)", lambda x, y: x.pow(y), [[0.0] * 4, [1.0, 1.5, 2.0, 3.0]], [[1, 0, 0, 0], [0, 0, 0, 0]]),
+    ("a power of a negative base", lambda x, y: x.pow(y), [[-2.0], [3.0]], [[12], [NAN]]),
+    ("prod with a zero", lambda x: x.prod(), [[2.0, 0.0, 3.0]], [[0, 6, 0]]),
+    ("prod with two zeros", lambda x: x.prod(), [[0.0, 0.0, 3.0]], [[0, 0, 0]]),
+    ("prod along a dim with a zero", lambda x: x.prod(1), [[[2.0, 0.0], [4.0, 5.0]]], [[0, 2, 5, 4]]),
+    ("softmax of a row all masked", lambda x: x.softmax(0), [[-INF, -INF]], [[NAN, NAN]]),
+    ("log_softmax of a row all masked", lambda x: x.log_softmax(0), [[-INF, -INF]], [[NAN, NAN]]),
+    ("logsumexp of a row all masked", lambda x: x.logsumexp(0), [[-INF, -INF]], [[0, 0]]),
+    ("softmax of a row partly masked", lambda x: x.softmax(0)[:1], [[0.0, -INF, 0.0]], [[0.25, 0, -0.25]]),
+    ("where(x > 0, sqrt(x), 0) at 0", lambda x: where(x > 0, x.sqrt(), 0.0), [[0.0, 4.0]], [[NAN, 0.25]]),
+    (
+        "the double where",
+        lambda x: where(x > 0, where(x > 0, x, 1.0).sqrt(), 0.0),
+        [[0.0, 4.0]],
+        [[0, 0.25]],
+    ),
+    ("a repeated index in index_select", lambda x: x.index_select(0, ints(x, [1, 1, 0])), [[1.0, 2.0, 3.0]], [[1, 2, 0]]),
+    ("a repeated index in gather", lambda x: x.gather(0, ints(x, [1, 1, 0])), [[1.0, 2.0, 3.0]], [[1, 2, 0]]),
+    ("a repeated index in x[index]", lambda x: x[ints(x, [1, 1, 0])], [[1.0, 2.0, 3.0]], [[1, 2, 0]]),
+    (
+        "a repeated index in at.set",
+        lambda x, y: x.at[ints(x, [1, 1])].set(y) * burnpy.Tensor.from_data([1.0, 10.0], dtype="float64", device=x.device),
+        [[1.0, 2.0], [3.0, 4.0]],
+        [[1, 0], [0, 10]],
+    ),
+    (
+        "a repeated index in at.add",
+        lambda x, y: x.at[ints(x, [1, 1])].add(y) * burnpy.Tensor.from_data([1.0, 10.0], dtype="float64", device=x.device),
+        [[1.0, 2.0], [3.0, 4.0]],
+        [[1, 10], [10, 10]],
+    ),
+    ("a repeated index in scatter", lambda x, y: x.scatter(0, ints(x, [0, 0]), y), [[1.0, 2.0], [3.0, 4.0]], [[0, 1], [0, 1]]),
+    ("floor, ceil and round at an integer", lambda x: x.floor() + x.ceil() + x.round(), [[1.0, 0.5]], [[0, 0]]),
+    ("remainder", lambda x, y: x.remainder(y), [[6.0, -7.0], [3.0, 2.0]], [[1, 1], [-2, 4]]),
+]  # fmt: skip
+
+
+def ints(x: Any, values: list[int]) -> Any:
+    return IntTensor.from_data(values, device=x.device)
+
+
+def names(rows: list[Any]) -> list[str]:
+    return [row[0] for row in rows]
+
+
+@pytest.mark.parametrize(("what", "f", "at", "gradients"), ROWS, ids=names(ROWS))
+def test_gradients(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
+    (found,) = derivatives(f, 1, *at)
+    for k, (g, want) in enumerate(zip(found, gradients, strict=True)):
+        np.testing.assert_allclose(g.ravel(), want, rtol=1e-14, err_msg=f"the gradient of {what} by input {k}")
+
+
+@pytest.mark.parametrize(("what", "f", "at", "gradients"), ROWS, ids=names(ROWS))
+def test_forward_mode_says_the_same(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
+    """Of the first element, of which the tangents of all results sum to the gradient."""
+    found = tangents(f, *at).sum()
+    np.testing.assert_allclose(found, gradients[0][0], rtol=1e-14, err_msg=f"the tangent of {what}")
+
+
+FINITE: list[tuple[str, F, list[Any]]] = [
+    ("std of constants", lambda x: x.std(), [[2.0, 2.0, 2.0]]),
+    ("std of constants along a dim, weighted", lambda x: (x.std(0) * x[0]), [[[2.0, 1.0], [2.0, 4.0], [2.0, 5.0]]]),
+    ("var of constants", lambda x: x.var(), [[2.0, 2.0, 2.0]]),
+    ("prod with zeros", lambda x: x.prod() * x.sum(), [[0.0, 0.0, 3.0, 0.0]]),
+    ("prod along a dim with zeros", lambda x: x.prod(0), [[[0.0, 1.0], [0.0, 0.0], [3.0, 2.0]]]),
+    ("pow(0, p)", lambda x, y: x.pow(y), [[0.0] * 3, [3.0, 4.0, 5.0]]),
+    ("0 ** 2", lambda x: x**2, [[0.0]]),
+    ("0 ** 3", lambda x: x**3, [[0.0]]),
+    ("amax of ties", lambda x: x.amax(0) * x.sum(), [[3.0, 1.0, 3.0]]),
+    ("softplus, silu, gelu at 0", lambda x: x.softplus() + x.silu() + x.gelu() + x.gelu("tanh"), [[0.0]]),
+    ("logsumexp with a masked element", lambda x: x.logsumexp(0), [[1.0, -INF, 2.0]]),
+]
+
+
+@pytest.mark.parametrize(("what", "f", "at"), FINITE, ids=names(FINITE))
+def test_derivatives_are_finite_at_every_order(what: str, f: F, at: list[Any]) -> None:
+    for order, found in enumerate(derivatives(f, 3, *at), 1):
+        for k, g in enumerate(found):
+            assert np.isfinite(g).all(), f"the derivative of order {order} of {what} by input {k} is {g}"
+
+
+SECOND: list[tuple[str, F, list[Any], list[list[float]]]] = [
+    # the gradients of the sum of all first derivatives
+    ("relu at the kink", lambda x: x.relu() * x, [[0.0, 2.0]], [[0, 2]]),
+    ("maximum of equals", lambda x, y: x.maximum(y) * x, [[1.0], [1.0]], [[1.5], [0.5]]),
+    ("prod with a zero", lambda x: x.prod(), [[2.0, 0.0, 3.0]], [[3, 5, 2]]),
+    ("prod with two zeros", lambda x: x.prod(), [[0.0, 0.0, 3.0]], [[3, 3, 0]]),
+    ("0 ** 2", lambda x: x**2, [[0.0]], [[2]]),
+    ("pow(0, 2) by both", lambda x, y: x.pow(y), [[0.0], [2.0]], [[2], [0]]),
+    ("std of constants", lambda x: x.std(), [[2.0, 2.0]], [[0, 0]]),
+    ("clamp at its bounds", lambda x: x.clamp(-1, 1) ** 2, [[-1.0, 1.0, 2.0]], [[2, 2, 0]]),
+]
+
+
+@pytest.mark.parametrize(("what", "f", "at", "second"), SECOND, ids=names(SECOND))
+def test_second_derivatives(what: str, f: F, at: list[Any], second: list[list[float]]) -> None:
+    found = derivatives(f, 2, *at)[1]
+    for k, (g, want) in enumerate(zip(found, second, strict=True)):
+        np.testing.assert_allclose(g.ravel(), want, rtol=1e-13, err_msg=f"the second derivative of {what} by input {k}")
