@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 # The GPU's extra: cuda12 or cuda13, as the driver supports.
 CUDA ?= cuda13
-# For the demo: its options, as in `make demo ARGS="--backend cupy"`.
+# Options of the demo and of the benchmarks, as in `make demo ARGS="--backend cupy"`.
 ARGS ?=
 # For the tests: two processes are what two cores have room for.
 PYTEST ?= -n 2
@@ -30,10 +30,8 @@ test: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run all tests
 	@$(PY) -m pytest $(PYTEST)
 
 check: $(INSTALLED)-check ## check format, lint and types
-	$(PY) -m ruff format --check .
-	$(PY) -m ruff check .
-	$(PY) -m mypy
-	$(PY) -m basedpyright
+	@status=0; for tool in "ruff format --check" "ruff check" mypy basedpyright; do \
+	  echo "$$tool"; $(PY) -m $$tool || status=1; done; exit $$status
 
 format: $(INSTALLED)-check ## bring the code into its format
 	$(PY) -m ruff check --fix --select I .
@@ -41,7 +39,7 @@ format: $(INSTALLED)-check ## bring the code into its format
 
 bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch where it is installed
 	@$(PY) -c 'import torch' 2>/dev/null || echo "PyTorch is left out, as it is not installed; to compare with it: $(PY) -m pip install torch"
-	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,5 +2,5 @@
 
 Every figure is the median over several fresh processes, which take turns between the peers; a ratio is formed within
 each turn, and shown with its smallest and largest value. What runs on one thread is timed by the processor time of the
-process, which other processes disturb least; training and imports are timed by the clock. No test asserts a time.
+process, which other processes disturb least; what runs on two, by the clock. No test asserts a time.
 """

@@ -1,10 +1,16 @@
-"""What an import takes, in a fresh interpreter: the time of the statement, without the interpreter's own start."""
+"""What an import takes, in a fresh interpreter: the processor time of the statement alone.
+
+As after an installation, the modules have been compiled: to a folder of this run's own, whatever the environment says
+of writing bytecode.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 
 from benchmarks.measure import Effort, Figures
 from benchmarks.peers import MODULES, installed
@@ -19,15 +25,23 @@ STATEMENTS = {
     "MyGrad": "import mygrad",
 }
 PROGRAM = """
-from time import perf_counter
+from time import process_time
 def resident(): return int(open("/proc/self/statm").read().split()[1]) * 4096
 try: before = resident()
 except OSError: before = None
-start = perf_counter()
+start = process_time()
 {statement}
-print(perf_counter() - start)
+print(process_time() - start)
 print(0 if before is None else resident() - before)
 """
+
+
+def imported(statement: str, environment: dict[str, str]) -> dict[str, float]:
+    """The seconds that one import takes, and the bytes by which it lets the process grow."""
+    command = [sys.executable, "-c", PROGRAM.format(statement=statement)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    seconds, grown = map(float, done.stdout.splitlines()[-2:])
+    return {"seconds": seconds, "memory": grown}
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
@@ -36,19 +50,18 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
     for column in STATEMENTS:
         if not installed(column if column in MODULES else "burnpy"):
             figures.missing.add(column)
-    present = [column for column in STATEMENTS if column not in figures.missing]
     count = effort.processes * 3 if effort.seconds else 1
-    for turn in range(count + 1):
-        said(f"imports: process {turn + 1} of {count + 1}")
-        first = turn % len(present)
-        for column in present[first:] + present[:first]:
-            program = PROGRAM.format(statement=STATEMENTS[column])
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-            if done.returncode:
-                figures.errors.setdefault(column, {})[""] = done.stderr.strip().splitlines()[-1]
-            elif turn:  # the first writes the bytecode and fills the page cache
-                seconds, grown = map(float, done.stdout.splitlines()[-2:])
-                figures.turns.setdefault(column, []).append({"seconds": seconds, "memory": grown})
+    with TemporaryDirectory() as bytecode:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        present = [column for column in STATEMENTS if column not in figures.missing]
+        for turn in range(count + 1):
+            said(f"imports: process {turn + 1} of {count + 1}")
+            first = turn % len(present)
+            for column in present[first:] + present[:first]:
+                values = imported(STATEMENTS[column], environment)
+                if turn:  # the first compiles and fills the page cache
+                    figures.turns.setdefault(column, []).append(values)
     lines = []
     for column, statement in STATEMENTS.items():
         ratio = figures.ratio((column, "seconds"), ("NumPy", "seconds"))
@@ -59,7 +72,7 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
         Line.across(statement, figures, {"MiB": (column, "memory")}, 2.0**-20, None, None)
         for column, statement in STATEMENTS.items()
     ]
-    how = f"{count} fresh interpreters each, bytecode compiled before. The ratio is to `import numpy`."
+    how = f"{count} fresh interpreters each, processor time, modules compiled and cached before. The ratio is to `import numpy`."
     return [
         Section("Imports", how, "", ["ms"], lines),
         Section("Imports, memory", "Resident set after the statement less before it.", "", ["MiB"], memory),

@@ -13,12 +13,12 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import THREADS, TWO_THREADS, Effort, Figures, Job, Notebook, collect
+from benchmarks.measure import ONE_THREAD, THREADS, TWO_THREADS, Effort, Figures, Job, Notebook, collect
 from benchmarks.peers import Peer
 from benchmarks.report import Line, Section
 
@@ -54,15 +54,16 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     images = rng.uniform(0.0, 1.0, (BATCHES, BATCH, SIZES[0])).astype(np.float32)
     labels = rng.integers(0, SIZES[-1], (BATCHES, BATCH))
     training = peer.training(weights, images, labels, options["optimizer"])
+    clock = process_time if options["threads"] == 1 else perf_counter
     found: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for step in range(effort.steps):
-        start = perf_counter()
+        start = clock()
         training.forward(step % BATCHES)
-        forward = perf_counter()
+        forward = clock()
         training.backward()
-        backward = perf_counter()
+        backward = clock()
         training.update()
-        end = perf_counter()
+        end = clock()
         for name, seconds in zip(
             PHASES, (forward - start, backward - forward, end - backward, end - start), strict=True
         ):
@@ -90,24 +91,26 @@ def forget_peak() -> None:
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
     """Measure all peers."""
     found = {}
-    for optimizer in OPTIMIZERS:
-        jobs = {
-            column: Job("mlp", peer, TWO_THREADS | more, {"optimizer": optimizer})
-            for column, (peer, more) in COLUMNS.items()
-        }
-        found[optimizer] = collect(jobs, effort, said)
-    return [
-        *(_times(figures, optimizer) for optimizer, figures in found.items()),
-        _memory(found),
-        _losses(found, effort),
-    ]
+    for threads, environment in ((1, ONE_THREAD), (THREADS, TWO_THREADS)):
+        for optimizer in OPTIMIZERS:
+            jobs = {
+                column: Job("mlp", peer, {**environment, **more}, {"optimizer": optimizer, "threads": threads})
+                for column, (peer, more) in COLUMNS.items()
+            }
+            found[optimizer, threads] = collect(jobs, effort, said)
+    last = {optimizer: found[optimizer, THREADS] for optimizer in OPTIMIZERS}
+    times = [_times(figures, optimizer, threads) for (optimizer, threads), figures in found.items()]
+    return [*times, _memory(last), _losses(last, effort)]
 
 
-def _times(figures: Figures, optimizer: str) -> Section:
+def _times(figures: Figures, optimizer: str, threads: int) -> Section:
     lines = [_line(figures, phase, phase, 1e3, 1.5 if phase == "step" else None) for phase in PHASES]
     lines += _same_allocator(figures, "step", "step")
-    how = f"784-512-512-10, batch 128, {THREADS} threads bound to cores; torch.optim.{optimizer}, ours written by hand."
-    return Section(f"MLP, {optimizer}", how, "ms", list(COLUMNS), lines)
+    clock = "one thread, processor time" if threads == 1 else f"{threads} threads bound to cores, by the clock"
+    how = f"784-512-512-10, batch 128, {clock}; torch.optim.{optimizer}, ours written by hand."
+    return Section(
+        f"MLP, {optimizer}, {threads} {'thread' if threads == 1 else 'threads'}", how, "ms", list(COLUMNS), lines
+    )
 
 
 def _line(figures: Figures, work: str, key: str, factor: float, budget: float | None) -> Line:
@@ -131,7 +134,9 @@ def _memory(found: Mapping[str, Figures]) -> Section:
     for optimizer, figures in found.items():
         lines.append(_line(figures, optimizer, "memory", 2.0**-20, 1.0))
         lines += _same_allocator(figures, optimizer, "memory")
-    how = "Peak resident set during the steps less the resident set after the import; glibc's malloc, as named."
+    how = (
+        f"Peak resident set during the steps less the resident set after the import; {THREADS} threads; glibc's malloc."
+    )
     return Section("MLP, peak memory", how, "MiB", list(COLUMNS), lines)
 
 

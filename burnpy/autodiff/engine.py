@@ -58,8 +58,7 @@ def propagate(
         node: Any = nodes.pop()
         grad = totals.pop(node)
         p0, k0, s0, p1 = node.p0, node.k0, node.s0, node.p1
-        if p1 is not None:
-            k1 = node.k1
+        k1 = node.k1 if p1 is not None else ()
         if retain_graph:
             _check_alive(node)  # after the edges were read: had another pass freed them, this would tell
         else:

@@ -93,7 +93,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
     def __len__(self) -> int:
         return len(self._values)
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return id(self)
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -138,7 +138,7 @@ def linked(kind: type[Node], edges: list[tuple[Node | Leaf, Pull, tuple[Any, ...
         node.p1, node.s1, node.k1 = edges[1]
     elif len(edges) > 2:
         # Balanced halves, built without recursion: relays of two until two edges are left besides the first.
-        rest = edges[1:]
+        rest: list[Any] = edges[1:]
         while len(rest) > 1:
             rest = [
                 (linked(Relay, rest[k : k + 2]), identity, ()) if k + 1 < len(rest) else rest[k]

@@ -14,9 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast, overload
-
-from typing_extensions import Self
+from typing import Any, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,9 +92,11 @@ def is_inference_mode_enabled() -> bool:
     return mode is not None and mode.inference
 
 
-def _changed(**changes: bool) -> Mode:
+def _changed(recording: bool, inference: bool | None = None) -> Mode:
     """The current mode with flags changed for all levels that there are by now."""
-    return (current_mode() or _DEFAULT)._replace(until=next_level(), **changes)
+    mode = current_mode() or _DEFAULT
+    kept = mode.inference if inference is None else inference
+    return mode._replace(recording=recording, inference=kept, until=next_level())
 
 
 class _Switch:
@@ -189,13 +189,13 @@ class _Bare(type):
     """Lets a switch decorate without parentheses: ``@no_grad``."""
 
     @overload
-    def __call__(cls, function: Callable[P, R]) -> Callable[P, R]: ...
+    def __call__(cls, argument: Callable[P, R], /) -> Callable[P, R]: ...
     @overload
-    def __call__(cls, mode: bool = ...) -> _Switch: ...
-    def __call__(cls, *args: Any) -> Any:
-        if args and callable(args[0]):
-            return super().__call__()(args[0])
-        return super().__call__(*args)
+    def __call__(cls, argument: bool = ..., /, *, mode: bool = ...) -> _Switch: ...
+    def __call__(cls, argument: Any = None, /, **named: Any) -> Any:
+        if callable(argument):
+            return super().__call__()(argument)
+        return super().__call__(**named) if argument is None else super().__call__(argument, **named)
 
 
 class no_grad(_Switch, metaclass=_Bare):  # noqa: N801  # PyTorch's name; it is used like a function

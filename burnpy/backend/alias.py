@@ -21,10 +21,12 @@ class BoundAlias(GenericAlias):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """An instance of the origin; called with nothing, the alias gives its own arguments: ``Autodiff[NumPy]()``."""
-        return self.__origin__(*(args or self.__args__), **kwargs)
+        origin: Any = self.__origin__
+        return origin(*(args or self.__args__), **kwargs)
 
     def __getitem__(self, item: Any) -> BoundAlias:
-        return BoundAlias(self.__origin__, super().__getitem__(item).__args__)
+        origin: Any = self.__origin__
+        return BoundAlias(origin, super().__getitem__(item).__args__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundAlias, (self.__origin__, self.__args__)

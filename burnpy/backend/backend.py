@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.operations.activation import Activation

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import typing
 from abc import ABCMeta
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import typing_extensions
 
 from burnpy.backend.alias import BoundAlias
 from burnpy.backend.errors import DeviceError
@@ -84,7 +81,7 @@ def device_of(backend: B | type[B]) -> B:
     True
     """
     found: Any = backend
-    while isinstance(found, (typing_extensions.TypeAliasType, _TypeAliasType)):
+    while type(found).__name__ == "TypeAliasType":  # typing's or typing_extensions', which differ on 3.12 and 3.13
         found = found.__value__
     if isinstance(type(found), DeviceMeta):
         return found  # type: ignore[no-any-return]  # an instance of a backend class
@@ -93,6 +90,3 @@ def device_of(backend: B | type[B]) -> B:
     raise DeviceError(
         f"{backend!r} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
     )
-
-
-_TypeAliasType: Any = getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType)  # two classes on 3.12 and 3.13

@@ -61,7 +61,7 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     dtype('float32')
     """
     if dtype is float or dtype is int or dtype is bool:
-        found = DEFAULT[dtype.__name__]
+        found = {float: float32, int: int64, bool: bool_}[dtype]
     else:
         found = _parsed(dtype)
     if kind is not None and kind_of(found) != kind:
@@ -83,15 +83,17 @@ def _parsed(dtype: Any) -> DType:
         known = ", ".join((*FLOATS, *INTS, "bool"))
         raise DTypeError(f"{dtype!r} is no known dtype; use one of {known}")
     kind_of(found)  # refuses complex, object and string dtypes
-    return np.dtype(found.type)  # native byte order, and the one object that `is` can compare
+    native: DType = np.dtype(found.type)  # native byte order, and the one object that `is` can compare
+    return native
 
 
 def _bfloat16() -> DType:
     try:
-        import ml_dtypes
+        import ml_dtypes  # pyright: ignore[reportMissingImports]  # optional
     except ImportError:
         raise DTypeError("dtype bfloat16 needs the package ml_dtypes; install it with: pip install ml_dtypes") from None
-    return np.dtype(ml_dtypes.bfloat16)
+    found: DType = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 @cache

@@ -6,6 +6,7 @@ from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.generator import Generator, default_generator, manual_seed
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
+from burnpy.tensor.kinds import explain_missing_methods
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.tensor.tensor import Tensor
 
@@ -27,3 +28,5 @@ __all__ = [
     "stack",
     "where",
 ]
+
+explain_missing_methods()  # now that all three classes are there

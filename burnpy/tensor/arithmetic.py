@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.bool_tensor import BoolTensor

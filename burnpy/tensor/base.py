@@ -6,9 +6,7 @@ and bools) and a primitive. It checks arguments, explains mistakes and speaks to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend

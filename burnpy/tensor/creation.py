@@ -100,11 +100,13 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
     found = place.dtype(dtype)
     low, high = (0, start) if end is None else (start, end)
     low, high, by = (fitting(x, place.kind, found, place.factory) for x in (low, high, step))
-    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(by)) or by == 0 or (high - low) / by < 0:
+    steps = (high - low) / by if by else math.nan
+    if not math.isfinite(steps) or steps < 0 or not math.isfinite(by):
         raise ArgumentError(
             f"{place.factory}() was asked to go from {low} to {high} by {by}, which never arrives; "
             "give a finite step, not 0, in the direction of the end"
         )
+    shape_of((math.ceil(steps),), place.factory)
     return place.made(place.backend.arange(low, high, by, found))
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
@@ -102,7 +100,7 @@ class Differentiation(TensorBase[B]):
         """
         return self._like(self._backend.retain_grad(self._primitive))
 
-    def inner(self: Tensor[Autodiff[I]]) -> Tensor[I]:  # type: ignore[misc]  # only Tensor inherits this
+    def inner(self: Differentiation[Autodiff[I]]) -> Tensor[I]:
         """The same values on the inner backend, where nothing is recorded; they share memory.
 
         Raises:
@@ -116,8 +114,8 @@ class Differentiation(TensorBase[B]):
         device = inner_of(self, "inner()")
         return made(type(self), device, device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
 
-    def backward(  # type: ignore[misc]  # only Tensor inherits this
-        self: Tensor[Autodiff[I]], gradient: Tensor[I] | None = None, *, retain_graph: bool = False
+    def backward(
+        self: Differentiation[Autodiff[I]], gradient: Tensor[I] | None = None, *, retain_graph: bool = False
     ) -> Gradients[I]:
         """The gradients of this tensor with respect to the leaves that it was computed from.
 
@@ -143,7 +141,7 @@ class Differentiation(TensorBase[B]):
         seed = seed_of(self, gradient, "backward")
         return Gradients(self._device, self._device.gradients([(self._primitive, seed)], retain_graph=retain_graph))
 
-    def grad(self: Tensor[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None:  # type: ignore[misc]  # as above
+    def grad(self: Differentiation[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None:
         """This leaf's gradient, a plain tensor of the inner backend; None where the pass did not reach it.
 
         Raises:
@@ -151,17 +149,20 @@ class Differentiation(TensorBase[B]):
             DeviceError: the gradients are of another level or device.
         """
         inner_of(self, "grad()")
-        return grads.get(self)
+        leaf: Any = self  # a Tensor: nothing else inherits this
+        found: Tensor[I] | None = grads.get(leaf)
+        return found
 
-    def grad_remove(  # type: ignore[misc]  # as above
-        self: Tensor[Autodiff[I]], grads: Gradients[I]
+    def grad_remove(
+        self: Differentiation[Autodiff[I]], grads: Gradients[I]
     ) -> tuple[Tensor[I] | None, Gradients[I]]:
         """This leaf's gradient, None where there is none, and new gradients without it."""
         inner_of(self, "grad_remove()")
-        return grads.remove(self)
+        leaf: Any = self  # as above
+        return grads.remove(leaf)
 
 
-def seed_of(root: Tensor[Any], gradient: object, operation: str) -> Any:
+def seed_of(root: TensorBase[Any], gradient: object, operation: str) -> Any:
     """The primitive that a backward pass starts from at ``root``: the gradient given, or 1 for a single element.
 
     Raises:

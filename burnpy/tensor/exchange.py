@@ -43,7 +43,8 @@ class Exchange(Conversion[B]):
     ) -> Any:
         """A DLPack capsule: read-only over the tensor's own memory where the consumer knows such, else of a copy.
 
-        Whether a consumer heeds the read-only flag is its own affair: NumPy does.
+        NumPy heeds the flag. PyTorch does not: write to nothing that ``torch.from_dlpack(x)`` gives, or pass it
+        ``copy=True``.
 
         Raises:
             DTypeError: bfloat16, which NumPy cannot export.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ImmutableError
+from burnpy.backend.primitives import Key
 from burnpy.tensor.at import At
 from burnpy.tensor.base import B, new
 from burnpy.tensor.keys import Index, picked, quick, selection
@@ -40,7 +41,10 @@ class Indexing(Selecting[B]):
         backend: Any = self._backend
         shape = value.shape
         index: Any = key
-        simple = (index,) if index.__class__ is int and shape and 0 <= index < shape[0] else quick(index, shape)
+        if index.__class__ is int and shape and -shape[0] <= index < shape[0]:
+            simple: Key | None = (index if index >= 0 else index + shape[0],)
+        else:
+            simple = quick(index, shape)
         if simple is not None:
             try:
                 part = backend.slice(value, simple)

@@ -34,7 +34,7 @@ class Lacking:
 
 def explain_missing_methods() -> None:
     """Give each kind an explanation of every public method that another one has and it has not."""
-    methods = {kind: _methods(cls) for kind, cls in TensorBase.kinds.items()}
+    methods: dict[KindName, dict[str, object]] = {kind: _methods(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
         for owner, theirs in methods.items():
             for name in theirs.keys() - methods[kind].keys():

@@ -35,18 +35,15 @@ class MatrixProduct(TensorBase[B]):
         if other.__class__ is not self.__class__ or other._device is not self._device:
             _refuse_number(other)
             operand(self, other, "matmul")
-        x, y = self._primitive, other._primitive
-        if len(x.shape) < 2 or len(y.shape) < 2:
-            return _with_vectors(self, other)
         try:
-            primitive = backend.matmul(x, y)
+            primitive = backend.matmul(self._primitive, other._primitive)
         except Exception as error:
             raise _explained(error, self, other) from (None if isinstance(error, BurnpyError) else error)
         out = new(self.__class__)
         out._device = self._device
         out._backend = backend
         out._primitive = primitive
-        return out  # type: ignore[no-any-return]  # of self's class
+        return out
 
     __matmul__ = matmul
 
@@ -56,43 +53,22 @@ class MatrixProduct(TensorBase[B]):
         raise AssertionError("two tensors of one class never come here")
 
 
-def _with_vectors(left: Any, right: Any) -> Any:
-    """The product where a side is a vector: a row on the left, a column on the right, dropped from the result."""
-    if left.ndim == 0 or right.ndim == 0:
-        raise ShapeError(
-            f"matmul() was asked of shapes {left.shape} and {right.shape}, one of which has no dimension to multiply "
-            "along; use x * y"
-        )
-    if left.shape[-1] != right.shape[-2 if right.ndim > 1 else -1]:
-        raise _mismatch(left, right)
-    backend = left._backend
-    x = backend.reshape(left._primitive, (1, *left.shape)) if left.ndim == 1 else left._primitive
-    y = backend.reshape(right._primitive, (*right.shape, 1)) if right.ndim == 1 else right._primitive
-    product = backend.matmul(x, y)
-    shape = tuple(product.shape)
-    lead, rows, columns = shape[:-2], shape[-2:-1], shape[-1:]
-    kept = (*lead, *(() if left.ndim == 1 else rows), *(() if right.ndim == 1 else columns))
-    return left._like(backend.reshape(product, kept))
-
-
 def _refuse_number(other: object) -> None:
     if isinstance(other, (int, float)):
         raise KindError(f"matmul() was asked of a tensor and the number {other!r}; to scale it write x * {other!r}")
 
 
 def _explained(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> Exception:
-    """What to raise where the backend could not multiply x and y, both of two dimensions or more."""
+    """What to raise where the backend could not multiply x and y."""
     if isinstance(error, BurnpyError):
         return error
-    if x.shape[-1] != y.shape[-2] or broadcast_shape(x.shape[:-2], y.shape[:-2]) is None:
-        return _mismatch(x, y)
-    return explained(error, "matmul", x, x)
-
-
-def _mismatch(x: TensorBase[Any], y: TensorBase[Any]) -> ShapeError:
+    asked = f"matmul() was asked of shapes {x.shape} and {y.shape}"
+    if not x.ndim or not y.ndim:
+        return ShapeError(f"{asked}, and a 0-d tensor has no dimension to multiply along; write x * y")
     rows = -2 if y.ndim > 1 else -1
     if x.shape[-1] != y.shape[rows]:
-        reason = f"dim -1 of the first, {x.shape[-1]}, must be dim {rows} of the second, {y.shape[rows]}"
-    else:
-        reason = "the dimensions before the last two must broadcast"
-    return ShapeError(f"matmul() was asked of shapes {x.shape} and {y.shape}, which do not multiply: {reason}")
+        sizes = f"{x.shape[-1]} in dim -1 of the first must be {y.shape[rows]} in dim {rows} of the second"
+        return ShapeError(f"{asked}, which do not multiply: {sizes}")
+    if broadcast_shape(x.shape[:-2], y.shape[:-2]) is None:
+        return ShapeError(f"{asked}, whose dimensions before the last two do not broadcast")
+    return explained(error, "matmul", x, x)

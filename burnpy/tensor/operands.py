@@ -37,7 +37,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         other = other.item()
     fits = {"float": (float, int), "int": (int,), "bool": (bool,)}
     if isinstance(other, fits[tensor.kind]):
-        return other  # type: ignore[no-any-return]  # just checked
+        return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
             f"{operation}() was asked of a {_shown(tensor)} and the {type(other).__name__} {other!r}; "

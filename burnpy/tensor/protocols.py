@@ -8,7 +8,6 @@ from typing import Any, Self
 from burnpy.backend.errors import ScalarError, ShapeError
 from burnpy.tensor.base import B, made
 from burnpy.tensor.conversion import Conversion
-from burnpy.tensor.operands import operand
 
 _WHOLE = slice(None, None, 1)
 
@@ -39,8 +38,9 @@ class Protocols(Conversion[B]):
         return shape[0]
 
     def __contains__(self, value: object) -> bool:
-        equal = self._backend.eq(self._primitive, operand(self, value, "in"))
-        return bool(self._device.discrete.to_numpy(equal).any())
+        compared: Any = self
+        equal = compared == value
+        return bool(equal._backend.to_numpy(equal._primitive).any())
 
     def __bool__(self) -> bool:
         if self.numel() != 1:

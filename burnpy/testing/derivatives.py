@@ -28,6 +28,7 @@ class Problem:
     function: Function
     inputs: tuple[Tensor[Any], ...]
     weights: list[Tensor[Any]]  #: one for each result
+    before: list[NDArray[Any]]  #: copies of inputs and weights
     eps: float
     generator: np.random.Generator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def gradcheck(
     """Compare reverse and forward mode with central differences.
 
     The results of ``f`` are weighted with random numbers and summed; the derivative of that sum by each input is
-    compared along two random directions, and element by element for inputs of at most ``elements`` elements. Besides,
+    compared element by element for inputs of at most ``elements`` elements, and along two random directions. Besides,
     ``f`` must give the same results twice, must change no input, and gradients must have their input's shape and dtype.
 
     Args:
@@ -145,9 +146,11 @@ def _problem(f: Function, inputs: Tensor[Any] | Sequence[Tensor[Any]], eps: floa
                 f"{x.dtype} are mostly rounding; convert it first, as in x.to_dtype('float64')"
             )
     generator = np.random.default_rng(seed)
+    before = [x.to_numpy().copy() for x in xs]
     outs = results(f, xs)
     weights = [out._like(out.device.from_numpy(_direction(generator, out.shape))) for out in outs]
-    return Problem(f, xs, weights, eps, generator)
+    before += [weight.to_numpy().copy() for weight in weights]
+    return Problem(f, xs, weights, before, eps, generator)
 
 
 def _direction(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -156,11 +159,11 @@ def _direction(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArra
 
 
 def _check(problem: Problem, atol: float, rtol: float, check_forward: bool, elements: int) -> None:
-    before = [x.to_numpy().copy() for x in (*problem.inputs, *problem.weights)]
+    _unchanged(problem, "the function")
     _deterministic(problem)
-    _unchanged(problem, before, "the function")
+    _unchanged(problem, "the function")
     gradients = by_reverse(problem)
-    _unchanged(problem, before, "the backward pass")
+    _unchanged(problem, "the backward pass")
     for k, (x, gradient) in enumerate(zip(problem.inputs, gradients, strict=True)):
         if (gradient.shape, gradient.dtype) != (x.shape, x.dtype):
             raise GradcheckError(
@@ -186,21 +189,21 @@ def _check(problem: Problem, atol: float, rtol: float, check_forward: bool, elem
                         )
                 found = sum(float((t * w.to_numpy()).sum()) for t, w in zip(tangents, problem.weights, strict=True))
                 _compare("forward", k, name, found, expected, atol, rtol)
-    _unchanged(problem, before, "forward mode")
+    _unchanged(problem, "forward mode")
 
 
 def _directions(
     generator: np.random.Generator, shape: tuple[int, ...], elements: int
 ) -> list[tuple[str, NDArray[Any]]]:
     """The directions to go from an input of ``shape``, each with its name."""
-    found = [(f"random direction {d}", _direction(generator, shape)) for d in range(2)] if 0 not in shape else []
-    size = int(np.prod(shape, dtype=int))
-    if size <= elements:
-        for flat in range(size):
+    found = []
+    if math.prod(shape) <= elements:  # first, because their names say more
+        for position in np.ndindex(shape):
             unit = np.zeros(shape)
-            unit.reshape(-1)[flat] = 1.0
-            position = tuple(int(n) for n in np.unravel_index(flat, shape))
+            unit[position] = 1.0
             found.append((f"element {position}", unit))
+    if 0 not in shape:
+        found += [(f"random direction {d}", _direction(generator, shape)) for d in range(2)]
     return found
 
 
@@ -221,10 +224,10 @@ def _deterministic(problem: Problem) -> None:
             )
 
 
-def _unchanged(problem: Problem, before: Sequence[NDArray[Any]], who: str) -> None:
+def _unchanged(problem: Problem, who: str) -> None:
     names = [f"input {k}" for k in range(len(problem.inputs))]
     names += [f"the gradient of result {k} that it starts from" for k in range(len(problem.weights))]
-    for name, x, old in zip(names, (*problem.inputs, *problem.weights), before, strict=True):
+    for name, x, old in zip(names, (*problem.inputs, *problem.weights), problem.before, strict=True):
         if not _same(x.to_numpy(), old):
             raise GradcheckError(f"{who} changed {name} in place: it was {old} and is {x.to_numpy()}")
 

@@ -18,8 +18,12 @@ Twice = Autodiff[Train]
 Thrice = Autodiff[Twice]
 
 
-def leaf(data: Any, dtype: str = "float64", device: Any = Train) -> Tensor[Autodiff[NumPy]]:
-    return Tensor.from_data(data, dtype=dtype, device=device).require_grad()
+def leaf(data: Any, dtype: str = "float64") -> Tensor[Autodiff[NumPy]]:
+    return Tensor[Train].from_data(data, dtype=dtype).require_grad()
+
+
+def nested(data: Any, device: Any = Twice) -> Any:
+    return Tensor.from_data(data, dtype="float64", device=device).require_grad()
 
 
 def test_gradients_are_a_mapping_of_leaves() -> None:
@@ -38,7 +42,7 @@ def test_gradients_are_a_mapping_of_leaves() -> None:
     assert sorted(len(k.shape) for k in grads.keys()) == [0, 1]  # noqa: SIM118  # the method is tested
     assert {type(g) for _, g in grads.items()} == {Tensor}
     assert repr(grads).startswith("Gradients(2 leaves")
-    assert grads == grads  # noqa: PLR0124
+    assert grads == grads
     assert grads != (x * y).sum().backward()
 
 
@@ -124,7 +128,7 @@ def test_errors_of_asking() -> None:
         grads[0]  # type: ignore[index]  # which is the point
     with pytest.raises(errors.DeviceError, match="leaves on Autodiff"):
         grads[x.inner()]  # type: ignore[index]  # which is the point
-    other = leaf([1.0], device=Twice)
+    other = nested([1.0])
     with pytest.raises(errors.DeviceError, match="Autodiff"):
         other.grad(grads)
     with pytest.raises(errors.DeviceError, match="device"):
@@ -243,8 +247,7 @@ def test_detach_cuts() -> None:
     x = leaf(3.0)
     assert (x * (x * 2.0).detach()).backward()[x].item() == 6.0
     assert x.detach().to_numpy() == 3.0
-    nested = leaf(3.0, device=Twice)
-    assert not nested.detach().is_require_grad()
+    assert not nested(3.0).detach().is_require_grad()
 
 
 def test_inner_and_from_inner() -> None:
@@ -276,7 +279,7 @@ def test_inner_and_from_inner() -> None:
 )  # fmt: skip
 def test_third_derivatives(name: str, f: Any, derivatives: Any) -> None:
     at = 0.7
-    x = leaf(at, device=Thrice)
+    x = nested(at, Thrice)
     once = f(x).backward()[x]
     twice = once.backward()[x.inner()]
     thrice = twice.backward()[x.inner().inner()]
@@ -294,7 +297,7 @@ def test_third_derivatives(name: str, f: Any, derivatives: Any) -> None:
 
 
 def test_levels_are_told_apart() -> None:
-    x, y = leaf(3.0, device=Twice), leaf(2.0, device=Twice)
+    x, y = nested(3.0), nested(2.0)
     outer = (x * x * y).backward()
     mixed = outer[x].backward()  # of 2xy
     assert (mixed[x.inner()].item(), mixed[y.inner()].item()) == (4.0, 6.0)

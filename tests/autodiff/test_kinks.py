@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.autodiff import Forward
 from burnpy.backend import NumPy
@@ -16,7 +15,6 @@ from burnpy.tensor.base import made
 from burnpy.tensor.joining import where
 
 INF, NAN = float("inf"), float("nan")
-Orders: TypeAlias = list[list[float]]
 F: TypeAlias = Callable[..., Any]
 
 
@@ -97,25 +95,29 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
         [[0.0, 4.0]],
         [[0, 0.25]],
     ),
-    ("a repeated index in index_select", lambda x: x.index_select(0, ints(x, [1, 1, 0])), [[1.0, 2.0, 3.0]], [[1, 2, 0]]),
+    ("a repeated index in index_select", lambda x: x.index_select(0, ints(x, [1, 1, 0])), [[1.0, 2, 3]], [[1, 2, 0]]),
     ("a repeated index in gather", lambda x: x.gather(0, ints(x, [1, 1, 0])), [[1.0, 2.0, 3.0]], [[1, 2, 0]]),
     ("a repeated index in x[index]", lambda x: x[ints(x, [1, 1, 0])], [[1.0, 2.0, 3.0]], [[1, 2, 0]]),
     (
         "a repeated index in at.set",
-        lambda x, y: x.at[ints(x, [1, 1])].set(y) * burnpy.Tensor.from_data([1.0, 10.0], dtype="float64", device=x.device),
+        lambda x, y: x.at[ints(x, [1, 1])].set(y) * weights(x),
         [[1.0, 2.0], [3.0, 4.0]],
         [[1, 0], [0, 10]],
     ),
     (
         "a repeated index in at.add",
-        lambda x, y: x.at[ints(x, [1, 1])].add(y) * burnpy.Tensor.from_data([1.0, 10.0], dtype="float64", device=x.device),
+        lambda x, y: x.at[ints(x, [1, 1])].add(y) * weights(x),
         [[1.0, 2.0], [3.0, 4.0]],
         [[1, 10], [10, 10]],
     ),
-    ("a repeated index in scatter", lambda x, y: x.scatter(0, ints(x, [0, 0]), y), [[1.0, 2.0], [3.0, 4.0]], [[0, 1], [0, 1]]),
+    ("a repeated index in scatter", lambda x, y: x.scatter(0, ints(x, [0, 0]), y), [[1.0, 2], [3.0, 4]], [[0, 1], [0, 1]]),
     ("floor, ceil and round at an integer", lambda x: x.floor() + x.ceil() + x.round(), [[1.0, 0.5]], [[0, 0]]),
     ("remainder", lambda x, y: x.remainder(y), [[6.0, -7.0], [3.0, 2.0]], [[1, 1], [-2, 4]]),
 ]  # fmt: skip
+
+
+def weights(x: Any) -> Any:
+    return Tensor.from_data([1.0, 10.0], dtype="float64", device=x.device)
 
 
 def ints(x: Any, values: list[int]) -> Any:
@@ -133,7 +135,11 @@ def test_gradients(what: str, f: F, at: list[Any], gradients: list[list[float]])
         np.testing.assert_allclose(g.ravel(), want, rtol=1e-14, err_msg=f"the gradient of {what} by input {k}")
 
 
-@pytest.mark.parametrize(("what", "f", "at", "gradients"), ROWS, ids=names(ROWS))
+PUSHED = [row for row in ROWS if row[0] != "where(x > 0, sqrt(x), 0) at 0"]
+"""Forward mode chooses the tangent of 0, which is 0: the NaN is of reverse mode, where 0 · ∞ is added up."""
+
+
+@pytest.mark.parametrize(("what", "f", "at", "gradients"), PUSHED, ids=names(PUSHED))
 def test_forward_mode_says_the_same(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
     """Of the first element, of which the tangents of all results sum to the gradient."""
     found = tangents(f, *at).sum()
@@ -142,7 +148,7 @@ def test_forward_mode_says_the_same(what: str, f: F, at: list[Any], gradients: l
 
 FINITE: list[tuple[str, F, list[Any]]] = [
     ("std of constants", lambda x: x.std(), [[2.0, 2.0, 2.0]]),
-    ("std of constants along a dim, weighted", lambda x: (x.std(0) * x[0]), [[[2.0, 1.0], [2.0, 4.0], [2.0, 5.0]]]),
+    ("std of constants along a dim, weighted", lambda x: x.std(0) * x[0], [[[2.0, 1.0], [2.0, 4.0], [2.0, 5.0]]]),
     ("var of constants", lambda x: x.var(), [[2.0, 2.0, 2.0]]),
     ("prod with zeros", lambda x: x.prod() * x.sum(), [[0.0, 0.0, 3.0, 0.0]]),
     ("prod along a dim with zeros", lambda x: x.prod(0), [[[0.0, 1.0], [0.0, 0.0], [3.0, 2.0]]]),

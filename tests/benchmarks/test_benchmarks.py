@@ -31,7 +31,7 @@ def test_chains() -> None:
 @pytest.mark.parametrize("optimizer", mlp.OPTIMIZERS)
 def test_mlp(optimizer: str) -> None:
     notebook = Notebook()
-    mlp.work(load("burnpy"), SMOKE, notebook, {"optimizer": optimizer})
+    mlp.work(load("burnpy"), SMOKE, notebook, {"optimizer": optimizer, "threads": 1})
     assert not set(notebook.errors) - {"memory"}  # which only Linux tells
     assert all(isfinite(notebook.values[f"loss/{step}"]) for step in range(SMOKE.steps))
 

@@ -200,9 +200,11 @@ def test_ranges(backend: Any) -> None:
     assert Tensor[backend].arange(0, 1, 0.25).tolist() == [0, 0.25, 0.5, 0.75]
     assert Tensor[backend].linspace(0, 1, 3).tolist() == [0.0, 0.5, 1.0]
     assert Tensor[backend].linspace(0, 1, 0).shape == (0,)
-    for wrong in ((0, 1, 0), (5, 0), (0, float("inf"))):
+    for wrong in ((0, 1, 0), (5, 0), (0, float("inf")), (0, 1, float("inf")), (0, 1, float("nan")), (0, 1, 5e-324)):
         with pytest.raises(ArgumentError, match="never arrives"):
             Tensor[backend].arange(*wrong)
+    with pytest.raises(ShapeError, match="addressed"):
+        Tensor[backend].arange(0, 1e30)
     with pytest.raises(ShapeError, match="negative"):
         Tensor[backend].linspace(0, 1, -1)
     with pytest.raises(DTypeError, match="use Tensor"):

@@ -95,7 +95,7 @@ class ArrayApi(Backend):
     neg, abs, sign, floor, ceil = map(unary, (xp.negative, xp.abs, xp.sign, xp.floor, xp.ceil))
     round, exp, expm1, log, log1p = map(unary, (xp.round, xp.exp, xp.expm1, xp.log, xp.log1p))
     sqrt, sin, cos, tanh = map(unary, (xp.sqrt, xp.sin, xp.cos, xp.tanh))
-    sum, prod, cumsum = map(accumulation, (xp.sum, xp.prod, xp.cumulative_sum))
+    sum, prod, cumsum = accumulation(xp.sum), accumulation(xp.prod), accumulation(xp.cumulative_sum)
     amax, amin, argmax, argmin, any, all = map(reduction, (xp.max, xp.min, xp.argmax, xp.argmin, xp.any, xp.all))
 
     def where(self, condition: Strict, x: Strict, y: Any) -> Strict:
@@ -138,7 +138,8 @@ class ArrayApi(Backend):
         return self._placed(x, dim, index, xp.add, src)
 
     def _placed(self, x: Strict, dim: int, index: Strict, f: Callable[..., Any], src: Strict) -> Strict:
-        out, lead = xp.asarray(x.array, copy=True), (slice(None),) * dim
+        out: Any = xp.asarray(x.array, copy=True)
+        lead = (slice(None),) * dim
         for position in range(index.shape[0]):
             target = (*lead, int(index.array[position]), ...)
             out[target] = f(out[target], src.array[(*lead, position, ...)])

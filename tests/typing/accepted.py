@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar
 
-from typing_extensions import assert_type
+from typing import assert_type
 
 from burnpy import Autodiff, BoolTensor, Gradients, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy

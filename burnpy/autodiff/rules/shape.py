@@ -18,12 +18,32 @@ def member(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
 
 def matmul_left(i: Any, g: Float, y: Float, x_shape: Shape, x_dtype: DType) -> Float:
     """g yᵀ."""
-    return fitted(i, i.matmul(g, i.mT(y)), x_shape, x_dtype)
+    if len(x_shape) > 1 and len(y.shape) > 1:
+        return fitted(i, i.matmul(g, i.mT(y)), x_shape, x_dtype)
+    row, column = matrices(x_shape, y.shape)
+    part = i.matmul(i.reshape(g, product_shape(g.shape, x_shape, y.shape)), i.mT(i.reshape(y, column)))
+    return i.reshape(fitted(i, part, row, x_dtype), x_shape)
 
 
 def matmul_right(i: Any, g: Float, x: Float, y_shape: Shape, y_dtype: DType) -> Float:
     """xᵀ g."""
-    return fitted(i, i.matmul(i.mT(x), g), y_shape, y_dtype)
+    if len(y_shape) > 1 and len(x.shape) > 1:
+        return fitted(i, i.matmul(i.mT(x), g), y_shape, y_dtype)
+    row, column = matrices(x.shape, y_shape)
+    part = i.matmul(i.mT(i.reshape(x, row)), i.reshape(g, product_shape(g.shape, x.shape, y_shape)))
+    return i.reshape(fitted(i, part, column, y_dtype), y_shape)
+
+
+def matrices(x_shape: Shape, y_shape: Shape) -> tuple[Shape, Shape]:
+    """The shapes of the factors of a product, with a vector on the left as a row, on the right as a column."""
+    return (x_shape if len(x_shape) > 1 else (1, *x_shape)), (y_shape if len(y_shape) > 1 else (*y_shape, 1))
+
+
+def product_shape(shape: Shape, x_shape: Shape, y_shape: Shape) -> Shape:
+    """The shape of a product with the dimensions of size 1 that it has not where a factor is a vector."""
+    if len(y_shape) == 1:
+        shape = (*shape, 1)
+    return shape if len(x_shape) > 1 else (*shape[:-1], 1, shape[-1])
 
 
 def fitted(i: Any, part: Float, shape: Shape, dtype: DType) -> Float:

@@ -73,7 +73,10 @@ class Shaping(OperationsBase):
 
     @required(BILINEAR)
     def matmul(self, x: Number, y: Number) -> Number:
-        """The matrix product of two primitives of two or more dimensions, of which all but the last two broadcast."""
+        """The matrix product, where dimensions before the last two broadcast; neither x nor y is 0-d.
+
+        A vector is one row on the left, one column on the right, and that dimension is not in the result.
+        """
         ...
 
 

@@ -47,7 +47,7 @@ _ALONG = [
     (_EDGES, 0),
     (_WITH_NAN, 0),
 ]
-_ONE = [(_MANY, dim, keepdim) for dim in (0, 1, 2) for keepdim in (False, True)]
+_ONE: list[tuple[Any, ...]] = [(_MANY, dim, keepdim) for dim in (0, 1, 2) for keepdim in (False, True)]
 _ONE += [
     (x(0, 3), 1, False),
     (_LARGE, 1, False),
@@ -76,7 +76,8 @@ def _softmax(x: Any, dim: int) -> Any:
 
 
 def _logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return np.logaddexp.reduce(x, axis=dims, keepdims=keepdim, initial=-np.inf) if dims else x.copy()
+    logaddexp: Any = np.logaddexp
+    return logaddexp.reduce(x, axis=dims, keepdims=keepdim, initial=-np.inf) if dims else x.copy()
 
 
 def _mean(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:

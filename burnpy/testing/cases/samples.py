@@ -91,7 +91,7 @@ class Mask(Sample):
 class Index(Sample):
     """An int64 primitive of given values, whatever the dtype of the case."""
 
-    values: tuple[Any, ...]
+    values: int | tuple[Any, ...]
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """The values."""

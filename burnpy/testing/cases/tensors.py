@@ -13,9 +13,14 @@ from burnpy.tensor.tensor import Tensor
 
 SHAPE = (2, 3, 4)
 
+
+def _method(name: str) -> Callable[[Any, int], Any]:
+    return lambda x, dim: getattr(x, name)(dim)
+
+
 _CALLS: dict[str, Callable[[Any, int], Any]] = {
     **{
-        name: lambda x, dim, name=name: getattr(x, name)(dim)
+        name: _method(name)
         for name in (
             "sum",
             "prod",
@@ -30,7 +35,7 @@ _CALLS: dict[str, Callable[[Any, int], Any]] = {
             "cumsum",
         )
     },
-    **{name: lambda x, dim, name=name: getattr(x, name)(dim) for name in ("argmax", "argmin", "unbind", "flip")},
+    **{name: _method(name) for name in ("argmax", "argmin", "unbind", "flip")},
     "max": lambda x, dim: tuple(x.max(dim)),
     "min": lambda x, dim: tuple(x.min(dim)),
     "any": lambda x, dim: (x > 0).any(dim),

@@ -1,0 +1,110 @@
+"""What gradcheck takes, what it refuses, and what it finds in functions (wrong rules: see test_rules.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.backend import NumPy, errors
+from burnpy.testing import GradcheckError, gradcheck, gradgradcheck
+
+X = Tensor[NumPy].from_data([0.3, -0.7, 1.1], dtype="float64")
+Y = Tensor[NumPy].from_data([[0.5], [1.5]], dtype="float64")
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_takes(check: Any) -> None:
+    assert check(lambda x: x.exp(), X), "one tensor"
+    assert check(lambda x, y: x * y, (X, Y)), "several, which broadcast"
+    assert check(lambda x, y: (x * y, x.sum(), [y][0]), [X, Y]), "several results"
+    assert check(lambda x: x.sum(), Tensor[NumPy].zeros((0, 2), dtype="float64")), "no elements"
+    assert check(lambda x: x * x, Tensor[NumPy].from_data(2.0, dtype="float64")), "no dimensions"
+    assert check(lambda x, y: x * 2.0, (X, Y)), "an input that nothing depends on"
+    assert check(lambda x: x * 0.0 + 1.0, X), "a constant"
+    assert check(lambda x: (x @ x.mT).tanh(), Tensor[NumPy].normal((9, 9), dtype="float64")), "many elements"
+
+
+def test_takes_tensors_that_can_be_differentiated() -> None:
+    assert gradcheck(lambda x: x.sin(), Tensor.from_inner(X))
+    assert gradcheck(lambda x: x.sin(), Tensor.from_inner(X).require_grad())
+
+
+@pytest.mark.parametrize(
+    ("f", "inputs", "error", "message"),
+    [
+        (lambda x: x, Tensor[NumPy].ones((2,)), errors.DTypeError, "float64.*input 0 is float32"),
+        (lambda x: x.to_dtype("float32"), X, errors.DTypeError, "float64.*result 0"),
+        (lambda x: x, [], errors.ArgumentError, "no inputs"),
+        (lambda x: x, [np.ones(2)], errors.KindError, "input 0"),
+        (lambda x, n: x, [X, IntTensor[NumPy].from_data([1])], errors.KindError, "input 1"),
+        (lambda x: x.argmax(), X, errors.KindError, "result 0"),
+        (lambda x: 1.0, X, errors.KindError, "result 0"),
+        (lambda x: (), X, errors.KindError, "none"),
+        (lambda x, y: x, [X, Tensor.from_inner(X)], errors.DeviceError, "one device"),
+        (lambda x: Tensor.from_inner(x), X, errors.DeviceError, "result 0"),
+    ],
+)
+def test_refuses(f: Any, inputs: Any, error: type[Exception], message: str) -> None:
+    for check in (gradcheck, gradgradcheck):
+        with pytest.raises(error, match=message):
+            check(f, inputs)
+        with pytest.raises(error, match=message):
+            check(f, inputs, raise_exception=False)
+
+
+def _writes(x: Any) -> Any:
+    if isinstance(x._primitive, np.ndarray):
+        x._primitive[0] += 1.0
+    return x * 1.0
+
+
+@pytest.mark.parametrize(
+    ("what", "f", "message"),
+    [
+        (
+            "a function that is not differentiable as computed",
+            lambda x: x * x.detach(),
+            "random direction 0.*reverse mode",
+        ),
+        ("a kink", lambda x: (x - 0.3).relu(), r"element \(0,\)"),
+        ("a function that changes its input", _writes, "function changed input 0"),
+        ("a random function", lambda x: x * float(np.random.default_rng().uniform()), "two calls of the function"),
+    ],
+)
+def test_finds(what: str, f: Any, message: str) -> None:
+    x = Tensor[NumPy].from_data([0.3, -0.7, 1.1], dtype="float64")
+    with pytest.raises(GradcheckError, match=message):
+        gradcheck(f, x)
+    assert not gradcheck(f, x, raise_exception=False)
+
+
+def test_the_message_names_the_element_and_both_numbers() -> None:
+    def f(x: Any) -> Any:
+        return x[:2].sum() * 2.0 + x[2].detach() * 3.0
+
+    with pytest.raises(
+        GradcheckError, match=r"input 0, element \(2,\): reverse mode gives 0\.0, central differences give "
+    ):
+        gradcheck(f, X)
+    with pytest.raises(GradcheckError, match="input 0, random direction 0: reverse mode"):
+        gradcheck(f, X, elements=2)
+
+
+def test_tolerances_and_steps() -> None:
+    def curved(x: Any) -> Any:
+        return x**3
+
+    assert gradcheck(curved, X, eps=1e-4, atol=1e-6)
+    assert not gradcheck(curved, X, eps=0.5, raise_exception=False)
+    assert gradcheck(curved, X, eps=0.5, atol=2.0)
+
+
+def test_inputs_stay_as_they_are() -> None:
+    before = X.to_numpy().copy()
+    gradcheck(lambda x: x.exp(), X)
+    gradgradcheck(lambda x: x.exp(), X)
+    assert np.array_equal(X.to_numpy(), before)
+    assert Autodiff(NumPy) is Autodiff(NumPy())

@@ -1,0 +1,174 @@
+"""Every operation has a rule or needs none, rules fit their operations, and a wrong rule does not pass gradcheck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, Tensor
+from burnpy.autodiff import Forward
+from burnpy.autodiff.forward import Pushed
+from burnpy.autodiff.recording import Recorded, source
+from burnpy.autodiff.rules import RULES
+from burnpy.backend import Algebra, Backend, NumPy, Operation, operations
+from burnpy.testing import GradcheckError, gradcheck, gradgradcheck
+from burnpy.testing.cases import ROWS
+
+DIFFERENTIABLE = [
+    op
+    for op in operations().values()
+    if op.algebra is not Algebra.NONDIFFERENTIABLE and op.float_arguments and any(op.float_results)
+]
+NAMES = [op.name for op in DIFFERENTIABLE]
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=NAMES)
+def test_a_differentiable_operation_has_a_rule_or_a_default(op: Operation) -> None:
+    assert op.name in RULES or not op.required, f"{op.name} is required and has no rule"
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=NAMES)
+def test_a_differentiable_operation_is_checked_with_differences(op: Operation) -> None:
+    row = ROWS[op.name]
+    assert row.gradients
+    assert any(row.smooth(example) for example in row.examples), f"no example of {op.name} is smooth"
+
+
+def test_nondifferentiable_operations_have_no_rule() -> None:
+    assert not [name for name in RULES if operations()[name].algebra is Algebra.NONDIFFERENTIABLE]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_sides_name_what_they_keep(name: str) -> None:
+    """An argument, ``out``, or the shape or dtype of a float argument."""
+    op, rule = operations()[name], RULES[name]
+    floats = {a.name for a in op.float_arguments}
+    valid = {a.name for a in op.arguments} | {"out"} | {f"{f}_{what}" for f in floats for what in ("shape", "dtype")}
+    valid |= {"x_shape", "start"} if name == "cat" else set()  # of the member, and where it begins
+    assert len(rule.pulls) == len(op.float_arguments)
+    for side in (*rule.pulls, *(rule.pushes or ())):
+        kept = list(signature(side).parameters)[2:]
+        unknown = [parameter for parameter in kept if parameter not in valid]
+        assert not unknown, f"a side of {name} asks for {unknown}, and {op.name} has {sorted(valid)}"
+
+
+def test_pushes_are_left_out_only_where_the_operation_is_linear() -> None:
+    linear = (Algebra.LINEAR, Algebra.STRUCTURAL, Algebra.BILINEAR)
+    assert not [
+        name for name, rule in RULES.items() if rule.pushes is None and operations()[name].algebra not in linear
+    ]
+
+
+@pytest.mark.parametrize("name", operations())
+def test_the_method_of_every_operation_compiles(name: str) -> None:
+    compile(source(name), name, "exec")
+    assert callable(getattr(Autodiff, name))
+    assert callable(getattr(Forward, name))
+    assert getattr(Autodiff, name).__doc__ == getattr(Backend, name).__doc__
+
+
+@pytest.fixture
+def with_rule(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Replace sides of a rule for one test."""
+
+    def change(name: str, **sides: Any) -> None:
+        monkeypatch.setitem(RULES, name, replace(RULES[name], **sides))
+        monkeypatch.setattr(Autodiff, name, Recorded(name))
+        monkeypatch.setattr(Forward, name, Pushed(name))
+
+    return change
+
+
+def x64(*values: float) -> Tensor[NumPy]:
+    return Tensor[NumPy].from_data(values, dtype="float64")
+
+
+def by_sin(x: Any) -> Any:
+    return x.sin()
+
+
+X = x64(0.3, -0.7)
+RIGHT = (lambda i, g, x: i.mul(g, i.cos(x)),)
+
+
+def _in_place(i: Any, g: Any, x: Any) -> Any:
+    """Right, and writes over the gradient that it is given."""
+    out = i.mul(g, i.cos(x))
+    if isinstance(g, np.ndarray) and g.flags.writeable:
+        g *= 0.0
+    return out
+
+
+def _forgetful(i: Any, g: Any, x: Any) -> Any:
+    """Right, and writes over the argument that was kept."""
+    out = i.mul(g, i.cos(x))
+    if isinstance(x, np.ndarray):
+        x += 1.0
+    return out
+
+
+def _random(i: Any, g: Any, x: Any) -> Any:
+    """Right to ten digits, and different every time."""
+    return i.mul(i.mul(g, i.cos(x)), 1.0 + 1e-10 * float(np.random.default_rng().uniform()))
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "a pull with a wrong sign",
+        {"pulls": (lambda i, g, x: i.neg(i.mul(g, i.cos(x))),)},
+        "input 0.*reverse mode gives",
+    ),
+    ("a pull with a wrong factor", {"pulls": (lambda i, g, x: i.mul(g, i.cos(i.mul(x, 1.01))),)}, "reverse mode gives"),
+    ("a pull that gives zeros", {"pulls": (lambda i, g, x: i.mul(g, 0.0),)}, "reverse mode gives"),
+    ("a pull that gives NaN", {"pulls": (lambda i, g, x: i.mul(g, float("nan")),)}, "reverse mode gives nan"),
+    ("a push with a wrong sign", {"pushes": (lambda i, t, x: i.neg(i.mul(t, i.cos(x))),)}, "forward mode gives"),
+    ("a pull of another shape", {"pulls": (lambda i, g, x: i.sum(i.mul(g, i.cos(x)), (0,), True),)}, r"shape \(1,\)"),
+    ("a pull of another dtype", {"pulls": (lambda i, g, x: i.cast(i.mul(g, i.cos(x)), np.dtype("f4")),)}, "float32"),
+    (
+        "a push of another shape",
+        {"pushes": (lambda i, t, x: i.sum(i.mul(t, i.cos(x)), (0,), True),)},
+        "forward mode gives",
+    ),
+    (
+        "a push of another dtype",
+        {"pushes": (lambda i, t, x: i.cast(i.mul(t, i.cos(x)), np.dtype("f4")),)},
+        "tangent.*float32",
+    ),
+    ("a pull that writes over its gradient", {"pulls": (_in_place,)}, "changed the gradient of result 0"),
+    ("a pull that writes over its argument", {"pulls": (_forgetful,)}, "changed input 0"),
+    ("a pull that is not the same twice", {"pulls": (_random,)}, "two backward passes gave different gradients"),
+]
+
+
+@pytest.mark.parametrize(("what", "sides", "message"), WRONG, ids=[row[0] for row in WRONG])
+def test_gradcheck_refuses(with_rule: Callable[..., None], what: str, sides: dict[str, Any], message: str) -> None:
+    assert gradcheck(by_sin, x64(0.3, -0.7))
+    with_rule("sin", **({"pulls": RIGHT, "pushes": RIGHT} | sides))
+    with pytest.raises(GradcheckError, match=message):
+        gradcheck(by_sin, x64(0.3, -0.7))
+    assert not gradcheck(by_sin, x64(0.3, -0.7), raise_exception=False)
+
+
+def test_gradcheck_leaves_forward_mode_out_when_asked(with_rule: Callable[..., None]) -> None:
+    with_rule("sin", pushes=(lambda i, t, x: t,))
+    assert gradcheck(by_sin, X, check_forward=False)
+
+
+def test_gradgradcheck_refuses_a_wrong_second_derivative(with_rule: Callable[..., None]) -> None:
+    """A pull whose values are right, and which hides from the next level what they depend on."""
+    assert gradgradcheck(by_sin, X)
+    with_rule("sin", pulls=(lambda i, g, x: i.mul(g, i.detach(i.cos(x))),))
+    assert gradcheck(by_sin, X)
+    with pytest.raises(GradcheckError, match="input 0"):
+        gradgradcheck(by_sin, X)
+
+
+def test_the_rules_are_whole_again() -> None:
+    """After the tests that replaced them."""
+    assert gradcheck(by_sin, X)
+    assert gradgradcheck(by_sin, X)

@@ -1,0 +1,117 @@
+"""Losses against their formulas in NumPy, written out element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import (
+    Autodiff,
+    IntTensor,
+    Tensor,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    mse_loss,
+    nll_loss,
+)
+from burnpy.backend import NumPy
+
+Array = np.ndarray[Any, Any]
+Train = Autodiff[NumPy]
+rng = np.random.default_rng(10)
+
+
+def log_softmax(a: Array, dim: int) -> Array:
+    return np.asarray(a - np.log(np.exp(a).sum(dim, keepdims=True)))
+
+
+def reduced(losses: Array, counts: Array, reduction: str) -> Array:
+    if reduction == "none":
+        return losses
+    return np.asarray(losses.sum() / (counts.sum() if reduction == "mean" else 1))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("ignored", [None, 1])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 3, 2), (2, 3, 2, 2)])
+def test_classes(shape: tuple[int, ...], weighted: bool, ignored: int | None, smoothing: float, reduction: Any) -> None:
+    dim = min(1, len(shape) - 1)
+    logits = rng.standard_normal(shape)
+    target = rng.integers(0, 3, shape[:dim] + shape[dim + 1 :])
+    target.ravel()[:1] = 2  # at least one is not ignored
+    weight = np.array([0.5, 2.0, 1.5]) if weighted else np.ones(3)
+    log_p = np.moveaxis(log_softmax(logits, dim), dim, -1)
+    losses, counts = np.zeros(target.shape), np.zeros(target.shape)
+    for at in np.ndindex(target.shape):
+        right = target[at]
+        if right != ignored:
+            counts[at] = weight[right]
+            smooth = -(log_p[at] * weight).sum() / 3
+            losses[at] = -(1 - smoothing) * weight[right] * log_p[at][right] + smoothing * smooth
+    arguments: dict[str, Any] = {"reduction": reduction}
+    if weighted:
+        arguments["weight"] = Tensor[NumPy].from_data(weight)
+    if ignored is not None:
+        arguments["ignore_index"] = ignored
+    x, y = Tensor[NumPy].from_data(logits), IntTensor[NumPy].from_data(target)
+    found = cross_entropy(x, y, label_smoothing=smoothing, **arguments)
+    np.testing.assert_allclose(found.to_numpy(), reduced(losses, counts, reduction), 1e-9)
+    if not smoothing:
+        np.testing.assert_allclose(nll_loss(x.log_softmax(dim), y, **arguments).to_numpy(), found.to_numpy(), 1e-9)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 3, 2)])
+def test_probabilities(shape: tuple[int, ...], smoothing: float, reduction: Any) -> None:
+    dim = min(1, len(shape) - 1)
+    logits, target, weight = rng.standard_normal(shape), rng.random(shape), np.array([0.5, 2.0, 1.5])
+    along = weight.reshape(3, *(1,) * (len(shape) - dim - 1))
+    losses = -(log_softmax(logits, dim) * along * (target * (1 - smoothing) + smoothing / 3)).sum(dim)
+    x, y, w = (Tensor[NumPy].from_data(a) for a in (logits, target, weight))
+    found = cross_entropy(x, y, weight=w, label_smoothing=smoothing, reduction=reduction)
+    np.testing.assert_allclose(found.to_numpy(), reduced(losses, np.ones(losses.shape), reduction), 1e-9)
+
+
+def test_the_gradient_of_cross_entropy_is_softmax_less_target() -> None:
+    logits, target = rng.standard_normal((4, 3)), np.array([2, -100, 0, 1])
+    x = Tensor[Train].from_data(logits).require_grad()
+    grads = cross_entropy(x, IntTensor[Train].from_data(target)).backward()
+    wanted = np.exp(log_softmax(logits, 1)) - np.eye(3)[np.maximum(target, 0)]
+    wanted[1] = 0  # is ignored
+    np.testing.assert_allclose(grads[x].to_numpy(), wanted / 3, 1e-9)
+
+
+def test_nothing_to_average_is_nan() -> None:
+    x = Tensor[NumPy].zeros((2, 3))
+    assert np.isnan(cross_entropy(x, IntTensor[NumPy].full((2,), -100)).item())
+    assert cross_entropy(x, IntTensor[NumPy].full((2,), -100), reduction="sum").item() == 0
+    assert cross_entropy(x[:0], IntTensor[NumPy].zeros((0,)), reduction="none").shape == (0,)
+
+
+def test_squares() -> None:
+    x, y = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([3.0, 2.0])
+    assert mse_loss(x, y).item() == 2.0
+    assert mse_loss(x, y, reduction="sum").item() == 4.0
+    assert mse_loss(x, y, reduction="none").tolist() == [4.0, 0.0]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_binary(reduction: Any) -> None:
+    a, p, w = rng.standard_normal((4, 3)), rng.random((4, 3)), np.array([0.5, 2.0, 1.5])
+    s = 1 / (1 + np.exp(-a))
+    losses = -w * (w * p * np.log(s) + (1 - p) * np.log(1 - s))
+    x, y, v = (Tensor[NumPy].from_data(values) for values in (a, p, w))
+    found = binary_cross_entropy_with_logits(x, y, weight=v, pos_weight=v, reduction=reduction)
+    np.testing.assert_allclose(found.to_numpy(), reduced(losses, np.ones((4, 3)), reduction), 1e-9)
+
+
+def test_binary_far_out_and_its_gradient_at_zero() -> None:
+    x = Tensor[Train].from_data([0.0, 1000.0, -1000.0]).require_grad()
+    loss = binary_cross_entropy_with_logits(x, Tensor[Train].from_data([1.0, 0.0, 1.0]), reduction="sum")
+    assert loss.item() == pytest.approx(2000 + np.log(2))
+    assert loss.backward()[x].tolist() == [-0.5, 1.0, -1.0]

@@ -1,0 +1,140 @@
+"""Reductions against NumPy, over shapes, dims and dtypes; the dtypes they give; and what they do of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.backend import NumPy
+
+Array = np.ndarray[Any, Any]
+Train = Autodiff[NumPy]
+CASES: list[tuple[tuple[int, ...], Any]] = [
+    ((), None),
+    ((5,), None),
+    ((5,), 0),
+    ((3, 4), -1),
+    ((3, 4), (0, 1)),
+    ((3, 4), ()),
+    ((2, 3, 4), (2, 0)),
+    ((2, 3, 4), [1]),
+    ((2, 3, 4), None),
+    ((0, 3), 1),
+]
+rng = np.random.default_rng(2)
+
+
+def axis(dim: Any) -> Any:
+    return tuple(dim) if isinstance(dim, list) else dim
+
+
+def logsumexp(a: Array, axis: Any, keepdims: bool) -> Array:
+    return np.asarray(np.log(np.exp(a).sum(axis=axis, keepdims=keepdims)))
+
+
+FLOATS: dict[str, Callable[..., Any]] = {
+    **{n: getattr(np, n) for n in ("sum", "prod", "mean", "amax", "amin", "any", "all")},
+    "var": lambda a, axis, keepdims: a.var(axis=axis, keepdims=keepdims, ddof=1),
+    "std": lambda a, axis, keepdims: a.std(axis=axis, keepdims=keepdims, ddof=1),
+    "logsumexp": logsumexp,
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, about variances of one element
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize(("shape", "dim"), CASES)
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
+    a = rng.standard_normal(shape)
+    wanted = np.asarray(FLOATS[name](a, axis=axis(dim), keepdims=keepdim))
+    for x in (Tensor[NumPy].from_data(a), Tensor[Train].from_data(a).require_grad()):
+        found = getattr(x, name)(dim, keepdim)
+        assert found.shape == wanted.shape
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found.to_numpy(), wanted, 1e-9)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize(("shape", "dim"), CASES)
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "any", "all"])
+def test_ints_and_bools(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
+    a = rng.integers(-3, 4, shape).astype(np.int32)
+    wanted = getattr(np, name)(a, axis=axis(dim), keepdims=keepdim)
+    found = getattr(IntTensor[NumPy].from_data(a), name)(dim, keepdim)
+    assert found.tolist() == wanted.tolist()
+    assert found.dtype == {"sum": np.int64, "prod": np.int64, "amax": np.int32, "amin": np.int32}.get(name, np.bool_)
+    if name in ("sum", "any", "all"):
+        found = getattr(BoolTensor[NumPy].from_data(a > 0), name)(dim, keepdim)
+        assert found.tolist() == getattr(np, name)(a > 0, axis=axis(dim), keepdims=keepdim).tolist()
+        assert type(found) is (IntTensor if name == "sum" else BoolTensor)
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
+def test_extremes_with_indices(shape: tuple[int, ...], keepdim: bool, dim: int) -> None:
+    a = rng.integers(0, 3, shape)  # many ties: the first counts
+    for cls, values in ((Tensor, a.astype(np.float32)), (IntTensor, a)):
+        x: Any = cls[NumPy].from_data(values)
+        for name in ("max", "min"):
+            found = getattr(x, name)(dim, keepdim)
+            indices = getattr(np, f"arg{name}")(a, axis=dim, keepdims=keepdim)
+            assert found.values.tolist() == getattr(np, name)(values, axis=dim, keepdims=keepdim).tolist()
+            assert found.indices.tolist() == indices.tolist()
+            assert type(found.indices) is IntTensor
+            assert found.indices.dtype == np.int64
+            assert getattr(x, f"arg{name}")(dim, keepdim).tolist() == indices.tolist()
+            assert getattr(x, name)().item() == getattr(np, name)(values)
+            assert getattr(x, f"arg{name}")().item() == getattr(np, f"arg{name}")(a)
+    assert Tensor[NumPy].from_data(a, dtype="float32").argmax(keepdim=True).shape == (1,) * len(shape)
+
+
+def test_a_nan_is_extreme() -> None:
+    x = Tensor[NumPy].from_data([1.0, np.nan, 3.0])
+    assert np.isnan([x.amax().item(), x.amin().item(), x.max(0).values.item(), x.min().item()]).all()
+    assert x.argmax().item() == x.argmin().item() == 1
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_along_a_dimension(dim: int) -> None:
+    a = rng.standard_normal((3, 4)) * 5
+    x = Tensor[NumPy].from_data(a)
+    e = np.exp(a)
+    np.testing.assert_allclose(x.softmax(dim).to_numpy(), e / e.sum(dim, keepdims=True), 1e-9)
+    np.testing.assert_allclose(x.log_softmax(dim).to_numpy(), np.log(e / e.sum(dim, keepdims=True)), 1e-9)
+    np.testing.assert_allclose(x.cumsum(dim).to_numpy(), a.cumsum(dim), 1e-9)
+    assert IntTensor[NumPy].ones((3, 4), dtype="int8").cumsum(dim).dtype == np.int64
+
+
+def test_huge_logits() -> None:
+    x = Tensor[NumPy].from_data([1e4, 0.0, -np.inf])
+    assert x.softmax(0).tolist() == [1.0, 0.0, 0.0]
+    assert x.log_softmax(0).tolist() == [0.0, -1e4, -np.inf]
+    assert x.logsumexp().item() == 1e4
+    assert (x - np.inf).logsumexp().item() == -np.inf
+
+
+def test_of_nothing() -> None:
+    x = Tensor[NumPy].zeros((2, 0))
+    assert x.sum(1).tolist() == [0.0, 0.0]
+    assert x.prod(1).tolist() == [1.0, 1.0]
+    assert np.isnan(x.mean(1).to_numpy()).all()
+    assert x.logsumexp(1).tolist() == [-np.inf, -np.inf]
+    assert x.any(1).tolist() == [False, False]
+    assert x.all(1).tolist() == [True, True]
+    assert x.amax(0).shape == x.argmin(0).shape == (0,)
+    assert x.softmax(1).shape == (2, 0)
+
+
+def test_corrections_and_dtypes() -> None:
+    a = rng.standard_normal((3, 4))
+    x = Tensor[NumPy].from_data(a)
+    np.testing.assert_allclose(x.var(1, correction=0).to_numpy(), a.var(1), 1e-9)
+    np.testing.assert_allclose(x.std((0, 1), correction=2).item(), a.std(ddof=2), 1e-9)
+    assert np.isinf(x.var(0, correction=3).to_numpy()).all()
+    assert Tensor[NumPy].ones((70000,), dtype="float16").sum(dtype="float32").item() == 70000
+    assert IntTensor[NumPy].ones((300,), dtype="uint8").sum(dtype="int16").dtype == np.int16
