@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import chains, imports, mlp, tiny
@@ -27,13 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", nargs="+", choices=GROUPS, default=list(GROUPS), metavar="GROUP", help=", ".join(GROUPS)
     )
+    parser.add_argument("--processes", type=int, metavar="N", help="fresh processes for each peer")
     parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="where the picture goes")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} beside this program")
     options = parser.parse_args(arguments)
+    effort = EFFORTS[options.effort]
+    if options.processes:
+        effort = replace(effort, processes=options.processes)
     print("\n".join(machine()))
     sections: list[Section] = []
     for group in options.only:
-        found = GROUPS[group](EFFORTS[options.effort], said)
+        found = GROUPS[group](effort, said)
         said("")
         to_terminal(found)
         sections += found

@@ -72,7 +72,7 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
         Line.across(statement, figures, {"MiB": (column, "memory")}, 2.0**-20, None, None)
         for column, statement in STATEMENTS.items()
     ]
-    how = f"{count} fresh interpreters each, processor time, modules compiled and cached before. The ratio is to `import numpy`."
+    how = f"{count} fresh interpreters each, processor time, modules compiled before. The ratio is to `import numpy`."
     return [
         Section("Imports", how, "", ["ms"], lines),
         Section("Imports, memory", "Resident set after the statement less before it.", "", ["MiB"], memory),

@@ -25,7 +25,7 @@ def page() -> str:
     """The text of the page."""
     table = operations()
     parts = [_HEAD.format(total=len(table), required=sum(op.required for op in table.values()))]
-    for family in reversed(Backend.__mro__):
+    for family in (*Backend.__bases__, Backend):
         own = [table[name] for name in vars(family) if name in table and name in declarations(family)]
         if own:
             parts.append(f"\n## {family.__name__}\n\n{(family.__doc__ or '').strip().splitlines()[0]}\n")

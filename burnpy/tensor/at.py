@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.keys import Index, Indexed, flattened, selection
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.keys import Indexed, flattened, selection
 from burnpy.tensor.operands import broadcast_shape, number, operand
+
+if TYPE_CHECKING:
+    from burnpy.tensor.keys import Index
 
 T = TypeVar("T", bound=TensorBase[Any])
 
 
-class At(Generic[T]):
+class At(Generic[T, B]):
     """``x.at``, to be indexed like x."""
 
     __slots__ = ("_x",)
@@ -23,7 +26,7 @@ class At(Generic[T]):
     def __init__(self, x: T) -> None:
         self._x = x
 
-    def __getitem__(self, key: Index) -> Place[T]:
+    def __getitem__(self, key: Index[B]) -> Place[T]:
         return Place(self._x, key)
 
 
@@ -37,7 +40,7 @@ class Place(Generic[T]):
 
     __slots__ = ("_basic", "_indexed", "_part", "_x")
 
-    def __init__(self, x: T, key: Index) -> None:
+    def __init__(self, x: T, key: Index[Any]) -> None:
         self._x: Any = x
         self._basic: Key | None
         self._indexed: Indexed | None

@@ -12,8 +12,6 @@ from burnpy.tensor.base import B, TensorBase, made
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.autodiff.gradients import Gradients
-    from burnpy.tensor.bool_tensor import BoolTensor
-    from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend

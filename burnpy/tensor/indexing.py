@@ -8,8 +8,11 @@ from burnpy.backend.errors import ImmutableError
 from burnpy.backend.primitives import Key
 from burnpy.tensor.at import At
 from burnpy.tensor.base import B, new
-from burnpy.tensor.keys import Index, picked, quick, selection
+from burnpy.tensor.keys import picked, quick, selection
 from burnpy.tensor.selecting import Selecting
+
+if TYPE_CHECKING:
+    from burnpy.tensor.keys import Index
 
 
 class Indexing(Selecting[B]):
@@ -17,7 +20,7 @@ class Indexing(Selecting[B]):
 
     __slots__ = ()
 
-    def __getitem__(self, key: Index) -> Self:
+    def __getitem__(self, key: Index[B]) -> Self:
         """Part of the tensor.
 
         Ints, slices, None and ``...`` mean what they do for a NumPy array. An `IntTensor`, or a list of ints, picks
@@ -62,7 +65,7 @@ class Indexing(Selecting[B]):
         return self._like(value if indexed is None else picked(backend, value, indexed))
 
     @property
-    def at(self) -> At[Self]:
+    def at(self) -> At[Self, B]:
         """``x.at[key].set(v)``: a new tensor with v at ``x[key]``; also ``.add``, ``.mul``, ``.min`` and ``.max``.
 
         >>> from burnpy import Tensor

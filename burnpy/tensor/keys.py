@@ -23,14 +23,16 @@ from burnpy.tensor.operands import broadcast_shape, same_device
 from burnpy.tensor.ranges import in_range, out_of_range
 
 if TYPE_CHECKING:
+    from burnpy.tensor.base import B
     from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.int_tensor import IntTensor
 
-Item: TypeAlias = (
-    "int | slice | EllipsisType | IntTensor[Any] | BoolTensor[Any] | list[Any] | np.ndarray[Any, Any] | None"
-)
-Index: TypeAlias = "Item | tuple[Item, ...]"
-"""What may stand between the brackets."""
+    Tensors: TypeAlias = IntTensor[B] | BoolTensor[B]
+    Item: TypeAlias = (
+        Tensors[B] | int | np.integer[Any] | slice | EllipsisType | list[Any] | np.ndarray[Any, Any] | None
+    )
+    Index: TypeAlias = Item[B] | tuple[Item[B], ...]
+    """What may stand between the brackets."""
 
 WHOLE = slice(None, None, 1)
 

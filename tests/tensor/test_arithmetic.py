@@ -99,7 +99,12 @@ def test_dtypes_promote_but_0d_and_numbers_do_not(left: str, right: str, wanted:
 
 def test_an_int_over_an_int_is_float32() -> None:
     x = IntTensor[Train].from_data([1, 2, 0])
-    for found, wanted in [(x / 4, [0.25, 0.5, 0.0]), (x / x, [1, 1, np.nan]), (2 / x, [2, 1, np.inf]), (x / 0.5, [2, 4, 0])]:
+    for found, wanted in [
+        (x / 4, [0.25, 0.5, 0.0]),
+        (x / x, [1, 1, np.nan]),
+        (2 / x, [2, 1, np.inf]),
+        (x / 0.5, [2, 4, 0]),
+    ]:
         assert type(found) is Tensor
         same(found, np.array(wanted, np.float32))
     assert (IntTensor[NumPy].ones((1,), dtype="int8") / IntTensor[NumPy].ones((1,))).dtype == np.float32
@@ -134,13 +139,14 @@ def test_matmul(shapes: Any, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("shapes", MATRICES)
-def test_matmul_has_the_gradients_of_einsum(shapes: Any) -> None:
+def test_gradients_of_matmul(shapes: Any) -> None:
     a, b = (rng.standard_normal(s) for s in shapes)
     x, y = (Tensor[Train].from_data(v).require_grad() for v in (a, b))
     out = x @ y
     weights = rng.standard_normal(out.shape)
     grads = (out * Tensor[Train].from_data(weights)).sum().backward()
-    for leaf, value, product in ((x, a, lambda v: v @ b), (y, b, lambda v: a @ v)):
+    products: list[tuple[Any, Any, Any]] = [(x, a, lambda v: v @ b), (y, b, lambda v: a @ v)]
+    for leaf, value, product in products:
         wanted = np.zeros(value.shape)
         for at in np.ndindex(value.shape):  # linear: the derivative by an element is the product with its unit vector
             unit = np.zeros(value.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,23 @@ Train = Autodiff[NumPy]
 A = np.arange(1.0, 13.0).reshape(3, 4)
 KEYS: list[Any] = [
     *(0, -1, slice(1, None), (), ..., (slice(None), 1), (1, 2), (None, 0), (slice(None, None, -2), slice(1, 3))),
-    *([0, 2], [1, 1, 0], (slice(None), [3, 0]), ([0, 0, 1], [1, 1, 3]), ([[0, 1], [1, 0]], slice(1, 3)), ([0, 1], None, [2, 2])),
+    *(
+        [0, 2],
+        [1, 1, 0],
+        (slice(None), [3, 0]),
+        ([0, 0, 1], [1, 1, 3]),
+        ([[0, 1], [1, 0]], slice(1, 3)),
+        ([0, 1], None, [2, 2]),
+    ),
     *(A > 6, A < 0, A[:, 0] > 1, True, False, ([], 0)),
 ]
-COMBINE = {"set": lambda old, v: v, "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+COMBINE: dict[str, Callable[..., Any]] = {
+    "set": lambda old, v: v,
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def assigned(name: str, key: Any, values: np.ndarray[Any, Any], a: np.ndarray[Any, Any] = A) -> np.ndarray[Any, Any]:
@@ -31,7 +45,7 @@ def assigned(name: str, key: Any, values: np.ndarray[Any, Any], a: np.ndarray[An
 
 
 @pytest.mark.parametrize("name", COMBINE)
-@pytest.mark.parametrize("key", KEYS, ids=str)
+@pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
 def test_values_and_gradients(key: Any, name: str) -> None:
     x = Tensor[Train].from_data(A).require_grad()
     values = np.random.default_rng(6).uniform(3.1, 8.9, x[key].shape)  # no ties with x

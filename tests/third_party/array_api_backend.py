@@ -9,10 +9,10 @@ import array_api_strict as xp
 import numpy as np
 
 from burnpy.backend import Backend
-from burnpy.backend.dtypes import int64, kind_of
+from burnpy.backend.dtypes import INTS, int64, kind_of
 from burnpy.backend.errors import DTypeError
 
-DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+DTYPES = ("float32", "float64", *INTS, "bool")
 
 
 class Strict:
@@ -42,9 +42,7 @@ def unary(f: Callable[..., Any]) -> Any:
 
 def binary(f: Callable[..., Any]) -> Any:
     def method(self: ArrayApi, x: Strict, y: Any) -> Strict:
-        if not isinstance(y, Strict):
-            y = self.full((), y, x.dtype)
-        x, y = self.promote(x, y)
+        x, y = self.promote(x, self._primitive(y, x))
         return quiet(f, x.array, y.array)
 
     return method
@@ -52,8 +50,15 @@ def binary(f: Callable[..., Any]) -> Any:
 
 def order(f: Callable[..., Any]) -> Any:
     """The standard compares numbers only."""
-    numbers = lambda a: xp.astype(a, xp.int8) if a.dtype == xp.bool else a  # noqa: E731
+
+    def numbers(a: Any) -> Any:
+        return xp.astype(a, xp.int8) if a.dtype == xp.bool else a
+
     return binary(lambda x, y: f(numbers(x), numbers(y)))
+
+
+def moving(f: Callable[..., Any]) -> Any:
+    return lambda self, x, shape: Strict(f(x.array, shape))
 
 
 def reduction(f: Callable[..., Any]) -> Any:
@@ -63,9 +68,9 @@ def reduction(f: Callable[..., Any]) -> Any:
 def accumulation(f: Callable[..., Any]) -> Any:
     """Ints and bools add up in int64."""
 
-    def method(self: ArrayApi, x: Strict, dims: Any, *keepdim: bool) -> Strict:
+    def method(self: ArrayApi, x: Strict, dims: Any, keepdim: bool = False) -> Strict:
         wide = x if kind_of(x.dtype) == "float" else self.cast(x, int64)
-        return quiet(f, wide.array, axis=dims, **dict(zip(("keepdims",), keepdim, strict=False)))
+        return quiet(f, wide.array, axis=dims, **({"keepdims": True} if keepdim else {}))
 
     return method
 
@@ -79,6 +84,9 @@ class ArrayApi(Backend):
 
     def full(self, shape: Any, value: Any, dtype: Any) -> Strict:
         return Strict(xp.full(shape, dtype.type(value).item(), dtype=their(dtype)))
+
+    def _primitive(self, y: Any, x: Strict) -> Strict:
+        return y if isinstance(y, Strict) else self.full((), y, x.dtype)
 
     def arange(self, start: Any, stop: Any, step: Any, dtype: Any) -> Strict:
         return Strict(xp.arange(start, stop, step, dtype=their(dtype)))
@@ -99,29 +107,20 @@ class ArrayApi(Backend):
     amax, amin, argmax, argmin, any, all = map(reduction, (xp.max, xp.min, xp.argmax, xp.argmin, xp.any, xp.all))
 
     def where(self, condition: Strict, x: Strict, y: Any) -> Strict:
-        y = y if isinstance(y, Strict) else self.full((), y, x.dtype)
-        return quiet(xp.where, condition.array, x.array, y.array)
+        return quiet(xp.where, condition.array, x.array, self._primitive(y, x).array)
 
     def matmul(self, x: Strict, y: Strict) -> Strict:
         x, y = self.promote(x, y)
         return quiet(xp.matmul, x.array, y.array)
 
-    def reshape(self, x: Strict, shape: Any) -> Strict:
-        return Strict(xp.reshape(x.array, shape))
-
-    def permute(self, x: Strict, dims: Any) -> Strict:
-        return Strict(xp.permute_dims(x.array, dims))
-
-    def expand(self, x: Strict, shape: Any) -> Strict:
-        return Strict(xp.broadcast_to(x.array, shape))
+    reshape, permute, expand = moving(xp.reshape), moving(xp.permute_dims), moving(xp.broadcast_to)
 
     def slice(self, x: Strict, key: Any) -> Strict:
         return Strict(x.array[(*key, ...)])
 
     def slice_scatter(self, x: Strict, key: Any, src: Any) -> Strict:
         out, plain = xp.asarray(x.array, copy=True), tuple(k for k in key if k is not None)
-        src = src if isinstance(src, Strict) else self.full((), src, x.dtype)
-        src = self.expand(src, self.slice(x, key).shape)
+        src = self.expand(self._primitive(src, x), self.slice(x, key).shape)
         out[(*plain, ...)] = self.reshape(src, self.slice(x, plain).shape).array
         return Strict(out)
 
@@ -139,13 +138,12 @@ class ArrayApi(Backend):
 
     def _placed(self, x: Strict, dim: int, index: Strict, f: Callable[..., Any], src: Strict) -> Strict:
         out: Any = xp.asarray(x.array, copy=True)
-        lead = (slice(None),) * dim
+        lead: Any = (slice(None),) * dim
         for position in range(index.shape[0]):
             target = (*lead, int(index.array[position]), ...)
             out[target] = f(out[target], src.array[(*lead, position, ...)])
         return Strict(out)
 
     def nonzero(self, x: Strict) -> Strict:
-        if x.shape == ():
-            return Strict(xp.zeros((int(x.array), 0), dtype=xp.int64))
-        return Strict(xp.stack(xp.nonzero(x.array), axis=1))
+        found = xp.nonzero(self.reshape(x, x.shape or (1,)).array)
+        return Strict(xp.stack(found, axis=1)[:, : len(x.shape)])

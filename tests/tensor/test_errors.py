@@ -1,0 +1,204 @@
+"""What is said of mistakes: the kind of error, what was asked, and the way out. Never an error of NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    DeviceError,
+    DimError,
+    DTypeError,
+    ImmutableError,
+    IndexRangeError,
+    KindError,
+    ShapeError,
+)
+
+functions: Any = burnpy  # mistakes that type checkers would find
+Mistake = tuple[Callable[[Any, Any, Any], Any], type[BurnpyError], list[str]]
+ARITHMETIC: list[Mistake] = [
+    (lambda x, i, b: x + x[:, :2], ShapeError, ["add()", "(2, 3)", "(2, 2)", "broadcast"]),
+    (lambda x, i, b: x + i, KindError, ["Tensor", "IntTensor", "float32", "int64", ".float()"]),
+    (lambda x, i, b: i * x, KindError, ["mul()", "IntTensor", ".int()"]),
+    (lambda x, i, b: x == b, KindError, ["eq()", "BoolTensor"]),
+    (lambda x, i, b: b == 1, KindError, ["eq()", "BoolTensor", "int 1"]),
+    (lambda x, i, b: i + 1.5, KindError, ["IntTensor", "1.5", ".float()"]),
+    (lambda x, i, b: x / [1.0, 2.0], KindError, ["div()", "list", "from_data"]),
+    (lambda x, i, b: x - np.ones(3), KindError, ["sub()", "ndarray", "from_data"]),
+    (lambda x, i, b: np.ones(3) - x, KindError, ["ndarray"]),
+    (lambda x, i, b: "a" * x, KindError, ["'a'"]),
+    (lambda x, i, b: x + Tensor[Autodiff[NumPy]].ones((2, 3)), DeviceError, ["NumPy", "Autodiff[NumPy]", "from_inner"]),
+    (lambda x, i, b: i // 0, ArgumentError, ["floor_divide", "zero", "float"]),
+    (lambda x, i, b: i % (i - i), ArgumentError, ["remainder", "zero"]),
+    (lambda x, i, b: i**-1, ArgumentError, ["pow", "negative", "float"]),
+    (lambda x, i, b: IntTensor[NumPy].ones((2,), dtype="int8") + 1000, DTypeError, ["int8", "1000"]),
+    (lambda x, i, b: x.clamp("a", 1), KindError, ["clamp()", "'a'"]),
+    (lambda x, i, b: i.clamp(0.5, 1), KindError, ["clamp()", "0.5"]),
+    (lambda x, i, b: x.gelu("exact"), ArgumentError, ["gelu()", "'exact'", '"tanh"']),
+    (lambda x, i, b: x.softplus(0), ArgumentError, ["softplus()", "beta"]),
+    (lambda x, i, b: i.bitwise_and(1.5), KindError, ["bitwise_and()"]),
+    (lambda x, i, b: b & 1, KindError, ["bitwise_and()", "BoolTensor"]),
+    (lambda x, i, b: i.logical_or(b), KindError, ["logical_or()", "BoolTensor"]),
+    (lambda x, i, b: x @ x, ShapeError, ["matmul()", "(2, 3)", "3 in dim -1", "2 in dim -2"]),
+    (lambda x, i, b: x @ x[0, :2], ShapeError, ["matmul()", "(2,)", "dim -1 of the second"]),
+    (lambda x, i, b: x.expand(3, 2, 3) @ x.mT.expand(2, 3, 2), ShapeError, ["matmul()", "before the last two"]),
+    (lambda x, i, b: x @ x.sum(), ShapeError, ["matmul()", "0-d", "x * y"]),
+    (lambda x, i, b: x @ 2, KindError, ["matmul()", "x * 2"]),
+    (lambda x, i, b: 2 @ x, KindError, ["matmul()", "x * 2"]),
+    (lambda x, i, b: x @ i, KindError, ["matmul()", "IntTensor"]),
+    (lambda x, i, b: np.ones((2, 2)) @ x, KindError, ["matmul()", "ndarray"]),
+]
+DIMS: list[Mistake] = [
+    (lambda x, i, b: x.sum(2), DimError, ["sum()", "dim 2", "2 dimensions", "-2 to 1"]),
+    (lambda x, i, b: x.mean((0, -3)), DimError, ["mean()", "dim -3"]),
+    (lambda x, i, b: x.sum().softmax(0), DimError, ["softmax()", "0 dimensions"]),
+    (lambda x, i, b: x.sum((0, -2)), ArgumentError, ["sum()", "(0, -2)", "once"]),
+    (lambda x, i, b: x.argmax(5), DimError, ["argmax()", "dim 5"]),
+    (lambda x, i, b: x.sum("0"), ArgumentError, ["sum()", "'0'"]),
+    (lambda x, i, b: x.amax(True), ArgumentError, ["amax()", "True"]),
+    (lambda x, i, b: x.sum(dtype="int64"), DTypeError, ["int64", "float"]),
+    (lambda x, i, b: x[:0].amax(0), ShapeError, ["amax()", "dim 0", "(0, 3)"]),
+    (lambda x, i, b: x[:0].amin(), ShapeError, ["amin()", "dims (0, 1)", "(0, 3)"]),
+    (lambda x, i, b: x[:0].max(), ShapeError, ["max()", "(0, 3)"]),
+    (lambda x, i, b: x[:0].min(0), ShapeError, ["min()", "(0, 3)"]),
+    (lambda x, i, b: x[:0].argmax(), ShapeError, ["argmax()", "(0, 3)"]),
+    (lambda x, i, b: x.reshape(4), ShapeError, ["reshape()", "(2, 3)", "(4,)", "6 elements"]),
+    (lambda x, i, b: x.reshape(-1, 4), ShapeError, ["(-1, 4)", "multiple of 4"]),
+    (lambda x, i, b: x.reshape(-1, -1), ShapeError, ["(-1, -1)", "one size"]),
+    (lambda x, i, b: x.reshape(-2, -3), ShapeError, ["(-2, -3)", "negative"]),
+    (lambda x, i, b: x[:0].reshape(0, -1), ShapeError, ["(0, -1)", "anything"]),
+    (lambda x, i, b: x.reshape(2.0, 3), ArgumentError, ["reshape()", "2.0"]),
+    (lambda x, i, b: x.flatten(1, 0), ArgumentError, ["flatten()", "1 to 0"]),
+    (lambda x, i, b: x.permute(0), ArgumentError, ["permute()", "(0,)", "name all 2"]),
+    (lambda x, i, b: x.permute(0, 0), ArgumentError, ["permute()", "(0, 0)"]),
+    (lambda x, i, b: x.transpose(0, 2), DimError, ["transpose()", "dim 2"]),
+    (lambda x, i, b: x.movedim((0, 1), 0), ArgumentError, ["movedim()"]),
+    (lambda x, i, b: x[0].T, ShapeError, ["T", "(3,)", "mT"]),
+    (lambda x, i, b: x[0].mT, ShapeError, ["mT", "(3,)"]),
+    (lambda x, i, b: x[0].tril(), ShapeError, ["tril()", "(3,)"]),
+    (lambda x, i, b: x.unsqueeze(3), DimError, ["unsqueeze()", "3", "-3 to 2"]),
+    (lambda x, i, b: x.expand(3, 3), ShapeError, ["expand()", "(2, 3)", "(3, 3)"]),
+    (lambda x, i, b: x.expand(3), ShapeError, ["expand()", "(3,)"]),
+    (lambda x, i, b: x.expand(-1, 2, 3), ShapeError, ["expand()", "(-1, 2, 3)"]),
+    (lambda x, i, b: x.roll((1, 2), 0), ArgumentError, ["roll()", "(1, 2)"]),
+    (lambda x, i, b: x.split(0), ArgumentError, ["split()", "size 0"]),
+    (lambda x, i, b: x.split([1, 2]), ShapeError, ["split()", "(1, 2)", "together they must be 2"]),
+    (lambda x, i, b: x.chunk(0), ArgumentError, ["chunk()", "0 parts"]),
+    (lambda x, i, b: burnpy.cat([]), ArgumentError, ["cat()", "at least one"]),
+    (lambda x, i, b: burnpy.cat(x), ArgumentError, ["cat()", "a single Tensor"]),
+    (lambda x, i, b: burnpy.cat([x, i]), KindError, ["cat()", "IntTensor"]),
+    (lambda x, i, b: burnpy.cat([x, x[0]]), ShapeError, ["cat()", "(2, 3)", "(3,)", "number 2"]),
+    (lambda x, i, b: burnpy.cat([x, x.mT]), ShapeError, ["cat()", "(3, 2)", "dim 0"]),
+    (lambda x, i, b: burnpy.cat([x.sum()]), ShapeError, ["cat()", "stack()"]),
+    (lambda x, i, b: burnpy.stack([x, x.mT]), ShapeError, ["stack()", "(2, 3)", "(3, 2)"]),
+    (lambda x, i, b: burnpy.stack([x], 4), DimError, ["stack()", "4"]),
+    (lambda x, i, b: burnpy.broadcast_tensors(x, x.mT), ShapeError, ["(2, 3)", "(3, 2)"]),
+]
+INDEXING: list[Mistake] = [
+    (lambda x, i, b: x[2], IndexRangeError, ["index 2", "dim 0", "size 2", "(2, 3)", "-2 to 1"]),
+    (lambda x, i, b: x[0, -4], IndexRangeError, ["index -4", "dim 1", "size 3"]),
+    (lambda x, i, b: x[:0][0], IndexRangeError, ["no elements"]),
+    (lambda x, i, b: x[0, 0, 0], DimError, ["3 dimensions", "(2, 3)"]),
+    (lambda x, i, b: x.sum()[0], DimError, ["()"]),
+    (lambda x, i, b: x[b, 0], DimError, ["3 dimensions"]),
+    (lambda x, i, b: x[..., ...], ArgumentError, ["two ellipses"]),
+    (lambda x, i, b: x[[0, 2]], IndexRangeError, ["index 2", "dim 0"]),
+    (lambda x, i, b: x[:, i - 4], IndexRangeError, ["index -4", "dim 1", "-3 to 2"]),
+    (lambda x, i, b: x[b[:, :2]], ShapeError, ["mask", "(2, 2)", "(2, 3)"]),
+    (lambda x, i, b: x[[0, 1], [0, 1, 2]], ShapeError, ["(2,)", "(3,)", "broadcast"]),
+    (lambda x, i, b: x[[[0], [0, 1]]], ShapeError, ["differ in length"]),
+    (lambda x, i, b: x[x], KindError, ["float32", "ints"]),
+    (lambda x, i, b: x[1.0], KindError, ["1.0"]),
+    (lambda x, i, b: x["a"], KindError, ["'a'"]),
+    (lambda x, i, b: x[[0.5]], KindError, ["[0.5]"]),
+    (lambda x, i, b: x[::0], ArgumentError, ["step", "0"]),
+    (lambda x, i, b: x["a":], ArgumentError, ["'a'"]),
+    (lambda x, i, b: x[IntTensor[Autodiff[NumPy]].zeros((1,))], DeviceError, ["Autodiff[NumPy]"]),
+    (lambda x, i, b: x.__setitem__(0, 1.0), ImmutableError, ["x.at[...].set(v)"]),
+    (lambda x, i, b: x.__delitem__(0), ImmutableError, ["immutable"]),
+    (lambda x, i, b: x.index_select(0, i + 1), IndexRangeError, ["index_select()", "index 3", "size 2", "0 to 1"]),
+    (lambda x, i, b: x.index_select(0, -i), IndexRangeError, ["index -2", "0 to 1"]),
+    (lambda x, i, b: x.index_select(0, i.reshape(3, 1)), ShapeError, ["index_select()", "(3, 1)", "1-d"]),
+    (lambda x, i, b: x.index_select(0, [0]), KindError, ["IntTensor", "[0]"]),
+    (lambda x, i, b: x.index_select(0, x[0]), KindError, ["IntTensor", "float32"]),
+    (lambda x, i, b: x.gather(1, i), ShapeError, ["gather()", "(3,)", "(2, 3)"]),
+    (lambda x, i, b: x.gather(1, i.expand(3, 3)), ShapeError, ["gather()", "(3, 3)", "(2, 3)"]),
+    (lambda x, i, b: x.gather(1, i.expand(2, 3) + 1), IndexRangeError, ["gather()", "index 3", "dim 1"]),
+    (lambda x, i, b: x.take_along_dim(i, 0), ShapeError, ["take_along_dim()", "(3,)"]),
+    (lambda x, i, b: x.scatter(1, i.expand(2, 3), x[:1]), ShapeError, ["scatter()", "(1, 3)", "(2, 3)"]),
+    (lambda x, i, b: x.scatter_add(1, i.expand(2, 3), i), KindError, ["scatter_add()", "IntTensor"]),
+    (lambda x, i, b: i.one_hot(2), IndexRangeError, ["one_hot()", "2 classes", "index 2"]),
+    (lambda x, i, b: (i - 1).one_hot(), IndexRangeError, ["one_hot()", "index -1"]),
+    (lambda x, i, b: i[:0].one_hot(), ArgumentError, ["one_hot()", "num_classes"]),
+    (lambda x, i, b: i.one_hot(0), ArgumentError, ["one_hot()", "0 classes"]),
+    (lambda x, i, b: x.masked_fill(b[:, :2], 0.0), ShapeError, ["masked_fill()", "(2, 2)", "(2, 3)"]),
+    (lambda x, i, b: x.masked_fill(b, x), ShapeError, ["masked_fill()", "(2, 3)", "0-d"]),
+    (lambda x, i, b: x.masked_fill(x, 0.0), KindError, ["masked_fill()", "BoolTensor", "!= 0"]),
+    (lambda x, i, b: i.masked_fill(b, 0.5), KindError, ["masked_fill()", "0.5"]),
+    (lambda x, i, b: x.masked_select(b[:, :2]), ShapeError, ["masked_select()", "(2, 2)"]),
+    (lambda x, i, b: functions.where(b, 1.0, 2.0), KindError, ["where()", "must be a tensor"]),
+    (lambda x, i, b: burnpy.where(b, x, i), KindError, ["where()", "IntTensor"]),
+    (lambda x, i, b: burnpy.where(i, x, x), KindError, ["where()", "BoolTensor"]),
+    (lambda x, i, b: burnpy.where(b, x, x[:, :2]), ShapeError, ["where()", "(2, 3)", "(2, 2)"]),
+    (lambda x, i, b: x.at[2], IndexRangeError, ["index 2"]),
+    (lambda x, i, b: x.at[0].set(x), ShapeError, ["at[...].set()", "(2, 3)", "(3,)"]),
+    (lambda x, i, b: x.at[[0, 0]].mul(x[:, :2]), ShapeError, ["at[...].mul()", "(2, 2)"]),
+    (lambda x, i, b: x.at[0].add(i), KindError, ["at[...].add()", "IntTensor"]),
+    (lambda x, i, b: i.at[0].max(0.5), KindError, ["at[...].max()", "0.5"]),
+    (lambda x, i, b: b.at[0].add(True), KindError, ["at[...].add()", "BoolTensor"]),
+]
+LOSSES: list[Mistake] = [
+    (lambda x, i, b: burnpy.cross_entropy(x, i), ShapeError, ["cross_entropy()", "(2, 3)", "(3,)", "(2,)"]),
+    (lambda x, i, b: burnpy.cross_entropy(x, i[1:] + 1), IndexRangeError, ["cross_entropy()", "index 3", "0 to 2"]),
+    (lambda x, i, b: burnpy.cross_entropy(x, i[:2] - 1), IndexRangeError, ["index -1"]),
+    (lambda x, i, b: burnpy.cross_entropy(x, x[0]), ShapeError, ["probabilities", "(3,)"]),
+    (lambda x, i, b: burnpy.cross_entropy(x, b), KindError, ["IntTensor", "BoolTensor"]),
+    (lambda x, i, b: burnpy.cross_entropy(x.sum(), i), DimError, ["0-d", "(N, C)"]),
+    (lambda x, i, b: burnpy.cross_entropy(i, i), KindError, ["float Tensor"]),
+    (lambda x, i, b: burnpy.cross_entropy(x, i[:2], weight=x[0, :2]), ShapeError, ["weight", "(2,)", "(3,)"]),
+    (lambda x, i, b: burnpy.cross_entropy(x, i[:2], label_smoothing=2), ArgumentError, ["label_smoothing=2"]),
+    (lambda x, i, b: functions.nll_loss(x, i[:2], reduction="max"), ArgumentError, ["nll_loss()", "'max'", '"mean"']),
+    (lambda x, i, b: burnpy.mse_loss(x, x[0]), ShapeError, ["mse_loss()", "(2, 3)", "(3,)", "expand_as"]),
+    (lambda x, i, b: burnpy.mse_loss(x, i), KindError, ["mse_loss()"]),
+    (lambda x, i, b: burnpy.binary_cross_entropy_with_logits(x, x[0]), ShapeError, ["(2, 3)", "(3,)"]),
+    (
+        lambda x, i, b: burnpy.binary_cross_entropy_with_logits(x, x, weight=x.expand(2, 2, 3)),
+        ShapeError,
+        ["(2, 2, 3)"],
+    ),
+]
+MISTAKES = [*ARITHMETIC, *DIMS, *INDEXING, *LOSSES]
+
+
+@pytest.mark.parametrize(("mistake", "error", "words"), MISTAKES, ids=range(len(MISTAKES)))
+def test_mistakes_are_explained(mistake: Callable[..., Any], error: type[BurnpyError], words: list[str]) -> None:
+    x = Tensor[NumPy].from_data([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+    i = IntTensor[NumPy].from_data([0, 1, 2])
+    with pytest.raises(error) as caught:
+        mistake(x, i, x > 0)
+    assert type(caught.value) is error
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_methods_of_other_kinds_say_how_to_get_there() -> None:
+    i, b, x = IntTensor[NumPy].ones((2,)), BoolTensor[NumPy].ones((2,)), Tensor[NumPy].ones((2,))
+    tensors: list[tuple[Any, str, str]] = [
+        (i, "mean", "x.float().mean()"),
+        (b, "exp", "x.float().exp()"),
+        (x, "one_hot", "x.int()"),
+    ]
+    for tensor, name, way_out in tensors:
+        assert not hasattr(tensor, name)
+        with pytest.raises(KindError, match=name) as caught:
+            getattr(tensor, name)
+        assert way_out in str(caught.value)
