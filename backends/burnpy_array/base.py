@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from burnpy.backend.backend import Backend
@@ -21,6 +21,13 @@ class ArrayBase(Backend):
     """
 
     xp: Any
+
+    def memory(self, x: Any) -> tuple[Hashable, int]:
+        size = int(x.nbytes)
+        while getattr(x, "base", None) is not None:  # of a view: what it is a view of, all of which it keeps alive
+            x = x.base
+            size = getattr(x, "nbytes", size)
+        return id(x), size
 
     def _call(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """f(*args, **keywords) as this backend must call its library: on its GPU, or without warnings."""

@@ -61,6 +61,13 @@ class CuPy(Random):
     def synchronize(self) -> None:
         self.xp.cuda.Device(self.index).synchronize()
 
+    def moment(self) -> Any:
+        return self._call(_event, self.xp)
+
+    def duration(self, start: Any, stop: Any) -> float:
+        stop.synchronize()
+        return float(self.xp.cuda.get_elapsed_time(start, stop)) * 1e6
+
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         return self._call(self.xp.array, canonical(array, None, "C"))
 
@@ -82,6 +89,13 @@ class CuPy(Random):
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         self._call(_add_at, self._extra, out, (*(slice(None),) * dim, index), src)
+
+
+def _event(xp: Any) -> Any:
+    """An event, which the GPU notes when it comes to it."""
+    event = xp.cuda.Event()
+    event.record()
+    return event
 
 
 def _last_slices(xp: Any, extra: Any, src: Any, dim: int, index: Any, size: int) -> Any:

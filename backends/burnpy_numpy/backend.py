@@ -19,11 +19,12 @@ from burnpy_numpy.blend import blendable, blended, kept
 from burnpy_numpy.constants import constant
 from burnpy_numpy.fast import fast_methods
 from burnpy_numpy.quiet import quietly, run
-from burnpy_numpy.rows import row, total
+from burnpy_numpy.rows import few, row, total
 from burnpy_numpy.special import erf
 
-_add: Any = np.add.reduce
 _dot: Any = np.ndarray.dot
+_maximum = np.maximum
+_ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 
 
 class NumPy(Accumulation):
@@ -79,17 +80,45 @@ class NumPy(Accumulation):
 
     def relu(self, x: Any) -> Any:
         if x.size < 4096 or not 32 <= x.shape[-1] <= 8192:
-            return self.maximum(x, 0.0)
+            zero = _ZERO.get(x.dtype)
+            if zero is None:
+                return self.maximum(x, 0.0)
+            try:
+                return run(_maximum, x, zero)
+            except RuntimeError:
+                return quietly(_maximum, x, zero)
         return self._call(np.maximum, x, row(0, x.shape[-1], x.dtype))  # vectorised, as with a number it is not
+
+    def relu_backward(self, grad: Any, out: Any) -> Any:
+        zero = _ZERO.get(out.dtype)
+        if zero is None or out.size >= 4096:
+            return super().relu_backward(grad, out)
+        try:
+            return run(_where_positive, grad, out, zero)
+        except RuntimeError:
+            return quietly(_where_positive, grad, out, zero)
+
+    def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
+        if dtype is float32 or dtype is float64:
+            try:
+                return run(_filled, shape, value, dtype)
+            except RuntimeError:
+                return quietly(_filled, shape, value, dtype)
+        return super().full(shape, value, dtype)
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         dtype = x.dtype
         if (dtype is float32 or dtype is float64) and x.size < 512:
             try:
-                return run(_add, x, dims, None, None, keepdim)
+                return run(few, x, dims, keepdim)
             except RuntimeError:
-                return quietly(_add, x, dims, None, None, keepdim)
+                return quietly(few, x, dims, keepdim)
         return super().sum(x, dims, keepdim)
+
+    def sum_to(self, x: Any, shape: Shape) -> Any:
+        if len(shape) == 1 and x.ndim == 2 and shape[0] == x.shape[1] != 1:  # the gradient of a bias
+            return self.sum(x, (0,), False)
+        return super().sum_to(x, shape)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         if x.size and (x.dtype is float32 or x.dtype is float64):
@@ -123,3 +152,16 @@ class NumPy(Accumulation):
             super()._check_divisor(x, y, operation)
         elif kind_of(x.dtype) == "int" and not y.all():
             raise division_by_zero(operation, x)
+
+
+def _filled(shape: Shape, value: Scalar, dtype: DType) -> Any:
+    """``numpy.full``, in half its time."""
+    if not shape:
+        return dtype.type(value)
+    out = np.empty(shape, dtype)
+    out.fill(value)
+    return out
+
+
+def _where_positive(grad: Any, out: Any, zero: Any) -> Any:
+    return np.where(np.greater(out, zero), grad, zero)

@@ -6,6 +6,7 @@ for a small array. Here the functions themselves are the method's globals.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,15 @@ from burnpy_numpy.constants import known
 from burnpy_numpy.quiet import quietly, run
 
 FUNCTION: Any = None
-"""What the templates call; each method made from one has its own instead."""
+FUNCTION_of_scalars: Any = None
+"""What the templates call, and what is quicker for two NumPy scalars; each method made from one has its own instead."""
+
+OPERATORS: dict[str, Any] = {
+    **{"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv},
+    **{"equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le},
+    **{"greater": operator.gt, "greater_equal": operator.ge},
+}
+"""NumPy's scalars compute by themselves in an eighth of the time that its functions take to compute with them."""
 
 REDUCTION = {"amax": "maximum", "amin": "minimum", "any": "logical_or", "all": "logical_and"}
 """Reductions that are the ``reduce`` of one function of NumPy for all dtypes: ours, theirs."""
@@ -39,6 +48,8 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
                 return run(FUNCTION, x, y)
         elif kind is float or kind is int:
             return run(FUNCTION, x, known[x.dtype][y or str(y)])
+        elif kind is type(x):
+            return run(FUNCTION_of_scalars, x, y)
     except (RuntimeError, KeyError):  # the quiet context is in use; the number is not known yet
         pass
     return self._binary(FUNCTION, x, y)
@@ -62,6 +73,7 @@ def fast_methods() -> dict[str, Callable[..., Any]]:
 
 _NAMES = {
     **{name: getattr(np, name) for name in (*UNARY.values(), *BINARY.values())},
+    **{f"{name}_of_scalars": OPERATORS.get(name, getattr(np, name)) for name in BINARY.values()},
     **{f"{name}_reduce": getattr(np, name).reduce for name in REDUCTION.values()},
     **globals(),
 }

@@ -24,6 +24,24 @@ def row(value: int, length: int, dtype: DType) -> Any:
     return made
 
 
+def few(x: Any, dims: Dims, keepdim: bool) -> Any:
+    """The sum of less than `_SMALL` elements of float32 or float64 over ``dims``, with the least to do before it."""
+    shape = x.shape
+    if len(shape) == len(dims) == 1:
+        if not keepdim:
+            return x.dot(row(1, shape[0], x.dtype))
+    elif len(shape) == 2 and x.size:
+        if len(dims) == 1:
+            if dims[0]:
+                out = x.dot(row(1, shape[1], x.dtype))
+                return out.reshape((shape[0], 1)) if keepdim else out
+            out = row(1, shape[0], x.dtype).dot(x)
+            return out.reshape((1, shape[1])) if keepdim else out
+        if dims and not keepdim and x.flags.c_contiguous:
+            return x.reshape(-1).dot(row(1, x.size, x.dtype))
+    return _add(x, dims, None, None, keepdim)
+
+
 def total(x: Any, dims: Dims, keepdim: bool) -> Any:
     """The sum of float32 or float64 over ``dims``."""
     if x.size < _SMALL or not x.flags.c_contiguous or not dims or dims[-1] - dims[0] != len(dims) - 1:

@@ -2,8 +2,93 @@
 
 from __future__ import annotations
 
-from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.forward import Forward
-from burnpy.autodiff.gradients import Gradients
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Autodiff", "Forward", "Gradients"]
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.context import Context
+from burnpy.autodiff.custom import custom_jvp, custom_vjp
+from burnpy.autodiff.duals import Unpacked, make_dual, unpack_dual
+from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.function import Function
+from burnpy.autodiff.gradients import Gradients
+from burnpy.autodiff.group_hooks import register_multi_grad_hook
+from burnpy.autodiff.hooks import HookHandle
+from burnpy.autodiff.once import once_differentiable
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.anomaly import (
+        detect_anomaly,
+        is_anomaly_check_nan_enabled,
+        is_anomaly_enabled,
+        set_detect_anomaly,
+    )
+    from burnpy.autodiff.balanced import Balanced
+    from burnpy.autodiff.checkpointing import checkpoint, checkpoint_sequential
+    from burnpy.autodiff.looking.drawing import to_dot, to_mermaid, to_svg
+    from burnpy.autodiff.looking.memory import MemoryReport, memory_report
+    from burnpy.autodiff.looking.views import GradFn
+    from burnpy.autodiff.offload import save_on_cpu, save_to_disk
+    from burnpy.autodiff.saved import disable_saved_tensors_hooks, saved_tensors_hooks
+    from burnpy.autodiff.source_lines import track_lines
+
+__all__ = [
+    "Autodiff",
+    "Balanced",
+    "Context",
+    "Forward",
+    "Function",
+    "GradFn",
+    "Gradients",
+    "HookHandle",
+    "MemoryReport",
+    "Unpacked",
+    "checkpoint",
+    "checkpoint_sequential",
+    "custom_jvp",
+    "custom_vjp",
+    "detect_anomaly",
+    "disable_saved_tensors_hooks",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "make_dual",
+    "memory_report",
+    "once_differentiable",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "save_to_disk",
+    "saved_tensors_hooks",
+    "set_detect_anomaly",
+    "to_dot",
+    "to_mermaid",
+    "to_svg",
+    "track_lines",
+    "unpack_dual",
+]
+
+_LATER = {
+    "burnpy.autodiff.anomaly": (
+        "detect_anomaly",
+        "is_anomaly_check_nan_enabled",
+        "is_anomaly_enabled",
+        "set_detect_anomaly",
+    ),
+    "burnpy.autodiff.balanced": ("Balanced",),
+    "burnpy.autodiff.checkpointing": ("checkpoint", "checkpoint_sequential"),
+    "burnpy.autodiff.looking.drawing": ("to_dot", "to_mermaid", "to_svg"),
+    "burnpy.autodiff.looking.memory": ("MemoryReport", "memory_report"),
+    "burnpy.autodiff.looking.views": ("GradFn",),
+    "burnpy.autodiff.offload": ("save_on_cpu", "save_to_disk"),
+    "burnpy.autodiff.saved": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
+    "burnpy.autodiff.source_lines": ("track_lines",),
+}
+"""What is imported at first use."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            from importlib import import_module
+
+            found = globals()[name] = getattr(import_module(module), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,7 @@ from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, linked, wrapped
 from burnpy.autodiff.modes import current_mode
 from burnpy.autodiff.recording import Recorded
+from burnpy.autodiff.telling import propagate_watched
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
@@ -37,10 +38,13 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
     """
 
     def __init__(self, inner: I | type[I]) -> None:
-        self.inner: I = device_of(inner)
+        self.wraps: Backend = device_of(inner)
+        planner = getattr(self.wraps, "planner", None)  # a strategy's, as that of `Balanced`
+        self.inner: I = planner.inner if planner else self.wraps  #: the device of gradients, and of ``x.inner()``
+        self.computing: Any = planner or self.inner  #: what recorded operations call
         self.discrete: Backend = self.inner.discrete
         self.level = 0  #: which modes silence it: see `burnpy.autodiff.modes`
-        self.mode = current_mode
+        self.mode = getattr(self.computing, "mode", current_mode)
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:
@@ -50,10 +54,10 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
     @property
     def name(self) -> str:
         """``Autodiff[NumPy]``."""
-        return f"Autodiff[{self.inner.name}]"
+        return f"Autodiff[{self.wraps.name}]"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Autodiff, (self.inner,)
+        return Autodiff, (self.wraps,)
 
     def synchronize(self) -> None:
         """Wait for the inner device."""
@@ -61,11 +65,11 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
 
     def lift(self, value: Value) -> Tracked:
         """An inner float primitive as one of this backend, untracked."""
-        return wrapped(value)
+        return wrapped(value if self.computing is self.inner else self.computing.lift(value))
 
     def lower(self, x: Tracked) -> Value:
         """The inner primitive, without the graph."""
-        return x.value
+        return x.value if self.computing is self.inner else self.computing.lower(x.value)
 
     def require_grad(self, x: Float) -> Float:
         """x as a leaf, on every level of the device; x itself where it is one already.
@@ -74,19 +78,19 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
             NotTrackedError: x was computed from tracked tensors and cannot become a leaf.
         """
         if x.node is not None:
-            if x.node.__class__ is Leaf:
+            if x.node.target.__class__ is Leaf:
                 return x
             raise NotTrackedError(
                 f"require_grad() makes leaves, and this tensor of shape {x.shape} was computed by {x.node.operation} "
                 "from tracked ones; use retain_grad() to keep its gradient, or detach() first to start a new graph"
             )
-        leaf = wrapped(self.inner.require_grad(x.value))
+        leaf = wrapped(self.computing.require_grad(x.value))
         leaf.node = Leaf(leaf.value)
         return leaf
 
     def is_require_grad(self, x: Float) -> bool:
         """Whether x is tracked, on any level."""
-        return x.node is not None or self.inner.is_require_grad(x.value)
+        return x.node is not None or self.computing.is_require_grad(x.value)
 
     def retain_grad(self, x: Float) -> Float:
         """x with a gradient in `Gradients` though it is no leaf.
@@ -103,9 +107,9 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
             return x
         out = wrapped(x.value)
         leaf = Leaf(x.value)
-        node = linked(Retained, [(x.node, identity, ()), (leaf, identity, ())])
+        node = linked(Retained, [(x.node.beneath, identity, ()), (leaf, identity, ())])
         node.kept_leaf = leaf  # type: ignore[attr-defined]  # linked makes the class it is given
-        out.node = node
+        out.node = x.node.over(node)
         return out
 
     def gradients(
@@ -120,7 +124,13 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
         mode = self.mode()
         watchers = () if mode is None else mode.watchers
-        return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, watchers=watchers)
+        if not watchers and not self.inner.listens():
+            return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets)
+        return propagate_watched(self.inner, seeds, retain_graph=retain_graph, targets=targets, watchers=watchers)
+
+    def listens(self) -> bool:
+        """Whether the inner device wants to be told which rule is at work."""
+        return self.inner.listens()
 
 
 for _name in declarations(Backend):

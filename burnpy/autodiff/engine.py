@@ -83,6 +83,7 @@ def propagate(
             else:
                 totals[p1] = part
     if targets is None:
+        totals.pop(None, None)  # what nodes without parents gave
         return totals
     found |= totals
     return {target: found[target] for target in targets if target in found}
@@ -103,13 +104,20 @@ def _handed(watch: Watcher, node: Node, pull: Pull, inner: Backend, grad: Float,
 
 def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[Any], list[Node]]:
     """Of nodes, oldest first: those from which a target can be reached, targets included; and, of them, those with
-    such a parent, which is where something must be computed."""
+    such a parent, which is where something must be computed. A node without parents is walked with its children."""
     wanted: set[Any] = set(targets)
-    walked = []
+    walked, ends = [], []
     for node in nodes:
         if node.p0 in wanted or node.p1 in wanted:
             wanted.add(node)
             walked.append(node)
+        elif node.p0 is None:
+            ends.append(node)
+    if ends:
+        children = {node.p1 for node in walked}
+        ends = [end for end in ends if end in children]
+        wanted.update(ends, (None,))
+        walked = sorted([*ends, *walked], key=_creation)
     return wanted, walked
 
 

@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from inspect import signature
 from typing import Any, Generic, TypeVar, final
 
-from burnpy.autodiff.rules import RULES, Rule
+from burnpy.autodiff.modes import current_mode
+from burnpy.autodiff.pushing import Dual, Pushed
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
-from burnpy.backend.primitives import DType, Float, Shape, Value
-from burnpy.backend.schema import Algebra, Operation, declarations, operation
+from burnpy.backend.primitives import Float, Int, Key, Value
+from burnpy.backend.schema import declarations
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
-
-
-class Dual:
-    """The primitive of `Forward`: an inner primitive and its tangent, None for a constant."""
-
-    __slots__ = ("tangent", "value")
-
-    def __init__(self, value: Value, tangent: Float | None = None) -> None:
-        self.value = value
-        self.tangent = tangent
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the value."""
-        return self.value.shape  # type: ignore[no-any-return]  # a primitive's shape is a tuple of ints
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the value."""
-        return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
 
 @final
 class Forward(Subscriptable, Backend, Generic[I]):
     """A backend that differentiates along one direction while the inner backend ``I`` computes.
 
+    In types it is written ``Forward[NumPy]``; as a device, ``Forward(NumPy())``. Each primitive has a value and a
+    tangent, or no tangent where it is constant. It records nothing, so that a computation of any length needs no more
+    memory than twice its own. It nests with `Autodiff` and with itself either way: ``Forward[Autodiff[NumPy]]`` pushes
+    tangents that can be differentiated, ``Autodiff[Forward[NumPy]]`` gives gradients with a tangent. Ints and bools
+    have no tangent and are the inner backend's own. `burnpy.autodiff.make_dual` makes tensors on it; `burnpy.func.jvp`
+    does so by itself.
+
     >>> from burnpy import Tensor
+    >>> from burnpy.autodiff import make_dual, unpack_dual
     >>> from burnpy.backend import NumPy
-    >>> device = Forward(NumPy())
     >>> x, t = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 0.0])
-    >>> y = device.mul(*2 * [device.dual(x._primitive, t._primitive)])
-    >>> y.tangent.tolist()
+    >>> unpack_dual(make_dual(x, t).square()).tangent.tolist()
     [2.0, 0.0]
     """
 
     def __init__(self, inner: I | type[I]) -> None:
         self.inner: I = device_of(inner)
         self.discrete: Backend = self.inner.discrete
+        self.level = 0  #: which modes silence it: see `burnpy.autodiff.modes`
+        self.mode = current_mode
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:
@@ -82,107 +69,54 @@ class Forward(Subscriptable, Backend, Generic[I]):
         """A primitive with a tangent of the same shape and dtype."""
         return Dual(value, tangent)
 
+    def require_grad(self, x: Float) -> Dual:
+        """x with its value as a leaf of every level beneath; the tangent stays."""
+        return Dual(self.inner.require_grad(x.value), x.tangent)
 
-class Pushed:
-    """A method of `Forward`, made from the schema at its first use."""
+    def is_require_grad(self, x: Float) -> bool:
+        """Whether x has a tangent, or operations on it are recorded beneath."""
+        return x.tangent is not None or self.inner.is_require_grad(x.value)
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def retain_grad(self, x: Float) -> Dual:
+        """x with the gradient of its value kept beneath."""
+        return Dual(self.inner.retain_grad(x.value), x.tangent)
 
-    def __get__(self, instance: object, owner: type) -> Any:
-        method = pushed(operation(getattr(Backend, self.name)))
-        setattr(owner, self.name, method)
-        return method if instance is None else method.__get__(instance, owner)
+    def accumulate(self, total: Float, grad: Float) -> Dual:
+        """total + grad, in the memory of ``total``."""
+        return self._accumulated("accumulate", total, (), grad)
 
+    def accumulate_slice(self, total: Float, key: Key, grad: Float) -> Dual:
+        """total with grad added at ``total[key]``, in the memory of ``total``."""
+        return self._accumulated("accumulate_slice", total, (key,), grad)
 
-def pushed(op: Operation) -> Callable[..., Any]:
-    """The method of `Forward` for one operation."""
-    rule = RULES.get(op.name)
+    def accumulate_index(self, total: Float, dim: int, index: Int, grad: Float) -> Dual:
+        """total with grad's slices added at ``index``, in the memory of ``total``."""
+        return self._accumulated("accumulate_index", total, (dim, index), grad)
 
-    def method(self: Forward[Any], *args: Any, **kwargs: Any) -> Any:
-        arguments = bound(op, args, kwargs)
-        constant = not any(isinstance(d, Dual) and d.tangent is not None for d in _floats(op, arguments))
-        if rule is None and not constant and op.algebra is not Algebra.NONDIFFERENTIABLE:
-            return op.function(self, *arguments.values())
-        values = {a.name: _lowered(arguments[a.name]) if a.floats else arguments[a.name] for a in op.arguments}
-        out = getattr(self.inner, op.name)(*values.values())
-        if rule is not None and not constant:
-            return Dual(out, _tangent(self.inner, rule, arguments, values, out))
-        if len(op.results) == 1:
-            return Dual(out) if op.float_results[0] else out
-        return tuple(Dual(o) if is_float else o for o, is_float in zip(out, op.float_results, strict=True))
-
-    method.__name__, method.__doc__ = op.name, op.function.__doc__
-    return method
-
-
-def bound(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name, in the operation's order."""
-    given = dict(zip((a.name for a in op.arguments), args, strict=False)) | kwargs
-    return {a.name: given.get(a.name, a.default) for a in op.arguments}
-
-
-def _floats(op: Operation, arguments: dict[str, Any]) -> list[Any]:
-    found: list[Any] = []
-    for a in op.float_arguments:
-        found += arguments[a.name] if a.sequence else [arguments[a.name]]
-    return found
-
-
-def _lowered(x: Any) -> Any:
-    if isinstance(x, (list, tuple)):
-        return [member.value for member in x]
-    return x.value if isinstance(x, Dual) else x
-
-
-def _tangent(i: Any, rule: Rule, arguments: dict[str, Any], values: dict[str, Any], out: Float) -> Float:
-    """The tangent of a result: what each argument's push gives, together."""
-    op = rule.operation
-    if rule.pushes is None and op.algebra is not Algebra.BILINEAR:
-        return getattr(i, op.name)(*(_tangents(i, arguments[a.name]) if a.floats else values[a.name] for a in op.arguments))
-    if op.elementwise and len(op.float_arguments) == 2 and isinstance(arguments[op.float_arguments[1].name], Dual):
-        one, two = (a.name for a in op.float_arguments)
-        values[one], values[two] = i.promote(values[one], values[two])
-    parts = []
-    for k, a in enumerate(op.float_arguments):
-        tangent = arguments[a.name].tangent if isinstance(arguments[a.name], Dual) else None
-        if tangent is None:
-            continue
-        if rule.pushes is None:
-            part = getattr(i, op.name)(*(tangent if b is a else values[b.name] for b in op.arguments))
-        else:
-            kept = (_kept(name, values, out) for name in list(signature(rule.pushes[k]).parameters)[2:])
-            if op.elementwise and tangent.dtype != out.dtype:
-                tangent = i.cast(tangent, out.dtype)
-            part = rule.pushes[k](i, tangent, *kept)
-        parts.append(part if part.shape == out.shape else i.expand(part, out.shape))
-    return _sum(i, parts)
-
-
-def _tangents(i: Any, x: Any) -> Any:
-    """The tangents of what a linear operation takes: zeros for constants, 0 for numbers."""
-    if isinstance(x, Sequence):
-        return [_tangents(i, member) for member in x]
-    if not isinstance(x, Dual):
-        return 0.0
-    return i.full(x.shape, 0.0, x.dtype) if x.tangent is None else x.tangent
-
-
-def _kept(name: str, values: dict[str, Any], out: Float) -> Any:
-    if name == "out":
+    def _accumulated(self, operation: str, total: Dual, place: tuple[Any, ...], grad: Dual) -> Dual:
+        """The value and the tangent, each added in place; a tangent only where an earlier sum allocated it, as
+        ``add`` gives the tangent of one argument on where the other is constant."""
+        i: Any = self.inner
+        accumulate = getattr(i, operation)
+        shape, dtype = total.shape, total.dtype
+        out = Dual(accumulate(total.value, *place, grad.value))
+        part, mode = grad.tangent, self.mode()
+        if mode is not None and mode.silences(self.level):
+            return out
+        if part is None:
+            out.tangent = total.tangent
+            out.owned = getattr(total, "owned", False)
+            return out
+        own: Any = total.tangent
+        if own is None:
+            own = i.full(shape, 0.0, dtype)
+        elif not getattr(total, "owned", False):
+            own = i.add(own, 0.0)
+        out.tangent = accumulate(own, *place, part)
+        out.owned = True
         return out
-    if name in values:
-        return values[name]
-    base, _, attribute = name.rpartition("_")
-    return getattr(values[base], attribute)
-
-
-def _sum(i: Any, parts: list[Float]) -> Float:
-    total = parts[0]
-    for part in parts[1:]:
-        total = i.add(total, part)
-    return total
 
 
 for _name in declarations(Backend):
-    setattr(Forward, _name, Pushed(_name))
+    if _name not in vars(Forward):
+        setattr(Forward, _name, Pushed(_name))

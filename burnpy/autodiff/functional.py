@@ -168,7 +168,7 @@ def _node(position: int, source: Tensor[Any]) -> Any:
             f"grad() was asked for the gradient of input {position}, of shape {source.shape}, which is not tracked; "
             "use what require_grad() returned"
         )
-    return node
+    return node.target
 
 
 def _result(position: int, source: Tensor[Any], value: Any, allow_unused: bool, materialize: bool) -> Any:

@@ -22,12 +22,13 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.balanced import Balanced
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 @final
-class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Generic[I]):
+class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]", "Tensor[I]"], Generic[I]):
     """The gradients of one backward pass: an immutable mapping from leaves to tensors on the inner backend ``I``.
 
     A leaf is known by identity: ``grads[x]`` and ``x.grad(grads)`` want the very tensor that ``require_grad`` gave.
@@ -58,14 +59,16 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
         raise ImmutableError("Gradients are immutable: grads[x] cannot be set; grads.map(f) makes new ones")
 
     def __reduce__(self) -> NoReturn:
-        raise KindError("Gradients are keyed by the leaves of this process and cannot be pickled; send the tensors in it")
+        raise KindError(
+            "Gradients are keyed by the leaves of this process and cannot be pickled; send the tensors in it"
+        )
 
     @property
     def device(self) -> I:
         """The device that the gradients are on."""
         return self._device.inner  # type: ignore[no-any-return]  # the device of the leaves is Autodiff[I]
 
-    def __getitem__(self, leaf: Tensor[Autodiff[I]]) -> Tensor[I]:
+    def __getitem__(self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]) -> Tensor[I]:
         """The gradient of a leaf.
 
         Raises:
@@ -84,7 +87,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
     def __contains__(self, leaf: object) -> bool:
         return isinstance(leaf, Tensor) and self.key(leaf) in self._values
 
-    def __iter__(self) -> Iterator[Tensor[Autodiff[I]]]:
+    def __iter__(self) -> Iterator[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]:
         for leaf in self._values:
             tracked = wrapped(leaf.value)
             tracked.node = leaf
@@ -103,11 +106,13 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]]", "Tensor[I]"], Gene
         shapes = ", ".join(str(value.shape) for value in self._values.values())
         return f"Gradients({len(self)} leaves of shapes [{shapes}], device={self._device.inner.name})"
 
-    def remove(self, leaf: Tensor[Autodiff[I]]) -> tuple[Tensor[I] | None, Gradients[I]]:
+    def remove(
+        self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]
+    ) -> tuple[Tensor[I] | None, Gradients[I]]:
         """The gradient of a leaf, None where there is none, and new gradients without it."""
         return self.get(leaf), self.without([leaf])
 
-    def without(self, leaves: Iterable[Tensor[Autodiff[I]]]) -> Gradients[I]:
+    def without(self, leaves: Iterable[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]) -> Gradients[I]:
         """New gradients without those of ``leaves``."""
         dropped = {self.key(leaf) for leaf in leaves}
         return Gradients(self._device, {leaf: v for leaf, v in self._values.items() if leaf not in dropped})

@@ -46,11 +46,19 @@ class Tracked:
             found = self.meta = (self.value.shape, self.value.dtype)
         return found
 
+    def mapped(self, f: Callable[[Any], Any]) -> Tracked:
+        """The same node with another value: ``f`` of each innermost array."""
+        out = Tracked()
+        out.value = mapped(f, self.value)
+        out.node = self.node
+        out.meta = self.meta
+        return out
+
 
 class Node:
     """What made one tracked primitive. There is a subclass for each operation, which names it."""
 
-    __slots__ = ("__weakref__", "alive", "k0", "k1", "p0", "p1", "s0", "s1", "seq")
+    __slots__ = ("__weakref__", "alive", "k0", "k1", "metadata", "p0", "p1", "s0", "s1", "seq")
 
     operation: ClassVar[str]
 
@@ -62,11 +70,26 @@ class Node:
     p1: Node | Leaf | None
     s1: Pull
     k1: tuple[Any, ...]
+    metadata: dict[str, Any]  #: what observers and users noted of it; not there until someone does
 
     @property
     def leaf(self) -> Leaf | None:
         """Under which leaf `Gradients` has this node's gradient; None for what is neither leaf nor retained."""
         return None
+
+    @property
+    def target(self) -> Node | Leaf:
+        """The node whose gradient is the tensor's; another than this where this shows a tensor through hooks."""
+        return self
+
+    @property
+    def beneath(self) -> Node | Leaf:
+        """The node that is asked in this one's place to retain the gradient: what hooks hand it on to."""
+        return self
+
+    def over(self, node: Node) -> Node:
+        """A node like this one, on ``node`` instead of on what is `beneath` this one."""
+        return node
 
 
 class Leaf:
@@ -79,6 +102,11 @@ class Leaf:
 
     @property
     def leaf(self) -> Leaf:
+        """The leaf itself."""
+        return self
+
+    @property
+    def target(self) -> Leaf:
         """The leaf itself."""
         return self
 
@@ -119,6 +147,16 @@ class Placed:
 def identity(inner: Any, grad: Float) -> Float:
     """The pull of whatever passes its gradient on unchanged."""
     return grad
+
+
+def mapped(f: Callable[[Any], Any], x: Any) -> Any:
+    """A primitive with ``f`` of each innermost array in place of the array; ``f`` of what is no decorator's primitive."""
+    return x.mapped(f) if hasattr(x, "mapped") else f(x)
+
+
+def is_array(x: Any) -> bool:
+    """Whether something that a node keeps is a primitive, and not a shape, a number, a key or a dtype."""
+    return hasattr(x, "shape") and hasattr(x, "dtype")
 
 
 def wrapped(value: Any) -> Tracked:

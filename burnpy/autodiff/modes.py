@@ -36,8 +36,9 @@ class Mode(NamedTuple):
     recording: bool = True
     inference: bool = False
     until: int = 0  #: the levels below this number are concerned; newer ones record
-    observers: tuple[Observer, ...] = ()
+    observers: tuple[Observer, ...] = ()  #: the innermost first
     watchers: tuple[Watcher, ...] = ()
+    no_saving: str | None = None  #: why `saved_tensors_hooks` are refused here
 
     def silences(self, level: int) -> bool:
         """Whether a device of this level records nothing."""
@@ -66,8 +67,8 @@ def using(**changes: Any) -> Iterator[None]:
 
 
 def observing(observer: Observer) -> AbstractContextManager[None]:
-    """A block in which ``observer`` is shown every node that is recorded, after those who look on already."""
-    return using(observers=(*(current_mode() or _DEFAULT).observers, observer))
+    """A block in which ``observer`` is shown every node that is recorded, before those who look on already."""
+    return using(observers=(observer, *(current_mode() or _DEFAULT).observers))
 
 
 def watching(watcher: Watcher) -> AbstractContextManager[None]:

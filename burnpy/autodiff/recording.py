@@ -5,7 +5,7 @@ that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles
 
     >>> print(source("exp"))
     def exp(self, x):
-        value = self.inner.exp(x.value)
+        value = self.computing.exp(x.value)
         out = new(Tracked)
         out.value = value
         out.meta = x.meta
@@ -68,6 +68,10 @@ def compiled(name: str) -> Callable[..., Any]:
     for k, pull in enumerate(rule.pulls if rule else ()):
         names[f"pull{k}"] = pull
         names[f"fitted{k}"] = fitted(pull)
+    if rule and rule.joint:
+        from burnpy.autodiff.opaque import connected
+
+        names |= {"connected": connected, "joint": chosen(rule.joint)}
     exec(compile(source(name), f"<Autodiff.{name}>", "exec"), names)
     method: Callable[..., Any] = names[name]
     method.__doc__ = op.function.__doc__
@@ -83,7 +87,18 @@ def fitted(pull: Callable[..., Any]) -> Callable[..., Any]:
         part = pull(inner, grad, *kept)
         return part if part.shape == shape else inner.sum_to(part, shape)
 
+    pull_and_sum.fits = pull  # type: ignore[attr-defined]  # for those who look at graphs
     return pull_and_sum
+
+
+def chosen(pull: Callable[..., Any]) -> Callable[..., Any]:
+    """A joint pull that gives the gradients of the tracked arguments alone."""
+
+    def pull_and_choose(inner: Any, grads: Any, needs: tuple[bool, ...], *kept: Any) -> tuple[Float, ...]:
+        parts = pull(inner, grads, needs, *kept)
+        return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
+
+    return pull_and_choose
 
 
 def source(name: str) -> str:
@@ -97,6 +112,10 @@ def source(name: str) -> str:
         lines += _unrecorded(op)
     elif rule is None:
         lines += _defaulted(op)
+    elif rule.joint is not None:
+        lines += _joint(op, rule.joint)
+    elif len(rule.pulls) > 2:
+        lines += _many(op, rule)
     elif op.elementwise and len(rule.pulls) == 2:
         lines += _elementwise_binary(op, rule)
     else:
@@ -109,7 +128,7 @@ def _parameter(a: Argument) -> str:
 
 
 def _call(op: Operation, values: Iterable[str]) -> str:
-    return f"self.inner.{op.name}({', '.join(values)})"
+    return f"self.computing.{op.name}({', '.join(values)})"
 
 
 def _value(a: Argument) -> str:
@@ -122,7 +141,15 @@ def _unrecorded(op: Operation) -> list[str]:
     call = _call(op, map(_value, op.arguments))
     if not any(op.float_results):
         return [f"    return {call}"]
+    if len(op.results) > 1:
+        return [f"    results = {call}", f"    {_wrapped_results(op)}"]
     return [f"    return wrapped({call})"]
+
+
+def _wrapped_results(op: Operation) -> str:
+    """Several results, untracked."""
+    wraps = [f"wrapped(results[{k}])" if is_float else f"results[{k}]" for k, is_float in enumerate(op.float_results)]
+    return f"return {', '.join(wraps)}"
 
 
 def _defaulted(op: Operation) -> list[str]:
@@ -136,9 +163,7 @@ def _defaulted(op: Operation) -> list[str]:
     if len(op.results) == 1:
         lines.append(f"        return wrapped({call})")
     else:
-        lines.append(f"        results = {call}")
-        wraps = [f"wrapped(results[{k}])" if is_float else f"results[{k}]" for k, is_float in enumerate(op.float_results)]
-        lines.append(f"        return {', '.join(wraps)}")
+        lines += [f"        results = {call}", f"        {_wrapped_results(op)}"]
     return [*lines, f"    return default(self, {', '.join(a.name for a in op.arguments)})"]
 
 
@@ -147,9 +172,13 @@ def _kept(op: Operation, pull: Callable[..., Any], fit: str | None = None) -> st
     floats = {a.name for a in op.float_arguments}
     kept = [] if fit is None else [fit]
     for name in list(signature(pull).parameters)[2:]:
+        if name == "needs":
+            continue
         base = name.removesuffix("_shape").removesuffix("_dtype")
         if name == "out":
             kept.append("value")
+        elif name in _RESULTS:
+            kept.append(f"results[{_RESULTS.index(name)}]")
         elif name in floats:
             kept.append(f"{name}_")
         elif base in floats and base != name:
@@ -157,6 +186,9 @@ def _kept(op: Operation, pull: Callable[..., Any], fit: str | None = None) -> st
         else:
             kept.append(name)
     return f"({', '.join(kept)},)" if kept else "()"
+
+
+_RESULTS = ("out", "out1", "out2", "out3")
 
 
 def _edge(k: int, parent: str, pull: str, kept: str) -> list[str]:
@@ -189,8 +221,6 @@ def _output(meta: str, indent: str) -> list[str]:
 
 def _recorded(op: Operation, rule: Rule) -> list[str]:
     """One float argument, or two whose pulls see to their shapes themselves."""
-    if len(rule.pulls) > 2:
-        raise TypeError(f"a rule of {len(rule.pulls)} float arguments needs linked(): {op.name}")
     first = op.float_arguments[0]
     meta = f"{first.name}.meta" if op.elementwise else "None"
     if len(rule.pulls) == 1:
@@ -250,6 +280,41 @@ def _linked() -> list[str]:
         *_SHOW,
         "out.node = node",
         "return out",
+    ]
+
+
+def _many(op: Operation, rule: Rule) -> list[str]:
+    """Three float arguments or more: an edge for each that is tracked."""
+    lines = [f"    {a.name}_ = {a.name}.value" for a in op.float_arguments]
+    values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
+    lines += [f"    value = {_call(op, values)}", *_output("None", "    "), "    edges = []"]
+    for k, a in enumerate(op.float_arguments):
+        lines += [
+            f"    if {a.name}.node is not None:",
+            f"        edges.append(({a.name}.node, pull{k}, {_kept(op, rule.pulls[k])}))",
+        ]
+    return [*lines, *("    " + line for line in _linked())]
+
+
+def _joint(op: Operation, pull: Callable[..., Any]) -> list[str]:
+    """Several results, whose gradients go to all arguments through one pull."""
+    lines = [f"    {a.name}_ = {a.name}.value" for a in op.float_arguments]
+    values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
+    nodes = ", ".join(f"{a.name}.node" for a in op.float_arguments)
+    floats = [k for k, is_float in enumerate(op.float_results) if is_float]
+    outs = [f"outs[{floats.index(k)}]" if k in floats else f"results[{k}]" for k in range(len(op.results))]
+    return [
+        *lines,
+        f"    results = {_call(op, values)}",
+        f"    nodes = ({nodes},)",
+        "    parents = [node for node in nodes if node is not None]",
+        f"    if not parents or {_SILENT}:",
+        f"        {_wrapped_results(op)}",
+        "    value = results[0]",
+        "    needs = tuple([node is not None for node in nodes])",
+        f"    values = [{', '.join(f'results[{k}]' for k in floats)}]",
+        f"    outs = connected(self, Kind, values, parents, joint, (needs, *{_kept(op, pull)}))",
+        f"    return {', '.join(outs)}",
     ]
 
 

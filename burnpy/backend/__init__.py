@@ -13,15 +13,18 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.schema import Algebra, Operation, derived, required
 
 if TYPE_CHECKING:
+    from burnpy.backend.decorators import Checked, Profiled
     from burnpy_cupy import CuPy
     from burnpy_numpy import NumPy
 
 __all__ = [
     "Algebra",
     "Backend",
+    "Checked",
     "CuPy",
     "NumPy",
     "Operation",
+    "Profiled",
     "derived",
     "device_of",
     "errors",
@@ -30,12 +33,20 @@ __all__ = [
 ]
 
 
+_DECORATORS = ("Checked", "Profiled")
+
+
 def __getattr__(name: str) -> Any:
-    """A backend by the name of its entry point in the group ``burnpy.backends``, imported at first use."""
+    """A decorator, or a backend by its entry point's name in the group ``burnpy.backends``; imported when asked for."""
     if name.startswith("_"):
         raise AttributeError(name)
-    from burnpy.backend.registry import load
+    if name in _DECORATORS:
+        from burnpy.backend import decorators
 
-    found = load(name)
+        found = getattr(decorators, name)
+    else:
+        from burnpy.backend.registry import load
+
+        found = load(name)
     globals()[name] = found
     return found

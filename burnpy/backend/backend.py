@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+import math
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.operations.activation import Activation
+from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
@@ -16,12 +19,14 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from burnpy.backend.schema import Operation
 
 
-class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random):
+class Backend(
+    Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random, Convolution
+):
     """Where tensors live and who computes on them.
 
     A subclass names a backend in types; an instance is a device, of which there is one for each set of arguments.
@@ -30,7 +35,7 @@ class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Sh
     normalised arguments: dims non-negative, indices in range, shapes checked.
     """
 
-    eager_checks: ClassVar[bool] = True
+    eager_checks: bool = True
     """Whether tensors look at the values of indices before they use them. A device that would have to be waited for
     sets it to False, and reports an index out of range itself, at the next `synchronize`."""
 
@@ -71,6 +76,22 @@ class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Sh
 
     def synchronize(self) -> None:
         """Wait until everything asked of the device is done, and report errors that it found on the way."""
+
+    def listens(self) -> bool:
+        """Whether `Autodiff` should say, in `burnpy.backend.place`, which rule it is in; asked once a backward pass."""
+        return False
+
+    def memory(self, x: Value) -> tuple[Hashable, int]:
+        """What holds the elements of x, and its size in bytes: equal for primitives that share it, as views do."""
+        return id(x), math.prod(x.shape) * x.dtype.itemsize
+
+    def moment(self) -> Any:
+        """Now, in the device's own time: for a device that works on its own, when it gets there."""
+        return perf_counter_ns()
+
+    def duration(self, start: Any, stop: Any) -> float:
+        """The nanoseconds from one `moment` to a later one, for which a device that works on its own is waited for."""
+        return float(stop - start)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()

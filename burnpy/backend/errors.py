@@ -54,6 +54,22 @@ class GraphError(BurnpyError, RuntimeError):
     """A graph that cannot be walked: already freed, or being consumed by another pass."""
 
 
+class EscapedError(BurnpyError, RuntimeError):
+    """A tensor that belongs to a derivative, used after the function that was differentiated has returned."""
+
+
+class AnomalyError(GraphError):
+    """NaN or infinity that came up in a backward pass, found by `burnpy.autodiff.detect_anomaly`."""
+
+
+class NonFiniteError(BurnpyError, FloatingPointError):
+    """NaN or infinity that came up in an operation, found by `burnpy.backend.Checked`."""
+
+
+class SavedTensorsError(BurnpyError, RuntimeError):
+    """What a graph saved cannot be had back: ``unpack`` gave something else, or a checkpointed function did."""
+
+
 class MissingGradientError(BurnpyError, KeyError):
     """``grads[x]`` of a leaf that the backward pass did not reach."""
 

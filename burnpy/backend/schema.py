@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,8 +31,7 @@ class Algebra(Enum):
     NONDIFFERENTIABLE = "nondifferentiable"  #: the result carries no gradient
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One parameter of an operation."""
 
     name: str
@@ -48,8 +46,7 @@ class Argument:
         return self.kind in ("Float", "Number", "Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One operation of the schema."""
 
     name: str

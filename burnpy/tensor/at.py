@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.keys import Indexed, flattened, selection
-from burnpy.tensor.operands import broadcast_shape, number, operand
+from burnpy.tensor.operands import broadcast_shape, number, operands, together
 
 if TYPE_CHECKING:
     from burnpy.tensor.keys import Index
@@ -49,6 +49,7 @@ class Place(Generic[T]):
 
     def set(self, value: T | float) -> T:
         """x with ``value`` there."""
+        self = self._beside(value, "set")
         indexed, b = self._indexed, self._x._backend
         new = self._value("set", value)
         if indexed is None:
@@ -59,8 +60,9 @@ class Place(Generic[T]):
 
     def add(self, value: T | float) -> T:
         """x with ``value`` added there; where the key repeats an element, all are added."""
-        indexed, b = self._indexed, self._x._backend
         self._need_numbers("add")
+        self = self._beside(value, "add")
+        indexed, b = self._indexed, self._x._backend
         new = self._value("add", value)
         if indexed is None:
             return self._back(b.add(self._part, new))
@@ -82,6 +84,7 @@ class Place(Generic[T]):
     def _combined(self, name: str, operation: str, value: Any) -> T:
         """x with the result of a binary operation there."""
         self._need_numbers(name)
+        self = self._beside(value, name)
         indexed, b = self._indexed, self._x._backend
         combine = getattr(b, operation)
         new = self._value(name, value)
@@ -96,6 +99,18 @@ class Place(Generic[T]):
                 index, part = d.index_select(index, 0, chosen), b.index_select(src, dim, chosen)
             flat = b.index_put(flat, dim, index, combine(b.index_select(flat, dim, index), part))
         return self._back(flat)
+
+    def _beside(self, value: Any, name: str) -> Self:
+        """The place in x lifted to the device of ``value``, where that is a level above x's."""
+        x = self._x
+        if not isinstance(value, TensorBase) or value._device is x._device:
+            return self
+        out = object.__new__(type(self))
+        out._x, _ = together(f"at[...].{name}", x, value)
+        out._basic, out._indexed = self._basic, self._indexed
+        lifted = out._x._primitive
+        out._part = lifted if self._basic is None else out._x._backend.slice(lifted, self._basic)
+        return out
 
     @property
     def _shape(self) -> Shape:
@@ -113,7 +128,7 @@ class Place(Generic[T]):
         x, b = self._x, self._x._backend
         if not isinstance(value, TensorBase):
             return b.full((), number(x, value, f"at[...].{name}"), x.dtype)
-        new = operand(x, value, f"at[...].{name}")
+        new = operands(x, value, f"at[...].{name}")[1]
         if broadcast_shape(new.shape, self._shape) != self._shape:
             raise ShapeError(
                 f"at[...].{name}() was asked with a value of shape {new.shape} for a place of shape {self._shape}, "

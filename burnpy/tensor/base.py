@@ -29,6 +29,8 @@ class TensorBase(Subscriptable, Generic[B]):
     __slots__ = ("__weakref__", "_backend", "_device", "_primitive")
 
     kind: ClassVar[KindName]
+    numbers: ClassVar[frozenset[type]]
+    """The types of Python numbers that the kind mixes with."""
     kinds: ClassVar[dict[KindName, type[Any]]] = {}
     """The class of each kind, entered by the classes themselves, which cannot import one another."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.balanced import Balanced
 
 B2 = TypeVar("B2", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -51,6 +52,7 @@ class BoolTensor(
 
     __slots__ = ()
     kind = "bool"
+    numbers = frozenset({bool})
 
     @overload
     @classmethod
@@ -141,19 +143,32 @@ class BoolTensor(
         """
         return creation.from_data(cls, imported(source, "BoolTensor"), None, device, True)
 
+    @overload
     @classmethod
-    def from_inner(cls, x: BoolTensor[I]) -> BoolTensor[Autodiff[I]]:
+    def from_inner(cls, x: BoolTensor[I]) -> BoolTensor[Autodiff[I]]: ...
+
+    @overload
+    @classmethod
+    def from_inner(cls, x: BoolTensor[Any], *, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+
+    @classmethod
+    def from_inner(cls, x: BoolTensor[Any], *, device: Any = None) -> BoolTensor[Any]:
         """The values of ``x`` on a device that differentiates, untracked; they share memory.
 
+        Args:
+            x: on the inner backend of the alias's, or of ``device``; with neither, on any: ``Autodiff`` goes around it.
+            device: a backend class, an alias or a device, instead of the alias. ``Autodiff[Balanced[NumPy]]`` is best
+                given here, where type checkers see it.
+
         Raises:
-            DeviceError: ``x`` is not on the inner backend of the alias's.
+            DeviceError: ``x`` is on another backend than that.
 
         >>> from burnpy import BoolTensor
         >>> from burnpy.backend import NumPy
         >>> BoolTensor.from_inner(BoolTensor[NumPy].ones((2,))).device
         Autodiff[NumPy]
         """
-        return creation.lifted(cls, x)  # type: ignore[no-any-return]  # of that class
+        return creation.lifted(cls, x, device)  # type: ignore[no-any-return]  # of that class
 
     def to_device(self, device: B2 | type[B2]) -> BoolTensor[B2]:
         """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
@@ -163,7 +178,13 @@ class BoolTensor(
         """
         return moved(self, device)  # type: ignore[no-any-return]  # of that class
 
-    def inner(self: BoolTensor[Autodiff[I]]) -> BoolTensor[I]:
+    @overload
+    def inner(self: BoolTensor[Autodiff[Balanced[I]]]) -> BoolTensor[I]: ...
+
+    @overload
+    def inner(self: BoolTensor[Autodiff[I]]) -> BoolTensor[I]: ...
+
+    def inner(self: BoolTensor[Any]) -> BoolTensor[Any]:
         """The same values on the inner backend; they share memory.
 
         Raises:

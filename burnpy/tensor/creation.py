@@ -110,18 +110,18 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
     return place.made(place.backend.arange(low, high, by, found))
 
 
-def lifted(cls: Any, x: Any) -> Any:
+def lifted(cls: Any, x: Any, named: Any) -> Any:
     """``Tensor.from_inner`` and its kin: the values of ``x`` one level up, in the same memory."""
     origin: type[Any] = getattr(cls, "__origin__", cls)
     if type(x) is not origin:
         raise KindError(f"{origin.__name__}.from_inner() takes a {origin.__name__}, not {x!r}")
-    if cls is origin:
+    if cls is origin and named is None:
         from burnpy.autodiff.autodiff import Autodiff
 
         device: Any = Autodiff(x.device)
     else:
-        device = device_of(_named(origin, cls, "from_inner"))
-        if getattr(device, "inner", None) is not x.device:
+        device = device_of(_named(origin, cls, "from_inner") if named is None else named)
+        if not hasattr(device, "lift") or device.inner is not x.device:
             raise DeviceError(
                 f"{origin.__name__}[{device}].from_inner() was given a tensor on {x.device}, which is not the inner "
                 f"backend of {device}; write {origin.__name__}.from_inner(x) for Autodiff[{x.device}]"

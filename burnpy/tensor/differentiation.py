@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
 from burnpy.tensor.base import B, TensorBase, made
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.balanced import Balanced
     from burnpy.autodiff.gradients import Gradients
+    from burnpy.autodiff.hooks import HookHandle
+    from burnpy.autodiff.looking.views import GradFn
     from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -98,7 +103,93 @@ class Differentiation(TensorBase[B]):
         """
         return self._like(self._backend.retain_grad(self._primitive))
 
-    def inner(self: Differentiation[Autodiff[I]]) -> Tensor[I]:
+    def register_hook(
+        self: Differentiation[Autodiff[I]], hook: Callable[[Tensor[I]], Tensor[I] | None]
+    ) -> tuple[Tensor[Autodiff[I]], HookHandle]:
+        """The same tensor, whose gradient passes through a function in every backward pass; and what removes that.
+
+        Use the tensor returned from then on: what goes through this one is not hooked. The function is called once a
+        pass, with the whole gradient of the tensor returned, and may return another in its place. Of several hooks the
+        one registered first is called first. In `Gradients` the result stands for this tensor.
+
+        Args:
+            hook: takes a tensor on the inner backend; returns one of the same shape and dtype, or None.
+
+        Raises:
+            NotTrackedError: the tensor is not tracked, or on a plain backend.
+            KindError: ``hook`` is no function. In a pass, also `DeviceError`, `ShapeError` and `DTypeError`: what it
+                returned is not of the gradient's kind, device, shape and dtype.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+        >>> x, handle = x.register_hook(lambda grad: grad.clamp(-3.0, 3.0))
+        >>> (x * x).sum().backward()[x].tolist()
+        [2.0, 3.0]
+        """
+        from burnpy.autodiff.hooks import hook_gradient
+
+        return hook_gradient(self, hook)  # type: ignore[arg-type]  # a float tensor is a Tensor
+
+    def register_node_hook(
+        self: Differentiation[Autodiff[I]],
+        *,
+        before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
+        after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None = None,
+    ) -> tuple[Tensor[Autodiff[I]], HookHandle]:
+        """The same tensor, with functions around the backward of the operation that made it; and what removes them.
+
+        Use the tensor returned from then on: what goes through this one is not hooked.
+
+        Args:
+            before: takes the gradient of the tensor, in a tuple; may return another, in a tuple.
+            after: takes the gradients of the operation's tracked arguments, and that of the tensor in a tuple; may
+                return others in place of the former, None for what is to be left.
+
+        Raises:
+            NotTrackedError: the tensor is not tracked, on a plain backend, or a leaf.
+            ArgumentError: neither function is given; the tensor is one of several results of one operation. In a pass:
+                a function returned another number of gradients.
+            KindError: one is no function. In a pass, also `DeviceError`, `ShapeError` and `DTypeError`, as of
+                `register_hook`.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+        >>> y, handle = (x * 3.0).register_node_hook(after=lambda grads, of_result: (grads[0] + of_result[0],))
+        >>> y.sum().backward()[x].tolist()
+        [4.0, 4.0]
+        """
+        from burnpy.autodiff.node_hooks import hook_node
+
+        return hook_node(self, before, after)  # type: ignore[arg-type]  # a float tensor is a Tensor
+
+    @property
+    def grad_fn(self) -> GradFn | None:
+        """The operation that made the tensor, as a view; None for leaves and for what is not tracked.
+
+        It is the operation on the outermost level of the device: that of an inner one is ``x.inner().grad_fn``.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+        >>> y = x.exp()
+        >>> x.grad_fn, y.grad_fn
+        (None, GradFn(exp, shape=(2,), dtype=float32))
+        """
+        from burnpy.autodiff.looking.views import grad_fn_of
+
+        return grad_fn_of(self)
+
+    @overload
+    def inner(
+        self: Differentiation[Autodiff[Balanced[I]]],
+    ) -> Tensor[I]: ...  # a strategy: the inner backend is that of the user's
+
+    @overload
+    def inner(self: Differentiation[Autodiff[I]]) -> Tensor[I]: ...
+
+    def inner(self: Differentiation[Any]) -> Tensor[Any]:
         """The same values on the inner backend, where nothing is recorded; they share memory.
 
         Raises:
@@ -112,9 +203,19 @@ class Differentiation(TensorBase[B]):
         device = inner_of(self, "inner()")
         return made(type(self), device, device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
 
+    @overload
+    def backward(
+        self: Differentiation[Autodiff[Balanced[I]]], gradient: Tensor[I] | None = None, *, retain_graph: bool = False
+    ) -> Gradients[I]: ...
+
+    @overload
     def backward(
         self: Differentiation[Autodiff[I]], gradient: Tensor[I] | None = None, *, retain_graph: bool = False
-    ) -> Gradients[I]:
+    ) -> Gradients[I]: ...
+
+    def backward(
+        self: Differentiation[Any], gradient: Tensor[Any] | None = None, *, retain_graph: bool = False
+    ) -> Gradients[Any]:
         """The gradients of this tensor with respect to the leaves that it was computed from.
 
         No tensor is changed. The graph is freed on the way, so that a second pass through it is an error.
@@ -139,7 +240,13 @@ class Differentiation(TensorBase[B]):
         seed = seed_of(self, gradient, "backward")
         return Gradients(self._device, self._device.gradients([(self._primitive, seed)], retain_graph=retain_graph))
 
-    def grad(self: Differentiation[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None:
+    @overload
+    def grad(self: Differentiation[Autodiff[Balanced[I]]], grads: Gradients[I]) -> Tensor[I] | None: ...
+
+    @overload
+    def grad(self: Differentiation[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None: ...
+
+    def grad(self: Differentiation[Any], grads: Gradients[Any]) -> Tensor[Any] | None:
         """This leaf's gradient, a plain tensor of the inner backend; None where the pass did not reach it.
 
         Raises:
@@ -148,12 +255,20 @@ class Differentiation(TensorBase[B]):
         """
         inner_of(self, "grad()")
         leaf: Any = self  # a Tensor: nothing else inherits this
-        found: Tensor[I] | None = grads.get(leaf)
+        found: Tensor[Any] | None = grads.get(leaf)
         return found
 
+    @overload
+    def grad_remove(
+        self: Differentiation[Autodiff[Balanced[I]]], grads: Gradients[I]
+    ) -> tuple[Tensor[I] | None, Gradients[I]]: ...
+
+    @overload
     def grad_remove(
         self: Differentiation[Autodiff[I]], grads: Gradients[I]
-    ) -> tuple[Tensor[I] | None, Gradients[I]]:
+    ) -> tuple[Tensor[I] | None, Gradients[I]]: ...
+
+    def grad_remove(self: Differentiation[Any], grads: Gradients[Any]) -> tuple[Tensor[Any] | None, Gradients[Any]]:
         """This leaf's gradient, None where there is none, and new gradients without it."""
         inner_of(self, "grad_remove()")
         leaf: Any = self  # as above
@@ -170,6 +285,11 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str) -> Any:
         ShapeError: it is missing where there are several elements, or of another shape or dtype.
     """
     inner = inner_of(root, f"{operation}()")
+    if not hasattr(root.device, "gradients"):
+        raise NotTrackedError(
+            f"{operation}() was asked of a tensor on {root.device}, which carries tangents along and records no graph; "
+            "its tangent is in burnpy.autodiff.unpack_dual(x)"
+        )
     if root._primitive.node is None:
         raise NotTrackedError(
             f"{operation}() was asked of a tensor of shape {root.shape} that was computed from no leaf; "

@@ -42,7 +42,7 @@ def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
     """
     if dim is None:
         return ALL[ndim]
-    if not isinstance(dim, Sequence):
+    if isinstance(dim, int) or not isinstance(dim, Sequence):
         return (dim_of(dim, ndim, operation),)
     return tuple(sorted(distinct(dim, ndim, operation)))
 
@@ -68,8 +68,10 @@ def new_dim_of(dim: int, ndim: int, operation: str) -> int:
 
 def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, ...]:
     """What was given as ``f(2, 3)``, ``f((2, 3))`` or ``f([2, 3])``: a tuple of ints."""
-    if len(numbers) == 1 and isinstance(numbers[0], Sequence):
-        numbers = tuple(numbers[0])
+    if len(numbers) == 1 and numbers[0].__class__ is not int:  # asking for an abstract class takes longer
+        only = numbers[0]
+        if only.__class__ is tuple or isinstance(only, Sequence):
+            numbers = tuple(only)
     for number in numbers:
         if number.__class__ is not int:
             return tuple([_integer(n, name, operation) for n in numbers])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.balanced import Balanced
 
 B2 = TypeVar("B2", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -54,6 +55,7 @@ class IntTensor(
 
     __slots__ = ()
     kind = "int"
+    numbers = frozenset({int})
 
     @overload
     @classmethod
@@ -262,19 +264,32 @@ class IntTensor(
         """
         return creation.from_data(cls, imported(source, "IntTensor"), None, device, True)
 
+    @overload
     @classmethod
-    def from_inner(cls, x: IntTensor[I]) -> IntTensor[Autodiff[I]]:
+    def from_inner(cls, x: IntTensor[I]) -> IntTensor[Autodiff[I]]: ...
+
+    @overload
+    @classmethod
+    def from_inner(cls, x: IntTensor[Any], *, device: B2 | type[B2]) -> IntTensor[B2]: ...
+
+    @classmethod
+    def from_inner(cls, x: IntTensor[Any], *, device: Any = None) -> IntTensor[Any]:
         """The values of ``x`` on a device that differentiates, untracked; they share memory.
 
+        Args:
+            x: on the inner backend of the alias's, or of ``device``; with neither, on any: ``Autodiff`` goes around it.
+            device: a backend class, an alias or a device, instead of the alias. ``Autodiff[Balanced[NumPy]]`` is best
+                given here, where type checkers see it.
+
         Raises:
-            DeviceError: ``x`` is not on the inner backend of the alias's.
+            DeviceError: ``x`` is on another backend than that.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
         >>> IntTensor.from_inner(IntTensor[NumPy].ones((2,))).device
         Autodiff[NumPy]
         """
-        return creation.lifted(cls, x)  # type: ignore[no-any-return]  # of that class
+        return creation.lifted(cls, x, device)  # type: ignore[no-any-return]  # of that class
 
     def to_device(self, device: B2 | type[B2]) -> IntTensor[B2]:
         """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
@@ -284,7 +299,13 @@ class IntTensor(
         """
         return moved(self, device)  # type: ignore[no-any-return]  # of that class
 
-    def inner(self: IntTensor[Autodiff[I]]) -> IntTensor[I]:
+    @overload
+    def inner(self: IntTensor[Autodiff[Balanced[I]]]) -> IntTensor[I]: ...
+
+    @overload
+    def inner(self: IntTensor[Autodiff[I]]) -> IntTensor[I]: ...
+
+    def inner(self: IntTensor[Any]) -> IntTensor[Any]:
         """The same values on the inner backend; they share memory.
 
         Raises:

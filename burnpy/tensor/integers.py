@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, IndexRangeError
 from burnpy.tensor.arithmetic import Arithmetic
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.logic import Logic
-from burnpy.tensor.operands import operand
+from burnpy.tensor.operands import operands
 from burnpy.tensor.ranges import in_range
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
         [0.25, 0.5]
         """
         if isinstance(other, TensorBase):
-            operand(self, other, "div")
+            operands(self, other, "div")  # or says why not
             return _floats(self).div(_floats(other))
         return _floats(self).div(other)
 

@@ -12,7 +12,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import dim_of, new_dim_of
-from burnpy.tensor.operands import broadcast_shape, number, operand, same_device
+from burnpy.tensor.operands import broadcast_shape, number, operands, together
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -121,13 +121,15 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     >>> where(x < 0, 10, x).tolist()
     [10.0, 2.0]
     """
+    if isinstance(x, TensorBase) and isinstance(y, TensorBase):
+        x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
     if not isinstance(tensor, TensorBase):
         raise KindError(f"where() was asked to choose between {x!r} and {y!r}; one of them must be a tensor")
     chosen = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
-        first, second = x._primitive, operand(x, y, "where")
+        first, second = x._primitive, operands(x, y, "where")[1]
         if isinstance(y, TensorBase):
             first, second = _promoted(backend, first, second)
     else:
@@ -170,7 +172,7 @@ def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
         what = f"a {type(condition).__name__}" if isinstance(condition, TensorBase) else repr(condition)
         raise KindError(f"{operation}() takes its condition as a BoolTensor, and was given {what}; write x != 0")
-    same_device(operation, x, condition)
+    together(operation, x, condition)  # truth values are the same on every level
     return condition._primitive
 
 
@@ -184,7 +186,8 @@ def _alike(operation: str, tensors: Sequence[Any]) -> tuple[TensorBase[Any], lis
     if isinstance(tensors, TensorBase) or not tensors or not all(isinstance(x, TensorBase) for x in tensors):
         what = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else repr(tensors)
         raise ArgumentError(f"{operation}() takes a sequence of tensors, at least one, and was given {what}")
+    tensors = together(operation, *tensors)
     first = tensors[0]
-    values = [operand(first, x, operation) for x in tensors]
+    values = [operands(first, x, operation)[1] for x in tensors]
     dtype = reduce(promote_types, [v.dtype for v in values])
     return first, [v if v.dtype == dtype else first._backend.cast(v, dtype) for v in values]

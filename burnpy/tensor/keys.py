@@ -19,7 +19,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
 from burnpy.tensor.base import TensorBase
-from burnpy.tensor.operands import broadcast_shape, same_device
+from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.ranges import in_range, out_of_range
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
     if isinstance(item, TensorBase):
         if item.kind == "float":
             raise KindError(f"x[...] was asked with a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
-        same_device("x[...]", x, item)
+        together("x[...]", x, item)  # ints and truth values are the same on every level
         return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
     if isinstance(item, (bool, np.bool_, list, np.ndarray)):
         return _tensor(x, item)

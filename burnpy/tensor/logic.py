@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from burnpy.tensor.base import B, TensorBase
-from burnpy.tensor.operands import operand
+from burnpy.tensor.operands import operands
 from burnpy.tensor.template import binary, comparison, unary
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ class Logic(TensorBase[B], Generic[B, S]):
 
     def _logical(self, operation: str, name: str, other: Any) -> BoolTensor[B]:
         if isinstance(other, TensorBase):
-            operand(self, other, name)
+            operands(self, other, name)  # or says why not
             other = other._truth()  # type: ignore[attr-defined]  # of one kind with self
         else:
-            other = bool(operand(self, other, name))
+            other = bool(operands(self, other, name)[1])
         out: BoolTensor[B] = getattr(self._truth(), operation)(other)
         return out
 

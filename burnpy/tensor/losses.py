@@ -12,7 +12,7 @@ from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.operands import operand, same_device
+from burnpy.tensor.operands import operands, together
 from burnpy.tensor.ranges import in_range, out_of_range
 from burnpy.tensor.tensor import Tensor
 
@@ -79,7 +79,7 @@ def cross_entropy(
     log_p = logits.log_softmax(dim)
     if not isinstance(target, Tensor):
         return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)
-    operand(logits, target, "cross_entropy")
+    operands(logits, target, "cross_entropy")  # or says why not
     if target.shape != logits.shape:
         raise ShapeError(
             f"cross_entropy() was asked of logits of shape {logits.shape} and probabilities of shape {target.shape}, "
@@ -211,7 +211,7 @@ def _targets(operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_i
     if not isinstance(target, IntTensor):
         what = f"a {type(target).__name__}" if isinstance(target, TensorBase) else repr(target)
         raise KindError(f"{operation}() takes its classes as an IntTensor, and was given {what}")
-    same_device(operation, log_p, target)
+    together(operation, log_p, target)  # or says why not
     shape, classes = log_p.shape, log_p.shape[dim]
     if target.shape != shape[:dim] + shape[dim + 1 :]:
         raise ShapeError(
@@ -248,7 +248,7 @@ def _class_dim(operation: str, logits: Tensor[Any]) -> int:
 
 def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
     """The weights of the classes, such that they broadcast along their dimension."""
-    operand(log_p, weight, operation)
+    operands(log_p, weight, operation)  # or says why not
     classes = log_p.shape[dim]
     if weight.shape != (classes,):
         raise ShapeError(f"{operation}() was asked with a weight of shape {weight.shape}; it must be ({classes},)")
@@ -258,7 +258,7 @@ def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) ->
 def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
     if not isinstance(x, Tensor):
         raise KindError(f"{operation}() takes float tensors, and was given {x!r}")
-    operand(x, y, operation)
+    operands(x, y, operation)  # or says why not
     if x.shape != y.shape:
         raise ShapeError(
             f"{operation}() was asked of shapes {x.shape} and {y.shape}, which must be equal; "

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, ShapeError
 from burnpy.tensor.base import B, TensorBase, new
-from burnpy.tensor.operands import broadcast_shape, explained, operand
+from burnpy.tensor.operands import broadcast_shape, explained, operands
 
 
 class MatrixProduct(TensorBase[B]):
@@ -34,9 +34,12 @@ class MatrixProduct(TensorBase[B]):
         backend = self._backend
         if other.__class__ is not self.__class__ or other._device is not self._device:
             _refuse_number(other)
-            operand(self, other, "matmul")
+            self, right = operands(self, other, "matmul")
+            backend = self._backend
+        else:
+            right = other._primitive
         try:
-            primitive = backend.matmul(self._primitive, other._primitive)
+            primitive = backend.matmul(self._primitive, right)
         except Exception as error:
             raise _explained(error, self, other) from (None if isinstance(error, BurnpyError) else error)
         out = new(self.__class__)
@@ -49,7 +52,7 @@ class MatrixProduct(TensorBase[B]):
 
     def __rmatmul__(self, other: object) -> Self:
         _refuse_number(other)
-        operand(self, other, "matmul")
+        operands(self, other, "matmul")
         raise AssertionError("two tensors of one class never come here")
 
 

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape
 from burnpy.tensor.base import TensorBase
+from burnpy.tensor.levels import common_device, raised, refuse_mixed
 
 _CONVERSION = {"float": ".float()", "int": ".int()", "bool": ".bool()"}
 
 
-def operand(tensor: TensorBase[Any], other: Any, operation: str) -> Any:
-    """The primitive or Python number for the second operand of a binary operation.
+T = TypeVar("T", bound=TensorBase[Any])
+
+
+def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
+    """For a binary operation, the tensor and the primitive or Python number for its second operand.
+
+    The two are lifted to one device where that of one is a level above the other's (`burnpy.tensor.levels`).
 
     Raises:
         DeviceError: a tensor of another device.
         KindError: a tensor of another kind, an array, or anything else that does not mix with ``tensor``.
     """
-    if isinstance(other, TensorBase):
-        same_device(operation, tensor, other)
-        if other.kind != tensor.kind:
-            raise KindError(
-                f"{operation}() was asked of a {_shown(tensor)} and a {_shown(other)}; kinds do not mix by themselves: "
-                f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
-            )
-        return other._primitive
-    return number(tensor, other, operation)
+    if not isinstance(other, TensorBase):
+        return tensor, number(tensor, other, operation)
+    tensor, other = together(operation, tensor, other)
+    if other.kind != tensor.kind:
+        raise KindError(
+            f"{operation}() was asked of a {_shown(tensor)} and a {_shown(other)}; kinds do not mix by themselves: "
+            f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
+        )
+    return tensor, other._primitive
 
 
 def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
@@ -49,17 +55,30 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
             f"{operation}() was asked of a {name} and a {type(other).__name__}; "
             f"make a tensor of it first: {name}.from_data(values, device=x.device)"
         )
-    raise KindError(f"{operation}() was asked of a {name} and {other!r}; the other operand must be a {name} or a number")
+    raise KindError(
+        f"{operation}() was asked of a {name} and {other!r}; the other operand must be a {name} or a number"
+    )
+
+
+def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
+    """The tensors on one device: as they are, or lifted where one is on a level above the others.
+
+    Raises:
+        DeviceError: they are on several devices.
+        EscapedError: one is of a level whose function has returned.
+    """
+    device = tensors[0]._device
+    if all(x._device is device for x in tensors):
+        return tensors
+    device = common_device(operation, [x._device for x in tensors])
+    return tuple([raised(x, device) for x in tensors])
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
-    """Refuse tensors of different devices."""
+    """Refuse tensors of different devices, and of a level and what lies beneath."""
     for other in tensors[1:]:
         if other._device is not tensors[0]._device:
-            raise DeviceError(
-                f"{operation}() was asked of tensors on {tensors[0].device} and {other.device}; "
-                "move one with .to_device(...), or lift a plain tensor with Tensor[...].from_inner(x)"
-            )
+            refuse_mixed(operation, tensors[0]._device, other._device)
 
 
 def explained(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Exception:

@@ -8,7 +8,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import IndexRangeError, KindError
 from burnpy.backend.primitives import Int, Shape
 from burnpy.tensor.base import TensorBase
-from burnpy.tensor.operands import same_device
+from burnpy.tensor.operands import together
 
 
 def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
@@ -21,7 +21,7 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     if not isinstance(index, TensorBase) or index.kind != "int":
         what = f"a {type(index).__name__} of dtype {index.dtype}" if isinstance(index, TensorBase) else repr(index)
         raise KindError(f"{operation}() takes its indices as an IntTensor, and was given {what}")
-    same_device(operation, x, index)
+    together(operation, x, index)  # ints are the same on every level
     return index._primitive
 
 

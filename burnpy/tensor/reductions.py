@@ -54,13 +54,14 @@ class NumberReductions(TensorBase[B]):
         """
         primitive = self._primitive
         if dtype is not None:
-            primitive = self._backend.cast(primitive, dtype_of(dtype, self.kind))
+            wide = dtype_of(dtype, self.kind)
+            total = self._like(self._backend.cast(primitive, wide)).sum(dim, keepdim)
+            return self._like(self._backend.cast(total._primitive, wide))
         ndim = len(primitive.shape)
         out = new(self.__class__)
         out._device = self._device
         out._backend = backend = self._backend
-        total = backend.sum(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "sum"), keepdim)
-        out._primitive = total if dtype is None else backend.cast(total, dtype_of(dtype))
+        out._primitive = backend.sum(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "sum"), keepdim)
         return out
 
     @reduction

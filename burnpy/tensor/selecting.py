@@ -9,7 +9,7 @@ from burnpy.backend.primitives import Int, Shape, Value
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.joining import condition_of, where
-from burnpy.tensor.operands import broadcast_shape, number, operand
+from burnpy.tensor.operands import broadcast_shape, number, operands
 from burnpy.tensor.ranges import in_range, index_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Selecting(TensorBase[B]):
         """
         found = dim_of(dim, self.ndim, "scatter")
         value = self._elements("scatter", found, index)
-        source = self._source("scatter", src, value.shape)
+        self, source = self._source("scatter", src, value.shape)
         return self._like(self._backend.scatter(self._primitive, found, value, source))
 
     def scatter_add(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
@@ -100,7 +100,7 @@ class Selecting(TensorBase[B]):
         """
         found = dim_of(dim, self.ndim, "scatter_add")
         value = self._elements("scatter_add", found, index)
-        source = self._source("scatter_add", src, value.shape)
+        self, source = self._source("scatter_add", src, value.shape)
         return self._like(self._backend.scatter_add(self._primitive, found, value, source))
 
     def where(self, condition: BoolTensor[B], other: Self | float) -> Self:
@@ -124,7 +124,7 @@ class Selecting(TensorBase[B]):
         condition = condition_of(self, mask, "masked_fill")
         if broadcast_shape(condition.shape, self.shape) is None:
             raise ShapeError(f"masked_fill() was asked for a mask of shape {condition.shape} over shape {self.shape}")
-        filling = self._source("masked_fill", value, ())
+        self, filling = self._source("masked_fill", value, ())
         return self._like(self._backend.where(condition, filling, self._primitive))
 
     def masked_select(self, mask: BoolTensor[B]) -> Self:
@@ -159,17 +159,18 @@ class Selecting(TensorBase[B]):
             )
         return in_range(self.device, value, shape[dim], False, f"{operation}()", dim, shape)
 
-    def _source(self, operation: str, src: Any, shape: Shape) -> Value:
-        """The primitive of what is placed, in x's dtype and cut to ``shape``."""
+    def _source(self, operation: str, src: Any, shape: Shape) -> tuple[Self, Value]:
+        """x and the primitive of what is placed, on one device, the latter in x's dtype and cut to ``shape``."""
         backend = self._backend
         if not isinstance(src, TensorBase):
             value = backend.full((), number(self, src, operation), self.dtype)
-            return backend.expand(value, shape) if shape else value
-        value = operand(self, src, operation)
+            return self, backend.expand(value, shape) if shape else value
+        self, value = operands(self, src, operation)
+        backend = self._backend
         sizes = value.shape
         if len(sizes) != len(shape) or any(n < m for n, m in zip(sizes, shape, strict=True)):
             fits = f"it must be a number, or no smaller than {shape}" if shape else "it must be a number, or 0-d"
             raise ShapeError(f"{operation}() was asked for a source of shape {sizes}; {fits}")
         if sizes != shape:
             value = backend.slice(value, tuple([slice(0, n, 1) for n in shape]))
-        return value if value.dtype == self.dtype else backend.cast(value, self.dtype)
+        return self, value if value.dtype == self.dtype else backend.cast(value, self.dtype)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from burnpy.backend.errors import BurnpyError
 from burnpy.tensor.base import TensorBase, new
 from burnpy.tensor.dims import ALL, dims_of
-from burnpy.tensor.operands import explained, operand
+from burnpy.tensor.operands import explained, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,7 +75,8 @@ def _binary(self: Any, other: Any) -> Any:
     if other.__class__ is self.__class__ and other._device is self._device:
         value = other._primitive
     else:
-        value = operand(self, other, "OPERATION")
+        self, value = operands(self, other, "OPERATION")
+        backend = self._backend
     try:
         primitive = backend.OPERATION(self._primitive, value)
     except Exception as error:
@@ -91,7 +92,7 @@ def _comparison(self: Any, other: Any) -> Any:
     if other.__class__ is self.__class__ and other._device is self._device:
         value = other._primitive
     else:
-        value = operand(self, other, "OPERATION")
+        self, value = operands(self, other, "OPERATION")
     try:
         primitive = self._backend.OPERATION(self._primitive, value)
     except Exception as error:

@@ -63,6 +63,7 @@ class Tensor(
 
     __slots__ = ()
     kind = "float"
+    numbers = frozenset({float, int})
 
     @overload
     @classmethod
@@ -239,19 +240,32 @@ class Tensor(
         """
         return creation.from_data(cls, imported(source, "Tensor"), None, device, True)
 
+    @overload
     @classmethod
-    def from_inner(cls, x: Tensor[I]) -> Tensor[Autodiff[I]]:
+    def from_inner(cls, x: Tensor[I]) -> Tensor[Autodiff[I]]: ...
+
+    @overload
+    @classmethod
+    def from_inner(cls, x: Tensor[Any], *, device: B2 | type[B2]) -> Tensor[B2]: ...
+
+    @classmethod
+    def from_inner(cls, x: Tensor[Any], *, device: Any = None) -> Tensor[Any]:
         """The values of ``x`` on a device that differentiates, untracked; they share memory.
 
+        Args:
+            x: on the inner backend of the alias's, or of ``device``; with neither, on any: ``Autodiff`` goes around it.
+            device: a backend class, an alias or a device, instead of the alias. ``Autodiff[Balanced[NumPy]]`` is best
+                given here, where type checkers see it.
+
         Raises:
-            DeviceError: ``x`` is not on the inner backend of the alias's.
+            DeviceError: ``x`` is on another backend than that.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
         >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
         Autodiff[NumPy]
         """
-        return creation.lifted(cls, x)  # type: ignore[no-any-return]  # of that class
+        return creation.lifted(cls, x, device)  # type: ignore[no-any-return]  # of that class
 
     def to_device(self, device: B2 | type[B2]) -> Tensor[B2]:
         """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.

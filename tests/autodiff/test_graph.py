@@ -118,6 +118,18 @@ def test_nothing_is_alive_after_backward() -> None:
 
 
 @pytest.mark.usefixtures("no_collector")
+def test_a_root_that_is_held_holds_nothing_after_backward() -> None:
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    left, right = x * 2.0, x * 3.0
+    root = left @ right
+    saved = [weakref.ref(t._primitive.value) for t in (left, right)]
+    del left, right
+    assert all(ref() is not None for ref in saved)
+    root.backward(Tensor[NumPy].ones((2, 2), dtype="float64"))
+    assert all(ref() is None for ref in saved), "the root's node kept its operands after backward()"
+
+
+@pytest.mark.usefixtures("no_collector")
 def test_nothing_is_alive_after_a_dropped_forward_pass() -> None:
     x = leaf([[1.0, 2.0], [3.0, 4.0]])
     hidden = (x @ x).softmax(1)

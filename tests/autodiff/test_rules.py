@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -77,7 +76,7 @@ def with_rule(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replace sides of a rule for one test."""
 
     def change(name: str, **sides: Any) -> None:
-        monkeypatch.setitem(RULES, name, replace(RULES[name], **sides))
+        monkeypatch.setitem(RULES, name, RULES[name]._replace(**sides))
         monkeypatch.setattr(Autodiff, name, Recorded(name))
         monkeypatch.setattr(Forward, name, Pushed(name))
 
@@ -132,7 +131,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "a push of another shape",
         {"pushes": (lambda i, t, x: i.sum(i.mul(t, i.cos(x)), (0,), True),)},
-        "forward mode gives",
+        r"tangent of result 0, by input 0, has shape \(1,\)",
     ),
     (
         "a push of another dtype",

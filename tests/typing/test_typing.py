@@ -15,10 +15,20 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ACCEPTED, REJECTED = HERE / "accepted.py", HERE / "rejected.py"
+FUNC = HERE / "func_accepted.py"
 
 
 def mypy_lines() -> set[tuple[str, int]]:
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", str(ACCEPTED), str(REJECTED)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--no-error-summary",
+        "--hide-error-context",
+        str(ACCEPTED),
+        str(FUNC),
+        str(REJECTED),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
     found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
@@ -26,7 +36,7 @@ def mypy_lines() -> set[tuple[str, int]]:
 
 
 def pyright_lines() -> set[tuple[str, int]]:
-    command = [sys.executable, "-m", "basedpyright", "--outputjson", str(ACCEPTED), str(REJECTED)]
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", str(ACCEPTED), str(FUNC), str(REJECTED)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)["generalDiagnostics"]
     return {(Path(d["file"]).name, d["range"]["start"]["line"] + 1) for d in report if d["severity"] == "error"}
@@ -53,8 +63,9 @@ def module(path: Path) -> ModuleType:
     return loaded
 
 
-def test_accepted_code_runs() -> None:
-    module(ACCEPTED)
+@pytest.mark.parametrize("path", [ACCEPTED, FUNC], ids=lambda path: path.stem)
+def test_accepted_code_runs(path: Path) -> None:
+    module(path)
 
 
 def mistakes() -> list[FunctionType]:

@@ -9,21 +9,20 @@ with operations of the inner backend alone, so that they are differentiable them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.schema import Algebra, Operation, operation
 
 Side: TypeAlias = Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """What is known of one operation."""
 
     operation: Operation
     pulls: tuple[Side, ...]  #: one for each float argument
     pushes: tuple[Side, ...] | None  #: likewise; None where the operation itself, applied to tangents, is the push
+    joint: Side | None = None  #: in place of both, for what has several results: see `joint`
 
 
 RULES: dict[str, Rule] = {}
@@ -59,6 +58,21 @@ def symmetric(function: Callable[..., Any], side: Side) -> None:
 def general(function: Callable[..., Any], *, pulls: tuple[Side, ...], pushes: tuple[Side, ...]) -> None:
     """Any other operation: both modes written out."""
     _enter(function, Algebra.GENERAL, pulls, pushes)
+
+
+def joint(function: Callable[..., Any], pull: Side) -> None:
+    """An operation of several results, of which the gradients of all arguments are computed together.
+
+    Args:
+        function: the operation. Forward mode goes through its default.
+        pull: ``(inner, grads, needs, names…)``: given the gradients of the float results (None for what nothing
+            depends on) and which of the float arguments need one, the gradients of those, None for others. What it
+            keeps it names as any pull does; the results are ``out``, ``out1``, ``out2`` ….
+    """
+    op = operation(function)
+    if op.algebra is not Algebra.GENERAL or len(op.results) < 2 or op.name in RULES:
+        raise TypeError(f"the rule of {op.name} does not fit its declaration as {op.algebra.value}")
+    RULES[op.name] = Rule(op, (), None, pull)
 
 
 def _enter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy.testing.cases import activation, creation, indexing, pointwise, reduction, shape
+from burnpy.testing.cases import activation, convolution, creation, indexing, pointwise, reduction, shape
 from burnpy.testing.cases.properties import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
 
@@ -11,6 +11,7 @@ __all__ = [
     "ROWS",
     "Row",
     "activation",
+    "convolution",
     "creation",
     "indexing",
     "pointwise",

@@ -1,0 +1,212 @@
+"""`detect_anomaly`: which operation's backward made the first NaN, and where the forward pass recorded it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from burnpy.autodiff.graph import Leaf, Node, Placed, Relay, is_array
+from burnpy.autodiff.looking.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
+from burnpy.autodiff.modes import Mode, _mode, _Switch, current_mode
+from burnpy.autodiff.opaque import pick
+from burnpy.backend.backend import Backend
+from burnpy.backend.decorators.finite import Found, found_in, is_float
+from burnpy.backend.errors import AnomalyError
+from burnpy.backend.primitives import Float
+from burnpy.backend.source_lines import lines_of, shown, user_stack
+
+
+class Detector:
+    """The watcher: looks at what each pull gives, before anything is added up."""
+
+    __slots__ = ("check_inf", "check_nan")
+
+    def __init__(self, check_nan: bool, check_inf: bool) -> None:
+        self.check_nan = check_nan
+        self.check_inf = check_inf
+
+    def __call__(self, inner: Backend, node: Node, pull: Any, grad: Float, kept: tuple[Any, ...]) -> Any:
+        """What the pull gives, looked at.
+
+        Raises:
+            AnomalyError: it holds NaN, or infinity where that is checked; or the gradient that came in does.
+        """
+        operation = operation_of(node, pull)
+        for came in _floats(grad):
+            found = self._found(inner, came)
+            if found is not None:
+                raise self._arrived(node, operation, found, came)
+        part = pull(inner, grad, *kept)
+        if rule_of(pull) is not pick:  # which hands on one of several that were looked at together
+            for k, made in enumerate(_floats(part)):
+                found = self._found(inner, made)
+                if found is not None:
+                    raise self._made(inner, node, operation, pull, k, found, made, kept)
+        return part
+
+    def finish(self, inner: Backend, gradients: dict[Any, Any]) -> None:
+        """Look at the sums, of which every addend was looked at.
+
+        Raises:
+            AnomalyError: the sum of two infinities of opposite sign is NaN.
+        """
+        for node, total in gradients.items():
+            for grad in _floats(total):
+                found = self._found(inner, grad)
+                if found is not None:
+                    what = "a leaf" if isinstance(node, Leaf) else f"the result of {node.operation}"
+                    raise AnomalyError(
+                        f"the gradient of {what}, of shape {grad.shape}, holds {found}, which no operation made: it "
+                        "was in the gradient that backward() started from, or is the sum of infinities of opposite "
+                        "sign; detect_anomaly(check_inf=True) finds those"
+                    )
+
+    def _found(self, inner: Backend, x: Float) -> Found | None:
+        return found_in(inner, x, self.check_nan, self.check_inf)
+
+    def _arrived(self, node: Node, operation: str, found: Found, grad: Float) -> AnomalyError:
+        return AnomalyError(
+            f"the gradient that came to the backward of {operation}, of shape {grad.shape}, held {found} already, and "
+            f"{operation} did not make it: it was in the gradient that backward() started from, or is the sum of "
+            f"infinities of opposite sign, which detect_anomaly(check_inf=True) finds.{_origin(node, operation)}"
+        )
+
+    def _made(
+        self, inner: Backend, node: Node, operation: str, pull: Any, k: int, found: Found, part: Float, kept: Any
+    ) -> AnomalyError:
+        argument = argument_of(node, pull)
+        whose = f"argument {argument}" if argument else f"tracked argument {k}"
+        held = [f"one of shape {x.shape} " + self._state(inner, x) for x in kept if is_array(x) and is_float(x)]
+        return AnomalyError(
+            f"the backward of {operation} made {found}, in the gradient of its {whose}, of shape {part.shape} and "
+            f"dtype {part.dtype}; the gradient that came in had none"
+            f"{', and of the arrays that it kept ' if held else ''}{', '.join(held)}.{_origin(node, operation)}"
+        )
+
+    def _state(self, inner: Backend, x: Float) -> str:
+        found = found_in(inner, x, True, True)
+        if found is not None:
+            return f"holds {found}"
+        d = inner.discrete
+        zeros = d.to_numpy(inner.eq(x, 0.0)).any()
+        return "is finite and has zeros" if zeros else "is finite"
+
+
+def _floats(part: Any) -> list[Float]:
+    """The float primitives of what a pull was given or gives: one, several, or those that go into a place."""
+    if isinstance(part, Placed):
+        part = part.arguments
+    members = part if isinstance(part, (list, tuple)) else (part,)
+    return [x for x in members if is_array(x) and is_float(x)]
+
+
+def _origin(node: Node, operation: str) -> str:
+    stack = stack_of(node)
+    if stack:
+        return f"\nThe forward pass recorded {operation} here:\n{shown(lines_of(stack))}"
+    return " To see where the forward pass recorded it, run the forward pass inside of detect_anomaly() too"
+
+
+def _noting(device: Any, node: Any) -> None:
+    """The observer: what is recorded notes where."""
+    nodes = [node]
+    stack = user_stack()
+    while nodes:
+        part = nodes.pop()
+        note(part)[STACK] = stack
+        nodes += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
+
+
+def _detector() -> Detector | None:
+    mode = current_mode()
+    watchers = () if mode is None else mode.watchers
+    return next((watcher for watcher in watchers if isinstance(watcher, Detector)), None)
+
+
+def _with(detector: Detector | None) -> Mode:
+    """The current mode with this detector, and no other."""
+    mode = current_mode() or Mode()
+    watchers: tuple[Any, ...] = tuple(w for w in mode.watchers if not isinstance(w, Detector))
+    observers = tuple(o for o in mode.observers if o is not _noting)
+    if detector is not None:
+        watchers, observers = (detector, *watchers), (*observers, _noting)
+    return mode._replace(watchers=watchers, observers=observers)
+
+
+class detect_anomaly(_Switch):  # noqa: N801  # PyTorch's name; it is used like a function
+    """A block, or as a decorator a function, in which the first NaN of a backward pass is an error.
+
+    The error names the operation whose backward made it, the argument whose gradient it is in, and the user's lines
+    that recorded the operation, if the forward pass ran in the block too. NaN that was in the gradient already is not
+    blamed on the operation that it comes to. Each rule's result is looked at, and waited for: this is
+    for finding mistakes. For NaN in forward passes, and inside of rules, there is `burnpy.backend.Checked`.
+
+    Args:
+        check_nan: whether NaN is an error. False leaves the noting of lines.
+        check_inf: whether infinity is one too, as PyTorch cannot say.
+
+    Raises:
+        AnomalyError: in the block, from ``backward()`` and its kin.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([0.0, 1.0]).require_grad()
+    >>> with detect_anomaly():
+    ...     y = x.sqrt() * x.detach()
+    ...     y.sum().backward()
+    Traceback (most recent call last):
+        ...
+    burnpy.backend.errors.AnomalyError: the backward of sqrt made NaN at index (0,), in the gradient of its argument x,
+    of shape (2,) and dtype float32; the gradient that came in had none, and of the arrays that it kept one of
+    shape (2,) is finite and has zeros.
+    The forward pass recorded sqrt here:
+    ...
+    """
+
+    def __init__(self, check_nan: bool = True, check_inf: bool = False) -> None:
+        super().__init__()
+        self._detector = Detector(check_nan, check_inf)
+
+    def _copy(self) -> Self:
+        return type(self)(self._detector.check_nan, self._detector.check_inf)
+
+    def _mode(self) -> Mode:
+        return _with(self._detector)
+
+
+class set_detect_anomaly(_Switch):  # noqa: N801  # as above
+    """`detect_anomaly` by a flag: at once, as a function, and until the end of the block, as a context manager.
+
+    >>> with set_detect_anomaly(True):
+    ...     is_anomaly_enabled()
+    True
+    >>> is_anomaly_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True, check_inf: bool = False) -> None:
+        super().__init__()
+        self._detector = Detector(check_nan, check_inf) if mode else None
+        self._outside = current_mode()
+        _mode.set(self._mode())
+
+    def _copy(self) -> Self:
+        found = self._detector
+        return type(self)(found is not None, *(() if found is None else (found.check_nan, found.check_inf)))
+
+    def _mode(self) -> Mode:
+        return _with(self._detector)
+
+    def __enter__(self) -> None:
+        self._before.append(self._outside)
+        _mode.set(self._mode())
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether this is inside of `detect_anomaly`."""
+    return _detector() is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether this is inside of `detect_anomaly`, and NaN is an error there."""
+    found = _detector()
+    return found is not None and found.check_nan

@@ -1,0 +1,200 @@
+"""Calls of a `Function`: what ``apply`` does.
+
+forward() runs once, on the plain backend under all levels of the arguments' device. Then each level, from the inside
+out, takes the results of the one beneath it: `Autodiff` as the results of a node that calls backward(), `Forward` with
+the tangents that jvp() gives. These two compute on the level beneath their own, and are differentiated there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from burnpy.autodiff.arguments import (
+    Kept,
+    differentiated,
+    kept_of,
+    levels_of,
+    lifted,
+    lined_up,
+    lowered,
+    primitives,
+    tensor,
+    tensors,
+)
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.context import Context
+from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.opaque import connected
+from burnpy.autodiff.pushing import Dual
+from burnpy.autodiff.returned import parts_of, regrouped, results_of, zero_like
+from burnpy.backend.errors import ArgumentError, NotTrackedError
+from burnpy.backend.primitives import Float
+from burnpy.tensor.base import TensorBase
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.function import Function
+
+ONCE = "_burnpy_once"
+"""The attribute of a backward() that `burnpy.autodiff.once_differentiable` marked."""
+
+
+class Call:
+    """What all levels know of one call of a Function. It holds no tensor, but what attributes of ctx hold."""
+
+    __slots__ = ("arguments", "attributes", "differentiable", "function", "materialize", "outputs", "saved")
+
+    function: type[Function]
+    attributes: dict[str, Any]  #: of ctx
+    materialize: bool
+    arguments: tuple[Kept | None, ...]
+    outputs: tuple[Kept, ...]
+    differentiable: tuple[bool, ...]  #: for each output
+    saved: tuple[Kept | None, ...]
+
+    def context(self, phase: str, needs: tuple[bool, ...], device: Any, saved: Sequence[Any]) -> Context:
+        """The ctx of one call of backward() or jvp()."""
+        ctx = Context(self.function.__name__, phase, needs, device, (device, self.saved, saved))
+        ctx.__dict__ = self.attributes
+        return ctx
+
+    def gradients(self, found: object, needs: tuple[bool, ...], device: Any) -> list[Float | None]:
+        """What backward() returned, checked: one for each argument."""
+        return parts_of(f"{self.function.__name__}.backward()", "gradient", found, self.arguments, device, needed=needs)
+
+
+def applied(function: type[Function], given: Sequence[Any]) -> Any:
+    """What ``apply`` does; results in the form in which forward() returned them."""
+    name = function.__name__
+    device, arguments = lined_up(f"{name}.apply", given)
+    levels = [None] if device is None else levels_of(device)
+    kept = tuple(kept_of(a) for a in arguments)
+    values = [primitives(arguments)]  # for each level, the outermost first
+    for level in levels[:-1]:
+        values.append(lowered(level, kept, values[-1]))
+    plain = levels[-1]
+    on_plain = tensors(plain, kept, values[-1])
+    needs = [differentiated(f"{name}.apply", level, kept, v) for level, v in zip(levels[:-1], values[:-1], strict=True)]
+    ctx = Context(name, "forward", tuple(any(column) for column in zip(*needs, strict=True)), plain)
+    if not needs:
+        ctx.needs_input_grad = (False,) * len(kept)
+    try:
+        found = function.forward(ctx, *on_plain)
+        outs = results_of(f"{name}.forward()", found, plain)
+        saved: tuple[Any, ...] = ctx._saved or ()
+    finally:
+        ctx._close()
+    if device is None:
+        return regrouped(found, outs)
+    call = Call()
+    call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
+    call.arguments, call.saved = kept, tuple(kept_of(s) for s in saved)
+    call.outputs = tuple(Kept(type(out), out.shape, out.dtype) for out in outs)
+    call.differentiable = _differentiable(name, outs, found, ctx._marked)
+    sources = [_source(s, on_plain, found if isinstance(found, tuple) else (found,)) for s in saved]
+    constants, results = primitives(saved), primitives(outs)
+    for k in range(len(levels) - 2, -1, -1):
+        pools = (values[k + 1], results, constants)
+        own = [pools[pool][c if pool == 2 else place] for c, (pool, place) in enumerate(sources)]
+        results = _DERIVED[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
+        constants = lifted(levels[k], call.saved, constants)
+    return regrouped(found, [tensor(like, device, out) for like, out in zip(call.outputs, results, strict=True)])
+
+
+def _differentiable(
+    name: str, outs: Sequence[TensorBase[Any]], found: Any, marked: Sequence[TensorBase[Any]]
+) -> tuple[bool, ...]:
+    returned = found if isinstance(found, tuple) else (found,)
+    for k, x in enumerate(marked):
+        if not any(x is out for out in returned):
+            raise ArgumentError(
+                f"ctx.mark_non_differentiable() of {name} was given, as argument {k}, what forward() does not return"
+            )
+    return tuple(out.kind == "float" and not any(x is r for x in marked) for out, r in zip(outs, returned, strict=True))
+
+
+def _source(saved: object, arguments: Sequence[Any], outs: Sequence[Any]) -> tuple[int, int]:
+    """Where a saved tensor is found on every level: (0, k) for the k-th argument, (1, k) for the k-th result, by
+    identity; (2, 0) for any other, which is a constant."""
+    if saved is not None:
+        for pool, members in enumerate((arguments, outs)):
+            for k, member in enumerate(members):
+                if member is saved:
+                    return pool, k
+    return 2, 0
+
+
+def _recorded(
+    call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
+) -> list[Any]:
+    """The results on an `Autodiff`."""
+    places = [k for k, differentiable in enumerate(call.differentiable) if differentiable]
+    outs = lifted(level, call.outputs, results)
+    if not any(needs) or not places:
+        return outs
+    function = call.function
+    if not function.defines("backward"):
+        raise NotTrackedError(
+            f"{function.__name__}.apply() was given tracked tensors, and {function.__name__} defines no backward(); "
+            "define one, or apply it to x.detach()"
+        )
+    parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
+    tracked = connected(level, function._kind, [results[k] for k in places], parents, pulled, (call, needs, *saved))
+    for k, out in zip(places, tracked, strict=True):
+        outs[k] = out
+    return outs
+
+
+def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
+    """What backward() gives for the arguments that need it."""
+    incoming = iter(grads)
+    own = [next(incoming) if differentiable else None for differentiable in call.differentiable]
+    given = [_given(call, like, inner, grad) for like, grad in zip(call.outputs, own, strict=True)]
+    if hasattr(call.function.backward, ONCE):
+        from burnpy.autodiff.once import pulled_once
+
+        return pulled_once(inner, call, needs, given, saved)
+    ctx = call.context("backward", needs, inner, saved)
+    try:
+        found = call.function.backward(ctx, *given)
+    finally:
+        ctx._close()
+    parts = call.gradients(found, needs, inner)
+    return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
+
+
+def _given(call: Call, like: Kept | None, device: Any, part: Any) -> Any:
+    """A gradient or tangent as it is handed to user code: zeros for none, unless it wants None."""
+    if part is not None and like is not None:
+        return tensor(like, device, part)
+    return zero_like(like, device) if call.materialize and like is not None and like.floats else None
+
+
+def _pushed(
+    call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
+) -> list[Any]:
+    """The results on a `Forward`."""
+    outs = lifted(level, call.outputs, results)
+    if not any(needs) or not any(call.differentiable):
+        return outs
+    function, inner = call.function, level.inner
+    if not function.defines("jvp"):
+        raise NotTrackedError(
+            f"{function.__name__}.apply() was asked for its derivative in forward mode, and {function.__name__} has no "
+            "jvp(); define jvp(ctx, *tangents), a static method that returns the tangent of each result"
+        )
+    tangents = [
+        _given(call, like, inner, v.tangent if needed else None)
+        for like, v, needed in zip(call.arguments, values, needs, strict=True)
+    ]
+    ctx = call.context("jvp", needs, inner, saved)
+    try:
+        found = function.jvp(ctx, *tangents)
+    finally:
+        ctx._close()
+    marked = [not differentiable for differentiable in call.differentiable]
+    parts = parts_of(f"{function.__name__}.jvp()", "tangent", found, call.outputs, inner, marked=marked)
+    return [out if part is None else Dual(out.value, part) for out, part in zip(outs, parts, strict=True)]
+
+
+_DERIVED: dict[type, Callable[..., list[Any]]] = {Autodiff: _recorded, Forward: _pushed}

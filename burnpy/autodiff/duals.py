@@ -1,0 +1,75 @@
+"""Tensors on `Forward`: giving them a tangent, and taking it."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from burnpy.autodiff.forward import Forward
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import KindError, NotTrackedError, ShapeError
+from burnpy.tensor.base import made
+from burnpy.tensor.operands import together
+from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+class Unpacked(NamedTuple, Generic[B]):
+    """What `unpack_dual` gives."""
+
+    primal: Tensor[B]
+    """The values, on the inner backend."""
+    tangent: Tensor[B] | None
+    """Their tangent, of the same shape and dtype; None of a constant."""
+
+
+def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
+    """``x`` moving in the direction ``tangent``: what is computed from the result carries its derivative along.
+
+    Args:
+        x: of any shape and dtype.
+        tangent: of the same shape and dtype, on the same device.
+
+    Raises:
+        ShapeError: the shapes or dtypes differ.
+        KindError: one of them is no float tensor.
+        DeviceError: they are on two devices.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data(3.0)
+    >>> unpack_dual(make_dual(x, Tensor[NumPy].ones(())) ** 2).tangent.item()
+    6.0
+    """
+    for given in (x, tangent):
+        if not isinstance(given, Tensor):
+            raise KindError(f"make_dual() takes two float tensors, and was given {given!r}")
+    x, tangent = together("make_dual", x, tangent)
+    if (x.shape, x.dtype) != (tangent.shape, tangent.dtype):
+        raise ShapeError(
+            f"make_dual() was given values of shape {x.shape} and dtype {x.dtype} and a tangent of shape "
+            f"{tangent.shape} and dtype {tangent.dtype}; the tangent must be of the same"
+        )
+    device = Forward(x.device)
+    return made(Tensor, device, device, device.dual(x._primitive, tangent._primitive))  # type: ignore[no-any-return]  # of that class
+
+
+def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
+    """The values of a tensor on `Forward` and their tangent, None of a constant.
+
+    Raises:
+        NotTrackedError: the tensor is on another backend, where tensors have no tangent.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> unpack_dual(Tensor[Forward[NumPy]].ones(())).tangent is None
+    True
+    """
+    given: Any = x
+    if not isinstance(given, Tensor) or not isinstance(given.device, Forward):
+        raise NotTrackedError(
+            f"unpack_dual() takes a Tensor on Forward, which make_dual() gives, and was given {given!r}"
+        )
+    inner: Any = given.device.inner
+    value, tangent = given._primitive.value, given._primitive.tangent
+    return Unpacked(made(Tensor, inner, inner, value), None if tangent is None else made(Tensor, inner, inner, tangent))

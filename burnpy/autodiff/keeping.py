@@ -1,0 +1,117 @@
+"""Replacing what nodes keep: how `burnpy.autodiff.saved` and `burnpy.autodiff.checkpointing` get at a node's arrays.
+
+A `Saver` is an observer (`burnpy.autodiff.modes.observing`): of every node just recorded it is shown each innermost
+array, and may put something else in its place, a `Stored`. The node's pulls then have the arrays restored first. Of
+several savers the innermost is first; what it stored is no array any more, and the others pass it by.
+
+A strategy such as `Balanced` has primitives that can compute their array when it is asked for. Such a primitive has
+``peek()``, which gives the array, and its class has ``holding(array)``, which makes one that has it already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from burnpy.autodiff.graph import Leaf, Pull, Relay, is_array, mapped
+from burnpy.autodiff.modes import current_mode
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import SavedTensorsError
+from burnpy.backend.primitives import Float
+from burnpy.tensor.base import TensorBase, made
+
+
+class Stored:
+    """What stands in place of an array until a pull wants it."""
+
+    __slots__ = ()
+
+    def restored(self) -> Any:
+        """The array."""
+        raise NotImplementedError
+
+
+class Saver:
+    """An observer that replaces the arrays of nodes."""
+
+    __slots__ = ()
+
+    leaves = True  #: whether arrays that the graph holds anyway, as those of its leaves, are replaced too
+
+    def swapped(self, device: Any, operation: str, x: Any) -> Any:
+        """What stands in place of an innermost array or deferred primitive, ``x``; ``x`` itself to leave it there."""
+        raise NotImplementedError
+
+    def __call__(self, device: Any, node: Any) -> None:
+        """Replace the arrays of a node that was just recorded, and of the relays that it was made with."""
+        held = () if self.leaves else _arrays_of_leaves(node)
+
+        def swap(x: Any) -> Any:
+            if not is_array(x) or any(x is array for array in held):
+                return x
+            return self.swapped(device, node.operation, x)
+
+        nodes = [node]
+        while nodes:
+            part = nodes.pop()
+            part.s0, part.k0 = _replaced(part.s0, part.k0, swap)
+            if part.p1 is not None:
+                part.s1, part.k1 = _replaced(part.s1, part.k1, swap)
+            nodes += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
+
+
+def innermost_saver() -> Saver | None:
+    """The saver whose turn is first in this context."""
+    mode = current_mode()
+    observers = () if mode is None else mode.observers
+    return next((observer for observer in observers if isinstance(observer, Saver)), None)
+
+
+def refuse_where_disabled(operation: str) -> None:
+    """An error where `disable_saved_tensors_hooks` holds."""
+    mode = current_mode()
+    if mode is not None and mode.no_saving is not None:
+        raise SavedTensorsError(f"{operation} is disabled here by disable_saved_tensors_hooks(): {mode.no_saving}")
+
+
+def restored(x: Any) -> Any:
+    """The array for whatever stands in its place."""
+    return x.restored() if isinstance(x, Stored) else x
+
+
+def array_of(x: Any) -> Any:
+    """The array of a deferred primitive; an array itself."""
+    return x.peek() if hasattr(x, "peek") else x
+
+
+def tensor_around(device: Any, array: Any) -> TensorBase[Any]:
+    """An innermost array as a tensor of its kind, on the innermost device beneath ``device``."""
+    plain = device.discrete
+    return made(TensorBase.kinds[kind_of(array.dtype)], plain, plain, array)  # type: ignore[no-any-return]  # of that class
+
+
+def _arrays_of_leaves(node: Any) -> list[Any]:
+    found: list[Any] = []
+    for parent in (node.p0, node.p1):
+        leaf = None if parent is None else parent.target
+        if leaf.__class__ is Leaf:
+            mapped(found.append, leaf.value)
+    return found
+
+
+def _replaced(pull: Pull, kept: tuple[Any, ...], swap: Callable[[Any], Any]) -> tuple[Pull, tuple[Any, ...]]:
+    changed = False
+
+    def noting(x: Any) -> Any:
+        nonlocal changed
+        y = swap(x)
+        changed = changed or y is not x
+        return y
+
+    new = tuple([mapped(noting, x) for x in kept])
+    return (partial(_with_restored, pull), new) if changed else (pull, kept)
+
+
+def _with_restored(pull: Pull, inner: Any, grad: Float, *kept: Any) -> Any:
+    return pull(inner, grad, *[mapped(restored, x) for x in kept])

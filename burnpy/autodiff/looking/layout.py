@@ -1,0 +1,125 @@
+"""Placing boxes in layers, arrows downward, with few crossings.
+
+After Sugiyama, Tagawa and Toda, Methods for Visual Understanding of Hierarchical System Structures, 1981: layers by the
+longest path, points where long arrows pass through a layer, order by the mean of the neighbours, then positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+HEIGHT = 14.0
+"""Of a line of text."""
+PAD = 6.0
+_ACROSS, _DOWN, _LETTER = 18.0, 34.0, 6.1
+_SWEEPS = 8
+
+Point = tuple[float, float]
+
+
+class Layout(NamedTuple):
+    """Where everything is."""
+
+    width: float
+    height: float
+    places: list[tuple[float, float, float, float]]  #: of each box: left, top, width, height
+    routes: list[list[Point]]  #: of each arrow, the points that it goes through
+
+
+def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) -> Layout:
+    """Boxes with these lines of text, where every arrow (from, to) goes to a box with a larger number."""
+    count = len(texts)
+    widths = [max((len(t) for t in lines), default=0) * _LETTER + 2 * PAD for lines in texts]
+    heights = [len(lines) * HEIGHT + 2 * PAD for lines in texts]
+    layer = _layers(count, arrows)
+    below: list[list[int]] = [[] for _ in range(count)]
+    chains = []
+    for a, b in arrows:
+        chain = [a]
+        for between in range(layer[a] + 1, layer[b]):
+            layer.append(between)
+            widths.append(4.0)
+            below.append([])
+            chain.append(len(layer) - 1)
+        chain.append(b)
+        for k, v in pairwise(chain):
+            below[k].append(v)
+        chains.append(chain)
+    above: list[list[int]] = [[] for _ in below]
+    for k, members in enumerate(below):
+        for v in members:
+            above[v].append(k)
+    rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
+    for k, n in enumerate(layer):
+        rows[n].append(k)
+    x = _across(rows, above, below, widths)
+    tops: list[float] = []
+    y = PAD
+    row_heights = [max((heights[k] for k in row if k < count), default=0.0) for row in rows]
+    for height in row_heights:
+        tops.append(y)
+        y += height + _DOWN
+    left = min((x[k] - widths[k] / 2 for k in range(len(x))), default=0.0) - PAD
+    right = max((x[k] + widths[k] / 2 for k in range(len(x))), default=0.0) + PAD
+    places = [(x[k] - widths[k] / 2 - left, tops[layer[k]], widths[k], heights[k]) for k in range(count)]
+    routes: list[list[Point]] = []
+    for way in chains:
+        a, b = way[0], way[-1]
+        passed = [(x[k] - left, tops[layer[k]] + row_heights[layer[k]] / 2) for k in way[1:-1]]
+        routes.append([(x[a] - left, tops[layer[a]] + heights[a]), *passed, (x[b] - left, tops[layer[b]])])
+    return Layout(right - left, y - _DOWN + PAD, places, routes)
+
+
+def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
+    """For each box a layer below those of all that it takes from; what takes from none, just above its first taker."""
+    layer = [0] * count
+    takes = {b for _, b in arrows}
+    for a, b in sorted(arrows, key=lambda arrow: arrow[1]):
+        layer[b] = max(layer[b], layer[a] + 1)
+    first: dict[int, int] = {}
+    for a, b in arrows:
+        first[a] = min(first.get(a, layer[b]), layer[b])
+    return [first[k] - 1 if k not in takes and k in first else n for k, n in enumerate(layer)]
+
+
+def _across(
+    rows: list[list[int]], above: list[list[int]], below: list[list[int]], widths: Sequence[float]
+) -> list[float]:
+    """The middle of each box: rows ordered, then drawn toward their neighbours, by turns from above and from below."""
+    x = [0.0] * len(widths)
+    for row in rows:
+        _spread(row, x, [float(k) for k in range(len(row))], widths)
+    for sweep in range(_SWEEPS):
+        downward = sweep % 2 == 0
+        neighbours = above if downward else below
+        for row in rows if downward else reversed(rows):
+            wanted = {k: _mean([x[v] for v in neighbours[k]], x[k]) for k in row}
+            row.sort(key=lambda k: wanted[k])
+            _spread(row, x, [wanted[k] for k in row], widths)
+    return x
+
+
+def _mean(values: list[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _spread(row: list[int], x: list[float], wanted: list[float], widths: Sequence[float]) -> None:
+    """As near to the wanted places as there is room for, in order; neighbours that would overlap share what is left."""
+    groups: list[tuple[float, int, float]] = []  # the sum of (wanted - offset), how many, the width so far
+    for k, want in zip(row, wanted, strict=True):
+        width = widths[k] + _ACROSS
+        total, members, size = want - width / 2, 1, width
+        while groups and groups[-1][0] / groups[-1][1] + groups[-1][2] > total / members:
+            before, number, taken = groups.pop()
+            total, members, size = before + total - members * taken, number + members, taken + size
+        groups.append((total, members, size))
+    index = 0
+    for total, members, _ in groups:
+        at = total / members
+        for k in row[index : index + members]:
+            width = widths[k] + _ACROSS
+            x[k] = at + width / 2
+            at += width
+        index += members

@@ -1,0 +1,142 @@
+"""Hooks around the rule of the operation that made a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, Relay, Retained
+from burnpy.autodiff.hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
+from burnpy.autodiff.opaque import connected, placed
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError
+from burnpy.backend.primitives import Float
+from burnpy.tensor.base import made
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+class NodeHooked(Node):
+    """A node with the rule of another, between hooks."""
+
+    __slots__ = ()
+
+    operation = "register_node_hook"
+
+
+class _Edge(NamedTuple):
+    """An edge of the node that is hooked, but for its parent."""
+
+    pull: Pull
+    kept: int  #: how much is kept for it
+    onward: tuple[_Edge, ...]  #: the edges of the relay that it leads to; none where it leads to an argument
+
+
+def hook_node(
+    x: Tensor[Autodiff[I]],
+    before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None,
+    after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None,
+) -> tuple[Tensor[Autodiff[I]], HookHandle]:
+    """What ``x.register_node_hook(before=…, after=…)`` does."""
+    name = "register_node_hook"
+    node = tracked(x, name)
+    beneath = node.beneath if isinstance(node, Hooked) else node
+    if isinstance(beneath, Leaf):
+        raise NotTrackedError(f"{name}() was asked of a leaf, which no operation made; use x.register_hook(f)")
+    if isinstance(beneath, (Seen, Retained)):
+        raise ArgumentError(
+            f"{name}() was asked of a tensor after {beneath.operation}(); register node hooks before, as in "
+            f"x.register_node_hook(...)[0].{beneath.operation}(...)"
+        )
+    if before is None and after is None:
+        raise ArgumentError(f"{name}() takes before=f or after=f, or both, and was given neither")
+    hooks = []
+    for function in (before, after):
+        hook = Hook(name, _nothing if function is None else function)
+        if function is None:
+            hook.function = None
+        hooks.append(hook)
+    parents: list[Node | Leaf] = []
+    kept: list[Any] = []
+    edges = _copied(beneath, parents, kept)
+    if not hasattr(beneath, "alive"):
+        raise GraphError(f"{name}() was asked of a tensor whose graph a backward pass has freed; compute it again")
+    device: Any = x.device
+    (primitive,) = connected(device, NodeHooked, [x._primitive.value], parents, _around, (*hooks, edges, *kept))
+    if isinstance(node, Hooked) and isinstance(primitive.node, Node):
+        primitive.node = node.over(primitive.node)
+    return x._like(primitive), HookHandle(*hooks)
+
+
+def _nothing(*grads: object) -> None:
+    """The hook that is not there."""
+
+
+def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_Edge, ...]:
+    """The edges of a node, their ends and what is kept for them added to the lists."""
+    edges = []
+    for parent, slot in ((node.p0, 0), (node.p1, 1)):
+        if parent is None:
+            continue
+        pull, own = (node.s0, node.k0) if slot == 0 else (node.s1, node.k1)
+        if pull is placed:
+            raise ArgumentError(
+                "register_node_hook() was asked of one of several results of an operation, which has one rule for all; "
+                "use x.register_hook(f) on each"
+            )
+        kept += own
+        if isinstance(parent, Relay):
+            edges.append(_Edge(pull, len(own), _copied(parent, parents, kept)))
+        else:
+            parents.append(parent)
+            edges.append(_Edge(pull, len(own), ()))
+    return tuple(edges)
+
+
+def _around(
+    inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_Edge, ...], *kept: Any
+) -> tuple[Float, ...]:
+    """The pull: the hooked node's own, between the hooks."""
+    (grad,) = grads
+    if before.function is not None:
+        (grad,) = _replaced(before, before.function(_tensors(inner, (grad,))), (grad,), inner)
+    parts: list[Float] = []
+    _pulled(inner, grad, edges, list(reversed(kept)), parts)
+    if after.function is not None:
+        found = after.function(_tensors(inner, parts), _tensors(inner, (grad,)))
+        parts = _replaced(after, found, parts, inner)
+    return tuple(parts)
+
+
+def _pulled(inner: Any, grad: Any, edges: tuple[_Edge, ...], kept: list[Any], parts: list[Float]) -> None:
+    """Append what the edges give, taking what is kept for each from the end of ``kept``."""
+    for edge in edges:
+        part = edge.pull(inner, grad, *[kept.pop() for _ in range(edge.kept)])
+        if edge.onward:
+            _pulled(inner, part, edge.onward, kept, parts)
+        else:
+            parts.append(part.add(inner, None, *part.arguments) if isinstance(part, Placed) else part)
+
+
+def _tensors(inner: Any, parts: Sequence[Float]) -> tuple[Any, ...]:
+    return tuple(made(Tensor, inner, inner, part) for part in parts)
+
+
+def _replaced(hook: Hook, found: object, parts: Sequence[Float], inner: Any) -> list[Float]:
+    """The gradients, in place of which a hook may have returned others: a tuple, or one by itself."""
+    if found is None:
+        return list(parts)
+    members = found if isinstance(found, tuple) else (found,)
+    if len(members) != len(parts):
+        raise ArgumentError(
+            f"the {hook.name} returned {len(members)} gradients in place of {len(parts)}; return as many, None for "
+            "each that is to be left, or None for all"
+        )
+    return [
+        part if member is None else replacement(hook, member, part, inner, f" as gradient {k}")
+        for k, (member, part) in enumerate(zip(members, parts, strict=True))
+    ]

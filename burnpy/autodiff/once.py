@@ -1,0 +1,76 @@
+"""`once_differentiable`: a backward() that may compute as it likes, and cannot be differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from burnpy.autodiff.arguments import primitives, tensor, tensors
+from burnpy.autodiff.calls import ONCE, Call, applied
+from burnpy.autodiff.context import Context
+from burnpy.autodiff.function import Function
+from burnpy.autodiff.opaque import node_kind
+from burnpy.backend.errors import GraphError
+from burnpy.backend.primitives import Float
+from burnpy.tensor.base import TensorBase
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def once_differentiable(backward: F) -> F:
+    """For a backward() that is not differentiable: it is given plain tensors on every level, so that it may compute as
+    it likes, through NumPy too; second derivatives through it raise a `GraphError` instead of being wrong.
+
+    >>> class Double(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2.0
+    ...
+    ...     @staticmethod
+    ...     @once_differentiable
+    ...     def backward(ctx, grad):
+    ...         return grad * 2.0
+    """
+    setattr(backward, ONCE, True)
+    return backward
+
+
+class _Once(Function):
+    """One call of a backward() that is differentiable once, as an operation on what it computes from."""
+
+    @staticmethod
+    def forward(ctx: Context, call: Call, needs: tuple[bool, ...], *given: Any) -> Any:
+        """The gradients that are needed, of those of the results, followed by the tensors saved."""
+        ctx.name = call.function.__name__
+        count = len(call.outputs)
+        plain = next(g.device for g in given if isinstance(g, TensorBase))
+        inner = call.context("backward", needs, plain, primitives(given[count:]))
+        try:
+            found = call.function.backward(inner, *given[:count])
+        finally:
+            inner._close()
+        parts = call.gradients(found, needs, plain)
+        return tuple(
+            tensor(like, plain, p) for like, p, n in zip(call.arguments, parts, needs, strict=True) if n and like
+        )
+
+    @staticmethod
+    def backward(ctx: Context, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused."""
+        raise GraphError(
+            f"{ctx.name}.backward() is once_differentiable, and its derivative was asked for; to have one, drop the "
+            "decorator and write backward() with operations on the gradients and ctx.saved_tensors alone"
+        )
+
+    jvp = backward
+
+
+_Once._kind = node_kind("once_differentiable")
+
+
+def pulled_once(
+    inner: Any, call: Call, needs: tuple[bool, ...], given: Sequence[Any], saved: Sequence[Any]
+) -> tuple[Float, ...]:
+    """What such a backward() gives, on ``inner``, where differentiating it is refused."""
+    found = applied(_Once, (call, needs, *given, *tensors(inner, call.saved, saved)))
+    return tuple(primitives(found))

@@ -1,0 +1,61 @@
+"""Residuals: what the forward rule of a `custom_vjp` leaves for its backward rule, in any nesting of containers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.autodiff.arguments import Kept, brought, kept_of, tensor
+from burnpy.backend.errors import DeviceError
+from burnpy.backend.primitives import Value
+from burnpy.tensor.base import TensorBase
+
+
+class Slot:
+    """Where a tensor stood."""
+
+    __slots__ = ("index", "like")
+
+    def __init__(self, index: int, like: Kept) -> None:
+        self.index = index
+        self.like = like
+
+
+def packed(who: str, tree: Any, device: Any, found: list[Value]) -> Any:
+    """The tree with a `Slot` for each tensor, whose primitives are appended to ``found``.
+
+    Raises:
+        DeviceError: a tensor is on another device than ``device``.
+    """
+    if isinstance(tree, TensorBase):
+        x = brought(tree, device)
+        like = kept_of(x)
+        if x.device is not device or like is None:
+            raise DeviceError(
+                f"{who} returned among the residuals a tensor on {x.device}, and was given tensors on {device}; "
+                "compute it of the arguments alone"
+            )
+        found.append(x._primitive)
+        return Slot(len(found) - 1, like)
+    if isinstance(tree, dict):
+        return {key: packed(who, member, device, found) for key, member in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        return _like(tree, [packed(who, member, device, found) for member in tree])
+    return tree
+
+
+def unpacked(tree: Any, device: Any, values: tuple[Value, ...]) -> Any:
+    """The tree with tensors of ``values`` in the slots."""
+    if isinstance(tree, Slot):
+        return tensor(tree.like, device, values[tree.index])
+    if isinstance(tree, dict):
+        return {key: unpacked(member, device, values) for key, member in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        return _like(tree, [unpacked(member, device, values) for member in tree])
+    return tree
+
+
+def _like(tree: Any, members: list[Any]) -> Any:
+    """A list, a tuple or a named tuple as ``tree`` is."""
+    if isinstance(tree, list):
+        return members
+    return tree._make(members) if hasattr(tree, "_make") else tuple(members)

@@ -1,0 +1,50 @@
+"""Backward passes with somebody looking on: watchers of the mode, and inner devices that ask which rule is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from burnpy.autodiff.engine import propagate
+from burnpy.autodiff.looking.nodes import operation_of, stack_of
+from burnpy.backend.place import Place, place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from burnpy.autodiff.graph import Leaf, Node, Pull
+    from burnpy.autodiff.modes import Watcher
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.primitives import Float
+
+
+def propagate_watched(
+    inner: Backend,
+    roots: Iterable[tuple[Node | Leaf, Float]],
+    *,
+    retain_graph: bool,
+    targets: Collection[Node | Leaf] | None,
+    watchers: tuple[Watcher, ...],
+) -> dict[Any, Float]:
+    """`propagate`, with the inner device told where it is, if it asks; watchers that have ``finish(inner, gradients)``
+    are shown the result."""
+    if not inner.listens():
+        found = propagate(inner, roots, retain_graph=retain_graph, targets=targets, watchers=watchers)
+    else:
+        before = place.set(Place("backward"))
+        try:
+            # Told innermost, so that each operation of the rule is known as the rule's.
+            found = propagate(inner, roots, retain_graph=retain_graph, targets=targets, watchers=(tell, *watchers))
+        finally:
+            place.reset(before)
+    for watcher in watchers:
+        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
+        if finish is not None:
+            finish(inner, found)
+    return found
+
+
+def tell(inner: Backend, node: Node, pull: Pull, grad: Float, kept: tuple[Any, ...]) -> Any:
+    """The watcher that sets the place. It stays set while the engine adds up what the pull gave."""
+    place.set(Place("backward", operation_of(node, pull), stack_of(node)))
+    return pull(inner, grad, *kept)

@@ -1,0 +1,90 @@
+"""What an operation costs, from the shapes and dtypes of its arguments and results alone.
+
+Floating point operations (FLOPs) are counted so:
+
+- a matrix product of (m, k) and (k, n): 2 m n k, a multiplication and an addition each (Golub and Van Loan, Matrix
+  Computations, 1.1.15; PyTorch's ``torch.utils.flop_counter`` counts the same);
+- what is pointwise, comparisons and choices too: 1 for each element of the result, be it an addition or a GELU, as
+  XLA's ``HloCostAnalysis`` counts an elementwise instruction;
+- a reduction: 1 for each element of the argument; what is made of several, as softmax: 1 for each step of its
+  definition;
+- additions at indices: 1 for each element added;
+- what only moves, makes or converts elements: 0.
+
+Bytes are those of the arguments, read once, and of the results, written once; of indexing, what it picks and places;
+of what a backend may answer with a view, 0. What a cache saves, or a backend's own temporaries cost, is not in them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeAlias
+
+from burnpy.backend.primitives import DType, Shape
+from burnpy.backend.schema import Algebra, Operation
+
+Meta: TypeAlias = tuple[Shape, DType]
+
+
+class Cost(NamedTuple):
+    """What one call costs."""
+
+    bytes: int
+    flops: int
+
+
+_STEPS = {
+    **dict.fromkeys(("sum", "prod", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum"), 1),
+    **dict.fromkeys(("mean", "max_dim", "min_dim"), 1),
+    **dict.fromkeys(("var", "std", "logsumexp", "softmax_backward"), 4),
+    **dict.fromkeys(("softmax", "log_softmax"), 5),
+    "log_softmax_backward": 4,
+}
+"""For each element of the argument; softmax: largest, difference, exp, sum, quotient."""
+_COMPARING = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "floor_divide", "where"))
+_BITWISE = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
+_ADDING = frozenset(("index_add", "scatter_add", "accumulate_slice", "accumulate_index"))
+_VIEWS = frozenset(("reshape", "permute", "expand", "slice", "mT", "flip", "detach", "adopt_numpy"))
+_PICKING = frozenset(("index_select", "gather"))
+_PLACING = frozenset(("accumulate_slice", "accumulate_index"))
+
+
+def cost(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> Cost:
+    """The cost of one call with these primitives as arguments and results, in order.
+
+    >>> import numpy as np
+    >>> from burnpy.backend import operations
+    >>> x, y = ((2, 3), np.dtype("float32")), ((3, 4), np.dtype("float32"))
+    >>> cost(operations()["matmul"], (x, y), (((2, 4), np.dtype("float32")),))
+    Cost(bytes=104, flops=48)
+    """
+    return Cost(_bytes(op, given, results), _flops(op, given, results))
+
+
+def _size(meta: Meta) -> int:
+    return math.prod(meta[0]) * meta[1].itemsize
+
+
+def _bytes(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+    if op.name in _VIEWS:
+        return 0
+    if op.name in _PICKING:
+        return 2 * _size(results[0]) + _size(given[-1])
+    if op.name in _PLACING:
+        return 3 * _size(given[-1]) + sum(map(_size, given[1:-1]))
+    return sum(map(_size, given)) + sum(map(_size, results))
+
+
+def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+    name = op.name
+    if name == "matmul":
+        return 2 * math.prod(results[0][0]) * given[0][0][-1]
+    if name in _STEPS:
+        return _STEPS[name] * math.prod(given[0][0])
+    if name in _ADDING:
+        return math.prod(given[-1][0])
+    if name == "sum_to":
+        return math.prod(given[0][0]) if given[0][0] != results[0][0] else 0
+    if op.elementwise or name in _COMPARING or name in _BITWISE or (op.algebra is Algebra.GENERAL and results):
+        return math.prod(results[0][0])
+    return 0

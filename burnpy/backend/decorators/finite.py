@@ -1,0 +1,54 @@
+"""Looking for NaN and infinity with a backend's own operations, and saying where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.primitives import Bool, Float
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in a primitive."""
+
+    what: str  #: "NaN" or "infinity"
+    index: tuple[int, ...]  #: of the first
+    count: int  #: how many of them
+
+    def __str__(self) -> str:
+        where = f" at index {self.index}" if self.index else ""
+        return f"{self.what}{where}" + (f", the first of {self.count}" if self.count > 1 else "")
+
+
+def is_float(x: Any) -> bool:
+    """Whether x is a primitive of floats."""
+    return hasattr(x, "shape") and hasattr(x, "dtype") and kind_of(x.dtype) == "float"
+
+
+def found_in(b: Backend, x: Float, nan: bool, inf: bool) -> Found | None:
+    """The first NaN of x, where those are looked for, else the first infinity; None where all is well.
+
+    The device is waited for.
+    """
+    if nan and inf and not _any(b, b.discrete.bitwise_not(b.isfinite(x))):
+        return None
+    if nan and (found := _first(b, b.isnan(x), "NaN")):
+        return found
+    return _first(b, b.isinf(x), "infinity") if inf else None
+
+
+def _any(b: Backend, bad: Bool) -> bool:
+    d = b.discrete
+    return bool(d.to_numpy(d.any(bad, tuple(range(len(bad.shape))), False)))
+
+
+def _first(b: Backend, bad: Bool, what: str) -> Found | None:
+    if not _any(b, bad):
+        return None
+    places = b.discrete.to_numpy(b.discrete.nonzero(bad))
+    return Found(what, tuple(map(int, places[0])), len(places))

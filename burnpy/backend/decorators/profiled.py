@@ -1,0 +1,90 @@
+"""`Profiled[B]`: a backend whose operations can be timed and counted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar, final
+
+from burnpy.backend.backend import Backend, operations
+from burnpy.backend.decorators.generic import Decorator
+from burnpy.backend.decorators.profile import Event, Profile, metas, recorders
+from burnpy.backend.place import place
+from burnpy.backend.schema import Operation
+from burnpy.backend.source_lines import user_stack
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+@final
+class Profiled(Decorator[I], Generic[I]):
+    """A backend that notes each operation of the inner backend ``I``, while somebody records.
+
+    It goes inside `Autodiff`, which tells it the rule whose gradient is being computed: ``Autodiff[Profiled[NumPy]]``.
+    The results belong to the `Profile` of the ``with`` block; the device keeps nothing, and outside of a block nothing
+    is noted. A derived operation that the inner backend computes by itself is one call.
+
+    FLOPs and bytes follow from shapes and dtypes (`burnpy.backend.decorators.costs` says how). Times are the inner
+    device's: on the CPU each call's own; on a GPU from events put before and after it, without waiting for either.
+
+    A call costs about 0.4 µs more when nothing is recorded, 3 µs more when it is, and with ``lines=True`` 1 µs more for
+    every few frames of the call stack. None of it is part of the times shown.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor.ones((2, 3), device=Autodiff[Profiled[NumPy]]).require_grad()
+    >>> with Profiled.record() as p:
+    ...     _ = (x @ x.mT).sum().backward()
+    >>> for row in sorted(p.rows(), key=lambda row: row.operation):
+    ...     if row.flops:
+    ...         print(row.operation, row.direction, row.rule, row.calls, row.flops)
+    add backward mT 1 6
+    matmul forward  1 24
+    matmul backward matmul 2 48
+    sum forward  1 4
+    """
+
+    word = "times"
+
+    def listens(self) -> bool:
+        """Whether anyone records."""
+        return bool(recorders.get()) or self.inner.listens()
+
+    @staticmethod
+    @contextmanager
+    def record(*, lines: bool = True) -> Iterator[Profile]:
+        """A block in which all `Profiled` devices are recorded: of this thread and coroutine.
+
+        `Profile.resume` adds another thread's. Blocks nest, and the outer one has what the inner ones have.
+
+        Args:
+            lines: note the user's line of each call, for `Profile.by_line`.
+        """
+        profile = Profile(lines)
+        with profile.resume():
+            yield profile
+
+    def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """What the inner backend gives, noted."""
+        profiles = recorders.get()
+        if not profiles:
+            return f(*args)
+        inner = self.inner
+        start = inner.moment()
+        out = f(*args)
+        stop = inner.moment()
+        at = place.get()
+        stack = at.stack or (user_stack(1) if any(p.lines for p in profiles) else ())
+        given = metas([args[k] for k in _primitives[op.name]])
+        results = metas(out if out.__class__ is tuple else (out,))
+        event = Event(op, at, stack, threading.current_thread(), inner, start, stop, given, results)
+        for profile in profiles:
+            profile.add(event)
+        return out
+
+
+_primitives = {
+    name: tuple(k for k, a in enumerate(op.arguments) if a.kind is not None) for name, op in operations().items()
+}
+"""Where primitives stand among the arguments of each operation."""

@@ -1,0 +1,27 @@
+"""Where in a program an operation runs: in a forward pass, or in a backward pass and there in which rule.
+
+`Autodiff` tells its inner device while that asks for it (`Backend.listens`), by setting the place of the context;
+whoever wants to know reads it.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Literal, NamedTuple, TypeAlias
+
+from burnpy.backend.source_lines import Stack
+
+Direction: TypeAlias = Literal["forward", "backward"]
+
+
+class Place(NamedTuple):
+    """Where an operation runs."""
+
+    direction: Direction = "forward"
+    rule: str = ""  #: in a backward pass, the operation whose gradient is being made or added up; "" before the first
+    stack: Stack = ()  #: where the user's forward pass recorded that operation, if anyone looked on (`track_lines`)
+
+
+FORWARD = Place()
+place: ContextVar[Place] = ContextVar("burnpy_place", default=FORWARD)
+"""The place of the context. Sums of gradients belong to the rule that made the last addend."""

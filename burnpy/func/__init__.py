@@ -1,0 +1,38 @@
+"""Derivatives as functions of functions, with the meaning of ``torch.func`` and JAX.
+
+Plain tensors go in and come out; a function that is differentiated is written, and typed, as a function of plain
+tensors. Everything here nests to any depth, and functions may close over tensors of the functions around them
+(`burnpy.func.levels`). ``no_grad`` around a call does not change it; inside of the function, what is computed under
+``no_grad`` is constant.
+
+>>> from burnpy import Tensor
+>>> from burnpy.backend import NumPy
+>>> x = Tensor[NumPy].from_data([1.0, 2.0])
+>>> grad(lambda x: (x ** 3).sum())(x)
+Tensor([ 3., 12.], shape=(2,), dtype=float32, device=NumPy)
+"""
+
+from __future__ import annotations
+
+from burnpy.func.forward import jvp
+from burnpy.func.gradients import grad, value_and_grad
+from burnpy.func.hessians import hessian, hvp, vhp
+from burnpy.func.jacobians import jacfwd, jacobian, jacrev
+from burnpy.func.linear import linearize
+from burnpy.func.pullbacks import vjp
+from burnpy.func.trees import register_tree
+
+__all__ = [
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "register_tree",
+    "value_and_grad",
+    "vhp",
+    "vjp",
+]

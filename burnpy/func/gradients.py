@@ -1,0 +1,140 @@
+"""`grad` and `value_and_grad`: the gradient of a function of which the result is one number."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+
+from burnpy.backend.backend import Backend
+from burnpy.func.arguments import Argnums, Derived, checked_function, chosen, single_output
+from burnpy.func.reverse import pulled, record
+from burnpy.func.trees import LEAF, Structure
+from burnpy.tensor.base import made
+from burnpy.tensor.tensor import Tensor
+
+P = ParamSpec("P")
+T = TypeVar("T")
+U = TypeVar("U")
+A = TypeVar("A")
+B = TypeVar("B", bound=Backend)
+
+
+@overload
+def grad(
+    f: Callable[Concatenate[T, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[T, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[Concatenate[T, P], tuple[T, A]]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[T, U, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[T, U, P], U]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[T, U, P], Tensor[B]],
+    argnums: tuple[Literal[0], Literal[1]],
+    *,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[T, U, P], tuple[T, U]]: ...
+@overload
+def grad(f: Callable[P, Any], argnums: Argnums, *, has_aux: bool = False) -> Derived[P]: ...
+def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that computes the gradient of ``f``.
+
+    Args:
+        f: from tensors, or nested tuples, lists and dicts of some, to a tensor of one element.
+        argnums: the position of the argument to differentiate by, or a tuple of positions. Others, and keyword
+            arguments, may be anything.
+        has_aux: whether ``f`` returns a pair, of which the second is handed through: any tree of tensors.
+
+    Returns:
+        A function of the same arguments that gives a tensor of the argument's shape and dtype, or a tree of its
+        structure; a tuple of these for several ``argnums``; with ``has_aux`` the pair of that and what ``f`` gave
+        beside. The tensors are on the device of the arguments, plain ones where those are plain. It can be
+        differentiated again, to any depth, and ``f`` may use tensors of functions around it.
+
+    Raises:
+        ShapeError: ``f`` returns several elements.
+        KindError: ``f`` does not return a float tensor, or an argument to differentiate by holds something else.
+        ArgumentError: there is no argument of that number.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data(3.0)
+    >>> grad(lambda x: x * grad(lambda y: x * y)(x))(x).item()  # d/dx [x · d/dy (x · y)] = d/dx x²
+    6.0
+    >>> grad(lambda p: (p["w"] * x).sum())({"w": x})["w"].item()
+    3.0
+    """
+    checked_function("grad", f)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        _, aux, gradients = gradient_of("grad", f, args, kwargs, argnums, has_aux)
+        return (gradients, aux) if has_aux else gradients
+
+    return gradient
+
+
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[T, P], tuple[Tensor[B], T]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[Concatenate[T, P], tuple[tuple[Tensor[B], A], T]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, U, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[T, U, P], tuple[Tensor[B], U]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, U, P], Tensor[B]],
+    argnums: tuple[Literal[0], Literal[1]],
+    *,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[T, U, P], tuple[Tensor[B], tuple[T, U]]]: ...
+@overload
+def value_and_grad(f: Callable[P, Any], argnums: Argnums, *, has_aux: bool = False) -> Derived[P]: ...
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that computes the value of ``f`` and its gradient, in one go.
+
+    Arguments and errors are those of `grad`.
+
+    Returns:
+        A function that gives the pair (value, gradient); with ``has_aux``, ((value, aux), gradient).
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> value, gradient = value_and_grad(lambda x: x.square().sum())(Tensor[NumPy].from_data([1.0, 2.0]))
+    >>> value.item(), gradient.tolist()
+    (5.0, [2.0, 4.0])
+    """
+    checked_function("value_and_grad", f)
+
+    @functools.wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        value, aux, gradients = gradient_of("value_and_grad", f, args, kwargs, argnums, has_aux)
+        return ((value, aux) if has_aux else value), gradients
+
+    return value_and_gradient
+
+
+def gradient_of(
+    api: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums, has_aux: bool
+) -> tuple[Tensor[Any], Any, Any]:
+    """The value, what is beside it, and the gradients, for the function ``api``, which messages name."""
+    picked = chosen(api, args, argnums)
+    found = record(api, f, picked, kwargs, has_aux, _one)
+    base, value = found.base, found.outputs[0]
+    seed = made(Tensor, base, base, base.full(value.shape, 1.0, value.dtype))
+    gradients = pulled(api, base, found.roots, found.leaves, found.inputs, [seed], retain_graph=False)
+    return value, found.aux, picked.structure.unflatten(gradients)
+
+
+def _one(api: str, output: Any) -> tuple[list[Tensor[Any]], Structure]:
+    return [single_output(api, output)], LEAF

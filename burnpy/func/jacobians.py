@@ -1,0 +1,254 @@
+"""`jacobian`: all derivatives of a function, row by row in reverse mode or column by column in forward mode."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError
+from burnpy.backend.primitives import Float, Shape
+from burnpy.func.arguments import Argnums, Derived, checked_function, chosen
+from burnpy.func.forward import push
+from burnpy.func.levels import base_for
+from burnpy.func.reverse import on_base, pulled, record
+from burnpy.func.trees import tensors_in
+from burnpy.tensor.base import made
+from burnpy.tensor.tensor import Tensor
+
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B", bound=Backend)
+Mode = Literal["reverse", "forward"]
+
+
+@overload
+def jacobian(
+    f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
+    argnums: Literal[0] = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
+    argnums: Literal[0] = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
+@overload
+def jacobian(
+    f: Callable[P, Any],
+    argnums: Argnums = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Derived[P]: ...
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The function that computes the Jacobian of ``f``: the derivative of every output element by every input element.
+
+    Args:
+        f: from tensors, or trees of some, to a tensor or a tree of some, all float.
+        argnums: the position of the argument to differentiate by, or a tuple of positions.
+        mode: "reverse" runs ``f`` once and makes a backward pass for each output element, for few outputs of many
+            inputs; "forward" runs ``f`` once for each input element, for many outputs of few inputs.
+        has_aux: whether ``f`` returns a pair, of which the second is handed through.
+        chunk_size: how many rows, or columns, are put into the Jacobian at a time. Beside the Jacobian no more are held
+            in memory; all of them for None, which is faster where the Jacobian is to be differentiated.
+
+    Returns:
+        A function of the same arguments. For a tensor of a tensor it gives a tensor of shape output.shape +
+        input.shape; for trees, a tree like the output, with in the place of each of its tensors a tree like the
+        argument, or a tuple of these for several ``argnums``. Its dtype is the input's in reverse mode, the output's in
+        forward mode. With ``has_aux`` it gives the pair of that and what ``f`` gave beside.
+
+    Raises:
+        ArgumentError: there is no such argument or mode, or ``chunk_size`` is not positive.
+        KindError: an argument to differentiate by, or the output, holds something else than float tensors.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> jacobian(lambda x: x * x.sum())(Tensor[NumPy].from_data([1.0, 2.0])).tolist()
+    [[4.0, 1.0], [2.0, 5.0]]
+    """
+    if mode not in ("reverse", "forward"):
+        raise ArgumentError(f'jacobian() was given mode={mode!r}; it is "reverse" or "forward"')
+    return _jacobian("jacobian", f, argnums, _by_rows if mode == "reverse" else _by_columns, has_aux, chunk_size)
+
+
+@overload
+def jacrev(
+    f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
+@overload
+def jacrev(
+    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
+@overload
+def jacrev(
+    f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Derived[P]: ...
+def jacrev(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """`jacobian` in reverse mode."""
+    return _jacobian("jacrev", f, argnums, _by_rows, has_aux, chunk_size)
+
+
+@overload
+def jacfwd(
+    f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
+@overload
+def jacfwd(
+    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Derived[P]: ...
+def jacfwd(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """`jacobian` in forward mode."""
+    return _jacobian("jacfwd", f, argnums, _by_columns, has_aux, chunk_size)
+
+
+def _jacobian(
+    api: str, f: Callable[..., Any], argnums: Argnums, method: Any, has_aux: bool, chunk_size: Any
+) -> Callable[..., Any]:
+    checked_function(api, f)
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ArgumentError(f"{api}() was given chunk_size={chunk_size!r}; it is a positive int, or None for no chunks")
+
+    @functools.wraps(f)
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        picked = chosen(api, args, argnums)
+        blocks, structure, aux = method(api, f, picked, kwargs, has_aux, chunk_size)
+        found = structure.unflatten([picked.structure.unflatten(of_output) for of_output in blocks])
+        return (found, aux) if has_aux else found
+
+    return derivative
+
+
+def _by_rows(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
+    """For each output tensor, the block for each input tensor, by pulling back each unit cotangent."""
+    found = record(api, f, picked, kwargs, has_aux)
+    base, blocks = found.base, []
+    for root, out in zip(found.roots, found.outputs, strict=True):
+        parts = [Block(base, out.numel(), x.numel(), x.dtype, chunk_size) for x in found.inputs]
+        for unit in _units(base, out):
+            rows = pulled(api, base, [root], found.leaves, found.inputs, [unit], retain_graph=True)
+            for part, row in zip(parts, rows, strict=True):
+                part.append(row._primitive)
+        shapes = [out.shape + x.shape for x in found.inputs]
+        blocks.append([part.tensor(shape, transposed=False) for part, shape in zip(parts, shapes, strict=True)])
+    return blocks, found.structure, found.aux
+
+
+def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
+    """For each output tensor, the block for each input tensor, by pushing each unit tangent."""
+    base = base_for(api, tensors_in((picked.args, kwargs)))
+    inputs = [on_base(api, x, base) for x in picked.leaves]
+    first = None
+    by_input: list[list[Block]] = []
+    for k, x in enumerate(inputs):
+        parts: list[Block] | None = None
+        for unit in _units(base, x):
+            found = push(api, f, picked, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
+            first = first or found
+            if parts is None:
+                parts = [Block(base, x.numel(), t.numel(), t.dtype, chunk_size) for t in found.tangents]
+            for part, column in zip(parts, found.tangents, strict=True):
+                part.append(column._primitive)
+        by_input.append(parts or [])
+    if first is None:  # no input has any elements
+        first = push(api, f, picked, kwargs, [None] * len(inputs), has_aux)
+    blocks = []
+    for j, out in enumerate(first.outputs):
+        row = []
+        for x, parts in zip(inputs, by_input, strict=True):
+            part = parts[j] if parts else Block(base, 0, out.numel(), out.dtype, None)
+            row.append(part.tensor(out.shape + x.shape, transposed=True))
+        blocks.append(row)
+    return blocks, first.structure, first.aux
+
+
+def _units(base: Any, x: Tensor[Any]) -> Iterator[Tensor[Any]]:
+    """For each element the tensor like x that is 1 there and 0 elsewhere."""
+    shape, size = x.shape, x.numel()
+    zeros = base.full((size,), 0.0, x.dtype)
+    for k in range(size):
+        yield made(Tensor, base, base, base.reshape(base.slice_scatter(zeros, (k,), 1.0), shape))
+
+
+class Block:
+    """A matrix to which rows are appended: some are gathered, then put in their place together."""
+
+    def __init__(self, base: Any, count: int, width: int, dtype: Any, chunk_size: int | None) -> None:
+        self.base, self.count, self.width, self.dtype = base, count, width, dtype
+        self.chunk = chunk_size
+        self.rows: list[Float] = []
+        self.total: Float = None
+        self.done = 0
+
+    def append(self, row: Float) -> None:
+        """Add a row, of any shape with as many elements as the matrix is wide."""
+        self.rows.append(self.base.reshape(row, (1, self.width)))
+        if len(self.rows) == self.chunk:
+            self._flush()
+
+    def _flush(self) -> None:
+        b, rows = self.base, self.rows
+        if self.total is None:
+            self.total = b.full((self.count, self.width), 0.0, self.dtype)
+        stop = self.done + len(rows)
+        key = (slice(self.done, stop, 1), slice(0, self.width, 1))
+        self.total = b.accumulate_slice(self.total, key, b.cat(rows, 0))
+        self.done = stop
+        rows.clear()
+
+    def tensor(self, shape: Shape, *, transposed: bool) -> Tensor[Any]:
+        """The matrix, or its transpose, in the shape of the Jacobian."""
+        b = self.base
+        if self.total is not None and self.rows:
+            self._flush()
+        if self.total is not None:
+            matrix = self.total
+        elif self.rows:
+            matrix = b.cat(self.rows, 0)
+        else:
+            matrix = b.full((self.count, self.width), 0.0, self.dtype)
+        if math.prod(shape) and transposed:
+            matrix = b.mT(matrix)
+        return made(Tensor, b, b, b.reshape(matrix, shape))  # type: ignore[no-any-return]  # of that class

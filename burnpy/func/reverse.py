@@ -1,0 +1,136 @@
+"""Reverse mode: recording a function on a level of its own, and pulling cotangents back through what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.engine import propagate
+from burnpy.autodiff.graph import Leaf, Pull, Tracked
+from burnpy.autodiff.modes import Watcher, current_mode
+from burnpy.autodiff.telling import propagate_watched
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.primitives import Float, Value
+from burnpy.func.arguments import Chosen, flat_output, outputs_of
+from burnpy.func.levels import Level, base_for, lowered, primitive_on
+from burnpy.func.trees import Structure, map_tree, tensors_in
+from burnpy.tensor.base import made
+from burnpy.tensor.levels import common_device, levels_between
+from burnpy.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a function computed of some arguments, and the graph of it."""
+
+    base: Any  #: the device beneath the level, on which the rest is
+    leaves: list[Leaf]  #: the nodes of what is differentiated
+    inputs: list[Tensor[Any]]  #: its values
+    roots: list[Tracked]  #: the outputs on the level
+    outputs: list[Tensor[Any]]
+    structure: Structure  #: of the output
+    aux: Any
+
+    @property
+    def output(self) -> Any:
+        """What the function returned, without the level."""
+        return self.structure.unflatten(self.outputs)
+
+
+def record(
+    api: str,
+    f: Callable[..., Any],
+    picked: Chosen,
+    kwargs: dict[str, Any],
+    has_aux: bool,
+    output_of: Callable[[str, Any], tuple[list[Tensor[Any]], Structure]] = flat_output,
+) -> Recording:
+    """Run a function with the arguments that are differentiated as leaves of a new level.
+
+    Args:
+        api: for whom.
+        f: the function.
+        picked: its arguments.
+        kwargs: its keyword arguments.
+        has_aux: whether it returns a pair of which the second is not differentiated.
+        output_of: checks what is returned, and takes it apart.
+    """
+    base = base_for(api, tensors_in((picked.args, kwargs)))
+    inputs = [on_base(api, x, base) for x in picked.leaves]
+    with Level(Autodiff, api, base) as level:
+        tracked = [leaf_of(level, x._primitive) for x in inputs]
+        args = picked.replaced([made(Tensor, level, level, t) for t in tracked])
+        output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
+        outputs, structure = output_of(api, output)
+        roots = [primitive_on(api, out, level) for out in outputs]
+        aux = map_tree(lambda leaf: lowered(leaf, level), aux)
+        values = [made(Tensor, base, base, level.lower(root)) for root in roots]
+    return Recording(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
+
+
+def on_base(api: str, x: Tensor[Any], base: Any) -> Tensor[Any]:
+    """A tensor lifted to the device that a derivative is taken on."""
+    return x if x._device is base else made(Tensor, base, base, primitive_on(api, x, base))
+
+
+def leaf_of(level: Any, primitive: Float) -> Tracked:
+    """A leaf around an inner primitive. Unlike ``require_grad`` it does nothing to the levels beneath."""
+    tracked: Tracked = level.lift(primitive)
+    tracked.node = Leaf(tracked.value)
+    return tracked
+
+
+def pulled(
+    api: str,
+    base: Any,
+    roots: Sequence[Tracked],
+    leaves: Sequence[Leaf],
+    inputs: Sequence[Tensor[Any]],
+    cotangents: Sequence[Tensor[Any]],
+    *,
+    retain_graph: bool,
+) -> list[Tensor[Any]]:
+    """The gradients of the leaves, zeros where none arrives, from cotangents of the roots.
+
+    The cotangents may be on a level above ``base``, and are then what a derivative is taken by: the backward pass runs
+    on that level, and what the graph kept is lifted to it.
+    """
+    device = common_device(api, [base, *[c._device for c in cotangents]])
+    seeds: Any = [
+        (root.node, primitive_on(api, c, device))
+        for root, c in zip(roots, cotangents, strict=True)
+        if root.node is not None
+    ]
+    found = walked(device, base, seeds, retain_graph)
+    return [
+        made(Tensor, device, device, found[leaf] if leaf in found else device.full(x.shape, 0.0, x.dtype))
+        for leaf, x in zip(leaves, inputs, strict=True)
+    ]
+
+
+def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph: bool) -> dict[Any, Float]:
+    """The gradients of all leaves, on ``device``, through a graph over ``base``."""
+    mode = current_mode()
+    watchers = () if mode is None else mode.watchers
+    if device is not base:
+        watchers = (*watchers, _lifting(levels_between(device, base) or []))
+    if not watchers and not device.listens():
+        return propagate(device, seeds, retain_graph=retain_graph)
+    return propagate_watched(device, seeds, retain_graph=retain_graph, targets=None, watchers=watchers)
+
+
+def _lifting(levels: list[Any]) -> Watcher:
+    """Runs pulls on a level above the one that they were recorded over, with what they kept lifted to it."""
+
+    def lifted(kept: Value) -> Value:
+        if hasattr(kept, "dtype") and hasattr(kept, "shape") and kind_of(kept.dtype) == "float":
+            for level in reversed(levels):
+                kept = level.lift(kept)
+        return kept
+
+    def watch(inner: Any, node: Any, pull: Pull, grad: Float, kept: tuple[Any, ...]) -> Any:
+        return pull(inner, grad, *map(lifted, kept))
+
+    return watch

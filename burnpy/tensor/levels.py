@@ -1,0 +1,79 @@
+"""Levels: devices that `burnpy.func` makes, one for each derivative that is being taken, on top of each other.
+
+What lies on a device beneath a level is constant to it, and is lifted where it meets a tensor of the level. Devices
+that are singletons, such as ``Autodiff(NumPy())``, are no levels: there, mixing is a mistake. A level whose function
+has returned has a method ``refuse`` that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from burnpy.backend.errors import DeviceError
+from burnpy.tensor.base import TensorBase, made
+
+
+def levels_between(high: Any, low: Any) -> list[Any] | None:
+    """The levels from device ``high`` down to ``low``, it not among them; None where there is no such way."""
+    found = []
+    while high is not low:
+        if not getattr(high, "level", 0):
+            return None
+        found.append(high)
+        high = high.inner
+    return found
+
+
+def common_device(operation: str, devices: Iterable[Any]) -> Any:
+    """The one of some devices, at least one, that is a level above all others, or is all of them.
+
+    Raises:
+        DeviceError: there is none.
+        EscapedError: one is a level whose function has returned.
+    """
+    remaining = iter(devices)
+    top = next(remaining)
+    for device in remaining:
+        if device is not top and levels_between(top, device) is None:
+            if levels_between(device, top) is None:
+                refuse_mixed(operation, top, device)
+            top = device
+    if hasattr(top, "refuse"):
+        top.refuse(operation)
+    return top
+
+
+def refuse_mixed(operation: str, one: Any, other: Any) -> NoReturn:
+    """Say that two devices do not mix.
+
+    Raises:
+        DeviceError: always, unless
+        EscapedError: one of them is a level whose function has returned.
+    """
+    for device in (one, other):
+        if hasattr(device, "refuse"):
+            device.refuse(operation)
+    levels = [getattr(device, "level", 0) for device in (one, other)]
+    first, second = (f"{d}, level {n}" if n else str(d) for d, n in zip((one, other), levels, strict=True))
+    if all(levels):
+        hint = (
+            "these are of two derivatives of which neither is taken inside of the other; give a function all tensors "
+            "that it differentiates or closes over as arguments, if it runs in another thread or is kept for later"
+        )
+    else:
+        hint = "move one with .to_device(...), or lift a plain tensor with Tensor[...].from_inner(x)"
+    raise DeviceError(f"{operation}() was asked of tensors on {first} and {second}; {hint}")
+
+
+def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
+    """A tensor on a level above its device, as a constant of it; itself where that is its device."""
+    between = levels_between(device, x._device)
+    if not between:
+        return x
+    primitive = x._primitive
+    if x.kind != "float":
+        return made(type(x), device, device.discrete, primitive)  # type: ignore[no-any-return]  # of that class
+    for level in reversed(between):
+        primitive = level.lift(primitive)
+    return made(type(x), device, device, primitive)  # type: ignore[no-any-return]  # of that class

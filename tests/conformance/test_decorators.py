@@ -1,0 +1,22 @@
+"""Backends that look on compute what the inner backend does: they pass its conformance suite, under `Autodiff` too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+
+from burnpy.backend import Checked, NumPy, Profiled
+from burnpy.testing import conformance_suite
+
+
+class TestProfiledAndChecked(conformance_suite(Profiled(Checked(NumPy, True)))):  # type: ignore[misc]  # made at run time
+    @pytest.fixture(autouse=True)
+    def looking_on(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        """The device records, and what it noted can be read. NaN and infinity, of which the samples of values have some,
+        are let pass there; derivatives are checked."""
+        values = not request.node.name.startswith("test_derivatives")
+        with Profiled.record(lines=False) as p, Checked.allow() if values else nullcontext():
+            yield
+        assert sum(row.calls for row in p.rows()) == len(p)

@@ -1,0 +1,139 @@
+"""The conformance suite fails a backend that errs, and says where: each backend here errs in one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import Backend, NumPy, errors, operations
+from burnpy.testing import conformance_suite
+from burnpy.testing.cases import PROPERTIES, ROWS
+from burnpy.testing.conformance import ALL_DTYPES, value_cases
+
+
+class Inexact(NumPy):
+    def exp(self, x: Any) -> Any:
+        return np.exp(x) * x.dtype.type(1.0001)
+
+
+class Narrow(NumPy):
+    def sum(self, x: Any, dims: Any, keepdim: bool) -> Any:
+        return x.sum(dims, x.dtype, keepdims=keepdim) if dims else x.copy()
+
+
+class Flat(NumPy):
+    def amax(self, x: Any, dims: Any, keepdim: bool) -> Any:
+        return super().amax(x, dims, False)
+
+
+class Widening(NumPy):
+    def add(self, x: Any, y: Any) -> Any:
+        return np.add(x, y)
+
+
+class InPlace(NumPy):
+    def index_put(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        x[(*(slice(None),) * dim, index)] = src
+        return x.copy()
+
+
+class Sharing(NumPy):
+    def cast(self, x: Any, dtype: Any) -> Any:
+        return x.astype(dtype, copy=False)
+
+
+class FirstWriter(NumPy):
+    def index_put(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        backward = np.arange(len(index))[::-1]
+        return super().index_put(x, dim, index[backward], src.take(backward, dim))
+
+
+class IgnoresStrides(NumPy):
+    def cumsum(self, x: Any, dim: int) -> Any:
+        return super().cumsum(np.ndarray(x.shape, x.dtype, x.base if x.base is not None else x), dim)
+
+
+class BlindToNaN(NumPy):
+    def maximum(self, x: Any, y: Any) -> Any:
+        return self._call(np.fmax, *(self.promote(x, y) if hasattr(y, "dtype") else (x, x.dtype.type(y))))
+
+
+class WrongDerivative(NumPy):
+    def silu_backward(self, grad: Any, x: Any) -> Any:
+        return super().silu_backward(grad, x) * 1.01
+
+
+class Repeating(NumPy):
+    def random_normal(self, generator: Any, shape: Any, dtype: Any) -> Any:
+        return super().random_normal(np.random.default_rng(0), shape, dtype)
+
+
+ERRING: list[tuple[type[NumPy], str, tuple[Any, ...], str]] = [
+    # the backend, the test that finds it and with what, and what it says
+    (Inexact, "test_values", ("exp", "float32", "plain"), r"exp.*float32.*elements differ; the first, .* should be"),
+    (Inexact, "test_values", ("exp", "float64", "Autodiff²"), "Autodiff²"),
+    (Narrow, "test_values", ("sum", "int8", "plain"), "the dtype is int8, not int64"),
+    (Flat, "test_values", ("amax", "float32", "plain"), r"the shape is \(3, 2\), not \(1, 3, 2\)"),
+    (Widening, "test_promotion", ("add", "plain"), "float16.*the dtype is float64, not"),
+    (InPlace, "test_values", ("index_put", "float32", "plain"), "array 0 among the arguments was changed"),
+    (Sharing, "test_values", ("cast", "float32", "plain"), "shares memory with an argument"),
+    (FirstWriter, "test_values", ("index_put", "float32", "plain"), "elements differ"),
+    (IgnoresStrides, "test_values", ("cumsum", "float64", "plain"), "strided|expanded"),
+    (BlindToNaN, "test_values", ("maximum", "float32", "plain"), "should be nan"),
+    (WrongDerivative, "test_values", ("silu_backward", "float64", "plain"), "elements differ"),
+    (WrongDerivative, "test_derivatives", ("silu", 1), "reverse mode gives"),
+    (Repeating, "test_properties", ("random_normal", "float32"), "alike with another seed"),
+]
+
+
+@pytest.mark.parametrize(("backend", "test", "arguments", "message"), ERRING)
+def test_an_error_is_found(backend: type[NumPy], test: str, arguments: tuple[Any, ...], message: str) -> None:
+    suite: Any = conformance_suite(backend)
+    suite.setup_class()
+    by_name: dict[str, Callable[..., None]] = {test: getattr(suite(), test)}
+    order = {"test_derivatives": lambda name, order: by_name[test](name=name, order=order)}
+    with pytest.raises(AssertionError, match=message), np.errstate(all="ignore"):
+        order.get(test, by_name[test])(*arguments)
+
+
+def test_every_operation_has_a_row() -> None:
+    names = [*ROWS, *PROPERTIES]
+    assert sorted(names) == sorted(operations())
+
+
+def test_rows_have_no_and_empty_dimensions() -> None:
+    """Where an operation's arguments may have them."""
+    only_matrices = {"tril", "triu", "mT"}
+    for name, row in ROWS.items():
+        shapes = [a.shape for example in row.examples for a in example if hasattr(a, "shape")]
+        if shapes:
+            assert any(0 in shape for shape in shapes), f"{name} is not tried on an empty argument"
+        if row.operation.elementwise and name not in only_matrices:
+            assert () in shapes, f"{name} is not tried on a 0-d argument"
+
+
+def test_every_operation_is_run_in_every_dtype_of_its_kinds() -> None:
+    from burnpy.backend.dtypes import dtype_of
+
+    cases = {(name, dtype) for name, dtype, _ in value_cases({d: dtype_of(d) for d in ALL_DTYPES})}
+    for name, dtypes in (("add", set(ALL_DTYPES) - {"bool"}), ("eq", set(ALL_DTYPES)), ("exp", set(ALL_DTYPES[:4]))):
+        assert {d for n, d in cases if n == name} == dtypes
+
+
+def test_a_dtype_that_is_not_named_must_be_refused() -> None:
+    suite: Any = conformance_suite(NumPy, dtypes=["float32"])
+    suite.setup_class()
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        suite().test_refuses_the_dtypes_that_it_lacks()
+
+
+def test_an_incomplete_backend_is_refused() -> None:
+    class Empty(Backend):
+        pass
+
+    suite: Any = conformance_suite(Empty)
+    with pytest.raises(errors.DeviceError, match="required operations"):
+        suite.setup_class()

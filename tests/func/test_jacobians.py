@@ -1,0 +1,97 @@
+"""Jacobians: both modes, chunks, structures, and derivatives of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy.func import grad, hessian, jacfwd, jacobian, jacrev, jvp
+
+rng = np.random.default_rng(0)
+
+
+def x64(data: Any) -> Tensor[NumPy]:
+    return Tensor[NumPy].from_data(data, dtype="float64")
+
+
+def f(x: Any, w: Any) -> Any:
+    return (x @ w).sin()
+
+
+def by_hand(a: Any, w: Any) -> tuple[Any, Any]:
+    """d sin(a w)[i, j] / d a[k, l] and / d w[k, l]."""
+    c = np.cos(a @ w)
+    n, m = c.shape
+    by_a = np.einsum("ij,ik,lj->ijkl", c, np.eye(n), w)
+    by_w = np.einsum("ij,ik,lj->ijkl", c, a, np.eye(m))
+    return by_a, by_w
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 4, 100])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_matrices_by_matrices(mode: Any, chunk_size: int | None) -> None:
+    a, w = rng.normal(size=(2, 3)), rng.normal(size=(3, 4))
+    by_a, by_w = by_hand(a, w)
+    x, y = x64(a), x64(w)
+    np.testing.assert_allclose(jacobian(f, mode=mode, chunk_size=chunk_size)(x, y).to_numpy(), by_a, atol=1e-14)
+    found = jacobian(f, (0, 1), mode=mode, chunk_size=chunk_size)(x, y)
+    assert isinstance(found, tuple)
+    np.testing.assert_allclose(found[0].to_numpy(), by_a, atol=1e-14)
+    np.testing.assert_allclose(found[1].to_numpy(), by_w, atol=1e-14)
+    with pytest.raises(ValueError, match="read-only"):
+        found[0].to_numpy()[0] = 0.0
+
+
+@pytest.mark.parametrize("jac", [jacrev, jacfwd])
+def test_trees_of_outputs_around_trees_of_inputs(jac: Any) -> None:
+    x, y = x64([1.0, 2.0]), x64(3.0)
+    found = jac(lambda t: {"p": t["a"] * t["b"], "q": (t["b"] * 2,)})({"a": x, "b": y})
+    assert found["p"]["a"].tolist() == [[3.0, 0.0], [0.0, 3.0]]
+    assert found["p"]["b"].tolist() == [1.0, 2.0]
+    assert found["q"][0]["a"].tolist() == [0.0, 0.0]
+    assert found["q"][0]["b"].item() == 2.0
+    several = jac(lambda x, y: [x * y, y], (1, 0))(x, y)
+    assert [[block.shape for block in row] for row in several] == [[(2,), (2, 2)], [(), (2,)]]
+    blocks = hessian(lambda x, y: (x * x * y).sum(), (0, 1))(x, y)
+    assert blocks[0][0].tolist() == [[6.0, 0.0], [0.0, 6.0]]
+    assert blocks[0][1].tolist() == blocks[1][0].tolist() == [2.0, 4.0]
+    assert blocks[1][1].item() == 0.0
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+@pytest.mark.parametrize("jac", [jacrev, jacfwd])
+def test_a_jacobian_can_be_differentiated(jac: Any, chunk_size: int | None) -> None:
+    a, v = rng.normal(size=3), rng.normal(size=3)
+    x, t = x64(a), x64(v)
+
+    def trace(x: Any) -> Any:
+        j = jac(lambda y: y.sin() * x, chunk_size=chunk_size)(x)  # diag(cos x · x)
+        return (j * j).sum()
+
+    slope = 2 * np.cos(a) * a * (np.cos(a) - a * np.sin(a))
+    np.testing.assert_allclose(grad(trace)(x).to_numpy(), slope, rtol=1e-12)
+    assert jvp(trace, (x,), (t,))[1].item() == pytest.approx(slope @ v, rel=1e-12)
+
+
+def test_the_function_runs_once_in_reverse_mode_and_once_a_column_in_forward_mode() -> None:
+    calls: list[Any] = []
+
+    def f(x: Any) -> Any:
+        calls.append(x)
+        return x.sin()
+
+    x = x64(rng.normal(size=5))
+    np.testing.assert_array_equal(jacrev(f)(x).to_numpy(), jacfwd(f)(x).to_numpy())
+    assert len(calls) == 1 + 5
+
+
+def test_a_hessian_of_several_outputs() -> None:
+    a = rng.normal(size=3)
+    found = hessian(lambda x: x**3)(x64(a))
+    want = np.zeros((3, 3, 3))
+    want[range(3), range(3), range(3)] = 6 * a
+    np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-13)

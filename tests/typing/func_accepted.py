@@ -1,0 +1,105 @@
+"""What type checkers must accept of `burnpy.func`, with the types they must infer: levels are hidden. Runs, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from typing_extensions import assert_type
+
+from burnpy import Autodiff, Tensor
+from burnpy.autodiff import Forward, make_dual, unpack_dual
+from burnpy.backend import Backend, NumPy
+from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp
+
+B = TypeVar("B", bound=Backend)
+Params = dict[str, Tensor[NumPy]]
+
+x = Tensor[NumPy].from_data([1.0, 2.0])
+on_graph = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0])
+params: Params = {"w": x, "b": x}
+
+
+# The function is written for plain tensors, and so is its derivative.
+def energy(t: Tensor[NumPy]) -> Tensor[NumPy]:
+    return (t * t).sum()
+
+
+def squares(t: Tensor[NumPy]) -> Tensor[NumPy]:
+    return t * t
+
+
+def with_count(t: Tensor[NumPy]) -> tuple[Tensor[NumPy], int]:
+    return (t * t).sum(), 3
+
+
+def loss(p: Params, t: Tensor[NumPy]) -> Tensor[NumPy]:
+    return (p["w"] * t + p["b"]).sum()
+
+
+def product(a: Tensor[NumPy], b: Tensor[NumPy]) -> Tensor[NumPy]:
+    return a * b
+
+
+def parts(t: Tensor[NumPy]) -> tuple[Tensor[NumPy], Params]:
+    return t.sum(), {"twice": t * 2}
+
+
+derivative: Callable[[Tensor[NumPy]], Tensor[NumPy]] = grad(energy)
+assert_type(grad(energy)(x), Tensor[NumPy])
+assert_type(grad(grad(energy))(Tensor[NumPy].from_data(2.0)), Tensor[NumPy])
+cube: Callable[[Tensor[NumPy]], Tensor[NumPy]] = grad(lambda t: t * t * t)
+assert_type(grad(loss)(params, x), dict[str, Tensor[NumPy]])
+assert_type(grad(loss, 1)(params, x), Tensor[NumPy])
+assert_type(grad(loss, argnums=(0, 1))(params, x), tuple[dict[str, Tensor[NumPy]], Tensor[NumPy]])
+assert_type(grad(with_count, has_aux=True)(x), tuple[Tensor[NumPy], int])
+assert_type(value_and_grad(energy)(x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(value_and_grad(with_count, has_aux=True)(x), tuple[tuple[Tensor[NumPy], int], Tensor[NumPy]])
+assert_type(value_and_grad(loss)(params, x), tuple[Tensor[NumPy], dict[str, Tensor[NumPy]]])
+assert_type(value_and_grad(loss, 1)(params, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+
+out, pullback = vjp(product, x, x)
+assert_type(out, Tensor[NumPy])
+assert_type(pullback(x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(vjp(with_count, x, has_aux=True)[2], int)
+assert_type(vjp(loss, params, x)[1](Tensor[NumPy].ones(())), tuple[dict[str, Tensor[NumPy]], Tensor[NumPy]])
+
+assert_type(jvp(product, (x, x), (x, x)), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(jvp(squares, x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(jvp(with_count, (x,), (x,), has_aux=True), tuple[Tensor[NumPy], Tensor[NumPy], int])
+assert_type(jvp(parts, (x,), (x,))[1], tuple[Tensor[NumPy], dict[str, Tensor[NumPy]]])
+
+value, pushforward = linearize(product, x, x)
+assert_type(value, Tensor[NumPy])
+assert_type(pushforward(x, x), Tensor[NumPy])
+
+assert_type(jacobian(squares)(x), Tensor[NumPy])
+assert_type(jacobian(squares, mode="forward", chunk_size=1)(x), Tensor[NumPy])
+assert_type(jacrev(with_count, has_aux=True)(x), tuple[Tensor[NumPy], int])
+assert_type(jacfwd(squares)(x), Tensor[NumPy])
+assert_type(hessian(energy)(x), Tensor[NumPy])
+assert_type(hvp(energy, x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(vhp(loss, (params, x), (params, x)), tuple[Tensor[NumPy], tuple[dict[str, Tensor[NumPy]], Tensor[NumPy]]])
+
+
+# Generic code, and other backends.
+def slope(f: Callable[[Tensor[B]], Tensor[B]], t: Tensor[B]) -> Tensor[B]:
+    return grad(f)(t)
+
+
+def total(t: Tensor[B]) -> Tensor[B]:
+    return t.sum()
+
+
+assert_type(slope(energy, x), Tensor[NumPy])
+assert_type(slope(total, on_graph), Tensor[Autodiff[NumPy]])
+assert_type(grad(total)(on_graph), Tensor[Autodiff[NumPy]])
+assert_type(hessian(total)(x), Tensor[NumPy])
+
+# Forward mode by hand.
+dual = make_dual(x, x)
+assert_type(dual, Tensor[Forward[NumPy]])
+assert_type(dual * dual, Tensor[Forward[NumPy]])
+assert_type(unpack_dual(dual).primal, Tensor[NumPy])
+assert_type(unpack_dual(dual).tangent, Tensor[NumPy] | None)
+assert_type(make_dual(on_graph, on_graph), Tensor[Forward[Autodiff[NumPy]]])
