@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import chains, imports, mlp, tiny
+from benchmarks import chains, checkpointing, imports, mlp, tiny
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.picture import draw
 from benchmarks.report import Section, machine, to_markdown, to_terminal
 
-GROUPS = {"imports": imports.sections, "tiny": tiny.sections, "chains": chains.sections, "mlp": mlp.sections}
+GROUPS = {
+    "imports": imports.sections,
+    "tiny": tiny.sections,
+    "chains": chains.sections,
+    "mlp": mlp.sections,
+    "checkpointing": checkpointing.sections,
+}
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

@@ -13,8 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import burnpy
 from burnpy import Autodiff, Gradients, Tensor, func
-from burnpy.autodiff import to_mermaid
-from burnpy.autodiff.modes import enable_grad, no_grad
+from burnpy.autodiff import enable_grad, no_grad, to_mermaid
 from burnpy.backend import Backend, NumPy, Profiled, errors
 
 Infer: TypeAlias = NumPy

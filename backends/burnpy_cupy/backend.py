@@ -29,6 +29,8 @@ class CuPy(Random):
         ArgumentError: there are GPUs, but none of that index.
     """
 
+    _columns_bytes = 1 << 28
+
     def __init__(self, index: int = 0) -> None:
         library.check_index(index)
         super().__init__()

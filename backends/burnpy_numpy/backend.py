@@ -17,6 +17,7 @@ from burnpy_numpy.accumulation import Accumulation, add_at
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.blend import blendable, blended, kept
 from burnpy_numpy.constants import constant
+from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.fast import fast_methods
 from burnpy_numpy.quiet import quietly, run
 from burnpy_numpy.rows import few, row, total
@@ -27,7 +28,7 @@ _maximum = np.maximum
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 
 
-class NumPy(Accumulation):
+class NumPy(Convolution, Accumulation):
     """Tensors on the CPU, as NumPy arrays.
 
     The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.

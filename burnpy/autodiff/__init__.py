@@ -10,9 +10,18 @@ from burnpy.autodiff.custom import custom_jvp, custom_vjp
 from burnpy.autodiff.duals import Unpacked, make_dual, unpack_dual
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.function import Function
+from burnpy.autodiff.functional import backward, grad
 from burnpy.autodiff.gradients import Gradients
 from burnpy.autodiff.group_hooks import register_multi_grad_hook
 from burnpy.autodiff.hooks import HookHandle
+from burnpy.autodiff.modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from burnpy.autodiff.once import once_differentiable
 
 if TYPE_CHECKING:
@@ -42,22 +51,30 @@ __all__ = [
     "HookHandle",
     "MemoryReport",
     "Unpacked",
+    "backward",
     "checkpoint",
     "checkpoint_sequential",
     "custom_jvp",
     "custom_vjp",
     "detect_anomaly",
     "disable_saved_tensors_hooks",
+    "enable_grad",
+    "grad",
+    "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
     "make_dual",
     "memory_report",
+    "no_grad",
     "once_differentiable",
     "register_multi_grad_hook",
     "save_on_cpu",
     "save_to_disk",
     "saved_tensors_hooks",
     "set_detect_anomaly",
+    "set_grad_enabled",
     "to_dot",
     "to_mermaid",
     "to_svg",

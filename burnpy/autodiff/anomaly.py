@@ -132,6 +132,11 @@ def _with(detector: Detector | None) -> Mode:
     return mode._replace(watchers=watchers, observers=observers)
 
 
+def _set(mode: Mode) -> None:
+    """Set the mode; one that changes nothing is none, which costs nothing."""
+    _mode.set(None if mode == Mode() else mode)
+
+
 class detect_anomaly(_Switch):  # noqa: N801  # PyTorch's name; it is used like a function
     """A block, or as a decorator a function, in which the first NaN of a backward pass is an error.
 
@@ -187,7 +192,7 @@ class set_detect_anomaly(_Switch):  # noqa: N801  # as above
         super().__init__()
         self._detector = Detector(check_nan, check_inf) if mode else None
         self._outside = current_mode()
-        _mode.set(self._mode())
+        _set(self._mode())
 
     def _copy(self) -> Self:
         found = self._detector
@@ -198,7 +203,7 @@ class set_detect_anomaly(_Switch):  # noqa: N801  # as above
 
     def __enter__(self) -> None:
         self._before.append(self._outside)
-        _mode.set(self._mode())
+        _set(self._mode())
 
 
 def is_anomaly_enabled() -> bool:

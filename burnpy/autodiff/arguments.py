@@ -16,21 +16,23 @@ from burnpy.tensor.operands import together
 
 
 class Kept(NamedTuple):
-    """What is remembered of a tensor: its class, shape and dtype."""
+    """What is remembered of a tensor."""
 
     cls: type[TensorBase[Any]]
     shape: Shape
     dtype: DType
-
-    @property
-    def floats(self) -> bool:
-        """Whether it can have a gradient."""
-        return self.cls.kind == "float"
+    floats: bool  #: whether it can have a gradient
 
 
 def kept_of(x: object) -> Kept | None:
     """What is remembered of an argument or result; None of what is no tensor."""
-    return Kept(type(x), x.shape, x.dtype) if isinstance(x, TensorBase) else None
+    return kept_of_tensor(x) if isinstance(x, TensorBase) else None
+
+
+def kept_of_tensor(x: TensorBase[Any]) -> Kept:
+    """What is remembered of a tensor."""
+    primitive = x._primitive
+    return Kept(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
 
 
 def levels_of(device: Any) -> list[Any]:
@@ -74,7 +76,9 @@ def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence
 
 def brought(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
     """A tensor lifted to ``device``, where that is a level above its own: what user code made of constants alone."""
-    return x if device is None or levels_between(device, x.device) is None else raised(x, device)
+    if device is None or x._device is device or levels_between(device, x._device) is None:
+        return x
+    return raised(x, device)
 
 
 def _holds_tensors(container: Any) -> bool:
@@ -99,7 +103,7 @@ def lifted(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> l
 
 def tensors(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments on one level: tensors of the primitives, and plain values as they are."""
-    return tuple(v if k is None else tensor(k, device, v) for k, v in zip(kept, values, strict=True))
+    return tuple([v if k is None else tensor(k, device, v) for k, v in zip(kept, values, strict=True)])
 
 
 def primitives(arguments: Iterable[object]) -> list[Any]:
@@ -111,6 +115,7 @@ def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], valu
     """For each argument whether a level differentiates by it: whether it is tracked, or has a tangent.
 
     Raises:
+        EscapedError: the function that ran on the level has returned.
         DeviceError: the level is neither `Autodiff` nor `Forward`.
     """
     if isinstance(level, Autodiff):
@@ -118,12 +123,14 @@ def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], valu
     elif isinstance(level, Forward):
         attribute = "tangent"
     else:
+        if hasattr(level, "refuse"):  # a level whose function has returned
+            level.refuse(operation)
         raise DeviceError(f"{operation}() was given tensors on {level}, through which it knows no derivative")
     mode = level.mode()
     if mode is not None and mode.silences(level.level):
         return (False,) * len(kept)
     return tuple(
-        k is not None and k.floats and getattr(v, attribute) is not None for k, v in zip(kept, values, strict=True)
+        [k is not None and k.floats and getattr(v, attribute) is not None for k, v in zip(kept, values, strict=True)]
     )
 
 

@@ -14,6 +14,7 @@ from burnpy.autodiff.arguments import (
     Kept,
     differentiated,
     kept_of,
+    kept_of_tensor,
     levels_of,
     lifted,
     lined_up,
@@ -68,81 +69,82 @@ def applied(function: type[Function], given: Sequence[Any]) -> Any:
     name = function.__name__
     device, arguments = lined_up(f"{name}.apply", given)
     levels = [None] if device is None else levels_of(device)
-    kept = tuple(kept_of(a) for a in arguments)
+    plain = levels.pop()
+    kept = tuple([kept_of(a) for a in arguments])
     values = [primitives(arguments)]  # for each level, the outermost first
-    for level in levels[:-1]:
+    needs = []
+    for level in levels:
+        needs.append(differentiated(f"{name}.apply", level, kept, values[-1]))
         values.append(lowered(level, kept, values[-1]))
-    plain = levels[-1]
     on_plain = tensors(plain, kept, values[-1])
-    needs = [differentiated(f"{name}.apply", level, kept, v) for level, v in zip(levels[:-1], values[:-1], strict=True)]
-    ctx = Context(name, "forward", tuple(any(column) for column in zip(*needs, strict=True)), plain)
-    if not needs:
-        ctx.needs_input_grad = (False,) * len(kept)
+    needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(kept))])
+    ctx = Context(name, "forward", needed, plain)
     try:
         found = function.forward(ctx, *on_plain)
         outs = results_of(f"{name}.forward()", found, plain)
         saved: tuple[Any, ...] = ctx._saved or ()
     finally:
         ctx._close()
-    if device is None:
-        return regrouped(found, outs)
+    if not levels:
+        return found
     call = Call()
     call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
-    call.arguments, call.saved = kept, tuple(kept_of(s) for s in saved)
-    call.outputs = tuple(Kept(type(out), out.shape, out.dtype) for out in outs)
-    call.differentiable = _differentiable(name, outs, found, ctx._marked)
-    sources = [_source(s, on_plain, found if isinstance(found, tuple) else (found,)) for s in saved]
+    call.arguments, call.saved = kept, tuple([kept_of(s) for s in saved])
+    call.outputs = tuple([kept_of_tensor(out) for out in outs])
+    call.differentiable = _differentiable(name, outs, ctx._marked)
+    sources = [_source(s, c, on_plain, outs) for c, s in enumerate(saved)]
     constants, results = primitives(saved), primitives(outs)
-    for k in range(len(levels) - 2, -1, -1):
+    for k in range(len(levels) - 1, -1, -1):
         pools = (values[k + 1], results, constants)
-        own = [pools[pool][c if pool == 2 else place] for c, (pool, place) in enumerate(sources)]
+        own = [pools[pool][place] for pool, place in sources]
         results = _DERIVED[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
-        constants = lifted(levels[k], call.saved, constants)
+        if k:
+            constants = lifted(levels[k], call.saved, constants)
     return regrouped(found, [tensor(like, device, out) for like, out in zip(call.outputs, results, strict=True)])
 
 
-def _differentiable(
-    name: str, outs: Sequence[TensorBase[Any]], found: Any, marked: Sequence[TensorBase[Any]]
-) -> tuple[bool, ...]:
-    returned = found if isinstance(found, tuple) else (found,)
+def _differentiable(name: str, outs: Sequence[TensorBase[Any]], marked: Sequence[TensorBase[Any]]) -> tuple[bool, ...]:
+    if not marked:
+        return tuple([out.kind == "float" for out in outs])
     for k, x in enumerate(marked):
-        if not any(x is out for out in returned):
+        if not any(x is out for out in outs):
             raise ArgumentError(
                 f"ctx.mark_non_differentiable() of {name} was given, as argument {k}, what forward() does not return"
             )
-    return tuple(out.kind == "float" and not any(x is r for x in marked) for out, r in zip(outs, returned, strict=True))
+    return tuple([out.kind == "float" and not any(x is out for x in marked) for out in outs])
 
 
-def _source(saved: object, arguments: Sequence[Any], outs: Sequence[Any]) -> tuple[int, int]:
-    """Where a saved tensor is found on every level: (0, k) for the k-th argument, (1, k) for the k-th result, by
-    identity; (2, 0) for any other, which is a constant."""
+def _source(saved: object, c: int, arguments: Sequence[Any], outs: Sequence[Any]) -> tuple[int, int]:
+    """Where the c-th saved tensor is found on every level: (0, k) for the k-th argument, (1, k) for the k-th result, by
+    identity; (2, c) for any other, which is a constant."""
     if saved is not None:
         for pool, members in enumerate((arguments, outs)):
             for k, member in enumerate(members):
                 if member is saved:
                     return pool, k
-    return 2, 0
+    return 2, c
 
 
 def _recorded(
     call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
 ) -> list[Any]:
     """The results on an `Autodiff`."""
-    places = [k for k, differentiable in enumerate(call.differentiable) if differentiable]
-    outs = lifted(level, call.outputs, results)
-    if not any(needs) or not places:
-        return outs
+    if True not in needs or True not in call.differentiable:
+        return lifted(level, call.outputs, results)
     function = call.function
     if not function.defines("backward"):
         raise NotTrackedError(
             f"{function.__name__}.apply() was given tracked tensors, and {function.__name__} defines no backward(); "
             "define one, or apply it to x.detach()"
         )
+    flags = call.differentiable
     parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
-    tracked = connected(level, function._kind, [results[k] for k in places], parents, pulled, (call, needs, *saved))
-    for k, out in zip(places, tracked, strict=True):
-        outs[k] = out
-    return outs
+    floats = [v for v, differentiable in zip(results, flags, strict=True) if differentiable]
+    tracked = connected(level, function._kind, floats, parents, pulled, (call, needs, *saved))
+    if len(tracked) == len(results):
+        return tracked
+    outs, recorded = lifted(level, call.outputs, results), iter(tracked)
+    return [next(recorded) if differentiable else out for out, differentiable in zip(outs, flags, strict=True)]
 
 
 def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:

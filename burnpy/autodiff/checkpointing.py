@@ -11,15 +11,18 @@ the outer one drops.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+from contextlib import nullcontext
+from contextvars import copy_context
+from typing import Any, ParamSpec, TypeVar, overload
 from weakref import ref
 
 from burnpy.autodiff.fingerprint import Fingerprint, fingerprint, same, with_tensors
 from burnpy.autodiff.graph import Leaf, mapped
-from burnpy.autodiff.keeping import Saver, Stored, innermost_saver, refuse_where_disabled, restored
-from burnpy.autodiff.modes import Mode, current_mode, observing, using
+from burnpy.autodiff.keeping import Saver, Stored, array_of, innermost_saver, refuse_where_disabled, restored
+from burnpy.autodiff.modes import Mode, Watcher, current_mode, observing, using
 from burnpy.backend.errors import ArgumentError, SavedTensorsError
 from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.levels import reopened
 from burnpy.tensor.replay import States, completed, replayed, states
 
 P = ParamSpec("P")
@@ -27,7 +30,17 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-def checkpoint(
+@overload
+def checkpoint(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+@overload
+def checkpoint(  # type: ignore[overload-cannot-match]  # it is, by calls that the function itself could not take
+    function: Callable[..., R],
+    *args: Any,
+    preserve_rng_state: bool = True,
+    determinism_check: bool = True,
+    **kwargs: Any,
+) -> R: ...
+def checkpoint(  # type: ignore[misc]  # the options are taken from what is handed on
     function: Callable[..., R],
     *args: Any,
     preserve_rng_state: bool = True,
@@ -40,7 +53,8 @@ def checkpoint(
     are arguments or come from outside. Tracked or not is as without, too; where nothing is tracked this is a call.
 
     Args:
-        function: computes the same each time, and changes nothing outside; modes are those of the first time.
+        function: computes the same each time, and changes nothing outside; modes, and other context variables, are
+            those of the first time.
         args: handed on; tensors may stand in tuples, lists and dicts.
         preserve_rng_state: draw the same numbers from default generators again, as for dropout. A generator that the
             function is given, or has, is not turned back.
@@ -112,11 +126,11 @@ def _chained(layers: list[Callable[[T], T]], x: T) -> T:
 class _Section(Saver):
     """One call of `checkpoint`, while it runs for the first time and after."""
 
-    __slots__ = ("args", "function", "handles", "kwargs", "mode", "result", "states", "trace")
+    __slots__ = ("args", "context", "function", "handles", "kwargs", "result", "states", "trace")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
-        self.mode = (current_mode() or Mode())._replace(observers=(), watchers=())
+        self.context = copy_context()
         self.states: States | None = None
         self.result: Fingerprint | None = None
         self.trace: list[Any] = []  #: each operation recorded, and the shape and dtype of each array that it keeps
@@ -146,28 +160,27 @@ class _Section(Saver):
             self.states = completed(self.states)
         if check:
             self.result = fingerprint(results)
-        if outer is not None:
-            self.args = with_tensors(_handing_to(outer), self.args)
-            self.kwargs = with_tensors(_handing_to(outer), self.kwargs)
+        hand = _alone if outer is None else _handing_to(outer)
+        self.args, self.kwargs = with_tensors(hand, self.args), with_tensors(hand, self.kwargs)
 
     def ran_again(self, wanted: int) -> Any:
         """Run the function again, give every node that is left its array, and return the one that is wanted."""
         second = _SecondRun(self)
-        mode = self.mode._replace(observers=(second,), watchers=(current_mode() or Mode()).watchers)
-        with using(**mode._asdict()):
-            args, kwargs = with_tensors(_restored, self.args), with_tensors(_restored, self.kwargs)
-            if self.states is None:
-                results = self.function(*args, **kwargs)
-            else:
-                with replayed(self.states):
-                    results = self.function(*args, **kwargs)
-        second.finish(results)
+        watchers = (current_mode() or Mode()).watchers
+        self.context.copy().run(self._run, second, watchers)
         found = second.arrays[wanted]
         for handle, array in zip(self.handles, second.arrays, strict=True):
             alive = handle()
             if alive is not None and alive.position != wanted:
                 alive.array = array
         return found
+
+    def _run(self, second: _SecondRun, watchers: tuple[Watcher, ...]) -> None:
+        args, kwargs = with_tensors(_restored, self.args), with_tensors(_restored, self.kwargs)
+        drawing = nullcontext() if self.states is None else replayed(self.states)
+        with using(observers=(second,), watchers=watchers), reopened(), drawing:
+            results = self.function(*args, **kwargs)
+        second.finish(results)
 
 
 class _Handle(Stored):
@@ -229,8 +242,8 @@ class _SecondRun(Saver):
         function = self.section.function
         name = getattr(function, "__qualname__", repr(function))
         return SavedTensorsError(
-            f"checkpoint() ran {name} again for a backward pass, and the second run {what}; a checkpointed function must "
-            "do the same each time: keep state, and randomness that is not from default generators, out of it"
+            f"checkpoint() ran {name} again for a backward pass, and the second run {what}; a checkpointed function "
+            "must do the same each time: keep state, and randomness that is not from default generators, out of it"
         )
 
 
@@ -242,14 +255,32 @@ def _handing_to(outer: Saver) -> Callable[[TensorBase[Any]], TensorBase[Any]]:
     """What gives a section's argument to the saver around it, as it is given what nodes keep."""
 
     def handed(x: TensorBase[Any]) -> TensorBase[Any]:
-        node = getattr(x._primitive, "node", None)
-        if node is not None and node.target.__class__ is Leaf:
+        if _is_leaf(x):
             return x  # the graph holds it
-        primitive = mapped(lambda array: outer.swapped(x.device, "checkpoint", array), x._primitive)
-        return made(type(x), x._device, x._backend, primitive)  # type: ignore[no-any-return]  # of that class
+        return _with_arrays(x, lambda array: outer.swapped(x.device, "checkpoint", array))
 
     return handed
 
 
+def _is_leaf(x: TensorBase[Any]) -> bool:
+    node = getattr(x._primitive, "node", None)
+    return node is not None and node.target.__class__ is Leaf
+
+
+def _alone(x: TensorBase[Any]) -> TensorBase[Any]:
+    """A section's argument, without a recipe for it and what that is made of."""
+    if _is_leaf(x):
+        return x
+
+    def alone(array: Any) -> Any:
+        return array.holding(array_of(array)) if hasattr(array, "holding") else array
+
+    return _with_arrays(x, alone)
+
+
 def _restored(x: TensorBase[Any]) -> TensorBase[Any]:
-    return made(type(x), x._device, x._backend, mapped(restored, x._primitive))  # type: ignore[no-any-return]  # as above
+    return _with_arrays(x, restored)
+
+
+def _with_arrays(x: TensorBase[Any], f: Callable[[Any], Any]) -> TensorBase[Any]:
+    return made(type(x), x._device, x._backend, mapped(f, x._primitive))  # type: ignore[no-any-return]  # of that class

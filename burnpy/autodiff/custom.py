@@ -15,6 +15,7 @@ from burnpy.autodiff.arguments import (
     Kept,
     differentiated,
     kept_of,
+    kept_of_tensor,
     lifted,
     lined_up,
     lowered,
@@ -171,7 +172,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         outs = results_of(f"the fwd of {name}()", found, device.inner)
         saved: list[Any] = []
         tree = packed(f"the fwd of {name}()", residuals, device.inner, saved)
-        likes = tuple(Kept(type(out), out.shape, out.dtype) for out in outs)
+        likes = tuple([kept_of_tensor(out) for out in outs])
         places = [k for k, like in enumerate(likes) if like.floats]
         if not places:
             return self._built(device, found, outs, [], [])

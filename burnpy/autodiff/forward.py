@@ -57,6 +57,10 @@ class Forward(Subscriptable, Backend, Generic[I]):
         """Wait for the inner device."""
         self.inner.synchronize()
 
+    def listens(self) -> bool:
+        """Whether the inner device wants to be told which rule is at work."""
+        return self.inner.listens()
+
     def lift(self, value: Value) -> Dual:
         """An inner float primitive as a constant of this backend."""
         return Dual(value)

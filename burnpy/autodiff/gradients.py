@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final
 
 from burnpy.autodiff.graph import Leaf, wrapped
@@ -42,15 +43,27 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     ([2.0, 4.0], [4.0, 8.0], 1, True)
     """
 
-    __slots__ = ("_device", "_values")
+    __slots__ = ("_device", "_updates", "_values")
 
     _device: Any
+    _updates: dict[str, Float]
     _values: dict[Leaf, Float]
 
-    def __init__(self, device: Autodiff[I], values: Mapping[Leaf, Float]) -> None:
-        """Made by backward passes; ``values`` holds the inner primitives by leaf."""
+    def __init__(
+        self, device: Autodiff[I], values: Mapping[Leaf, Float], updates: Mapping[str, Float] | None = None
+    ) -> None:
+        """Made by backward passes; ``values`` holds the inner primitives by leaf, ``updates`` those of buffers by id.
+
+        Updates among ``values`` are put to the others.
+        """
+        kept = dict(values)
+        told = dict(updates) if updates else {}
+        for leaf in [leaf for leaf in kept if leaf.buffer is not None]:
+            update, buffer = kept.pop(leaf), leaf.buffer or ""
+            told[buffer] = device.inner.add(told[buffer], update) if buffer in told else update
         object.__setattr__(self, "_device", device)
-        object.__setattr__(self, "_values", dict(values))
+        object.__setattr__(self, "_updates", told)
+        object.__setattr__(self, "_values", kept)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise ImmutableError(f"Gradients are immutable: {name} cannot be set; grads.map(f) makes new ones")
@@ -68,6 +81,15 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         """The device that the gradients are on."""
         return self._device.inner  # type: ignore[no-any-return]  # the device of the leaves is Autodiff[I]
 
+    @property
+    def buffer_updates(self) -> Mapping[str, Tensor[I]]:
+        """What the forward pass would have buffers become, such as running statistics, by the buffers' ids.
+
+        Each is a vector: the sum of what was recorded, flat, and at its end how many times something was. They are none
+        of the gradients: not counted, mapped, scaled or part of the norm. Adding gradients adds them.
+        """
+        return MappingProxyType({buffer: self._tensor(update) for buffer, update in self._updates.items()})
+
     def __getitem__(self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]) -> Tensor[I]:
         """The gradient of a leaf.
 
@@ -80,7 +102,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
             return self._tensor(self._values[key])
         except KeyError:
             raise MissingGradientError(
-                f"these gradients hold none for the leaf of shape {leaf.shape} and dtype {leaf.dtype}: the loss does not "
+                f"these gradients hold none for the leaf of shape {leaf.shape} and dtype {leaf.dtype}: the loss does "
+                "not "
                 "depend on it; x.grad(grads) gives None instead of this error"
             ) from None
 
@@ -115,7 +138,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def without(self, leaves: Iterable[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]) -> Gradients[I]:
         """New gradients without those of ``leaves``."""
         dropped = {self.key(leaf) for leaf in leaves}
-        return Gradients(self._device, {leaf: v for leaf, v in self._values.items() if leaf not in dropped})
+        kept = {leaf: v for leaf, v in self._values.items() if leaf not in dropped}
+        return Gradients(self._device, kept, self._updates)
 
     def map(self, f: Callable[[Tensor[I]], Tensor[I]]) -> Gradients[I]:
         """New gradients, each the result of ``f``, which keeps shape and dtype.
@@ -136,7 +160,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
                     f"{self.device} and must return one such, but returned {found!r}"
                 )
             mapped[leaf] = found._primitive
-        return Gradients(self._device, mapped)
+        return Gradients(self._device, mapped, self._updates)
 
     def norm(self) -> Tensor[I]:
         """The 2-norm of all gradients together, 0-d; 0 of none. At least float32, so that squares of float16 fit."""
@@ -153,7 +177,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         return self._tensor(inner.sqrt(total))
 
     def __add__(self, other: Gradients[I]) -> Gradients[I]:
-        """The sum, leaf by leaf; a leaf that only one of the two has keeps its gradient."""
+        """The sum, leaf by leaf; what only one of the two has stays. Updates of buffers add up too."""
         if not isinstance(other, Gradients):
             raise KindError(f"gradients are added to gradients, not to {other!r}; to change each, use grads.map(f)")
         if other._device is not self._device:
@@ -161,7 +185,10 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         total = dict(self._values)
         for leaf, value in other._values.items():
             total[leaf] = self.device.add(total[leaf], value) if leaf in total else value
-        return Gradients(self._device, total)
+        updates = dict(self._updates)
+        for buffer, update in other._updates.items():
+            updates[buffer] = self.device.add(updates[buffer], update) if buffer in updates else update
+        return Gradients(self._device, total, updates)
 
     def __mul__(self, factor: float) -> Gradients[I]:
         """Every gradient times a number."""

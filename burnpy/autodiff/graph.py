@@ -95,10 +95,11 @@ class Node:
 class Leaf:
     """The node of a tracked primitive that no operation made: where a backward pass ends."""
 
-    __slots__ = ("__weakref__", "value")
+    __slots__ = ("__weakref__", "buffer", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value  #: the inner primitive, by which `Gradients` can show its leaves
+        self.buffer: str | None = None  #: of which buffer this takes updates: see `burnpy.autodiff.buffers`
 
     @property
     def leaf(self) -> Leaf:

@@ -164,7 +164,7 @@ def replacement(hook: Hook, found: object, grad: Float, inner: Any, position: st
     Raises:
         KindError, DeviceError, ShapeError, DTypeError: it is not of the gradient's kind, device, shape and dtype.
     """
-    error = misfit(found, Kept(Tensor, grad.shape, grad.dtype), inner)
+    error = misfit(found, Kept(Tensor, grad.shape, grad.dtype, True), inner)
     if error is not None:
         raise type(error)(f"the {hook.name} returned{position} {error}; a hook may return None to leave the gradient")
     return found._primitive  # type: ignore[attr-defined]  # a tensor, as was just seen
@@ -175,8 +175,11 @@ def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
 
     Raises:
         NotTrackedError: it has none.
+        EscapedError: it is of a level whose function has returned.
     """
     inner_of(x, f"{operation}()")
+    if hasattr(x.device, "refuse"):  # a level whose function has returned
+        x.device.refuse(operation)
     node = getattr(x._primitive, "node", None)
     if node is None:
         raise NotTrackedError(

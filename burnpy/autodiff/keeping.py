@@ -94,8 +94,8 @@ def tensor_around(device: Any, array: Any) -> TensorBase[Any]:
 def _arrays_of_leaves(node: Any) -> list[Any]:
     found: list[Any] = []
     for parent in (node.p0, node.p1):
-        leaf = None if parent is None else parent.target
-        if leaf.__class__ is Leaf:
+        leaf = parent and parent.target
+        if isinstance(leaf, Leaf):
             mapped(found.append, leaf.value)
     return found
 
@@ -111,6 +111,13 @@ def _replaced(pull: Pull, kept: tuple[Any, ...], swap: Callable[[Any], Any]) -> 
 
     new = tuple([mapped(noting, x) for x in kept])
     return (partial(_with_restored, pull), new) if changed else (pull, kept)
+
+
+def opened(pull: Pull, kept: tuple[Any, ...]) -> tuple[Pull, tuple[Any, ...]]:
+    """A pull and what it keeps, without what savers put around and into them."""
+    while isinstance(pull, partial) and pull.func is _with_restored:
+        (pull,), kept = pull.args, tuple([mapped(restored, x) for x in kept])
+    return pull, kept
 
 
 def _with_restored(pull: Pull, inner: Any, grad: Float, *kept: Any) -> Any:

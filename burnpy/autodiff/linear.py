@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from burnpy.autodiff.arguments import Kept, kept_of, lifted, tensor, tensors
+from burnpy.autodiff.arguments import Kept, kept_of, kept_of_tensor, lifted, tensor, tensors
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.graph import Leaf, Tracked, wrapped
+from burnpy.autodiff.looking.nodes import rule_of
 from burnpy.autodiff.modes import next_level, observing
 from burnpy.autodiff.opaque import Opaque
 from burnpy.autodiff.returned import parts_of, results_of
@@ -76,11 +77,10 @@ def traced(
     outs = results_of(who, found, level)
     results: list[TensorBase[Any]] = []
     for k, out in enumerate(outs):
-        floats = out.kind == "float"
-        if floats and out._primitive.node is not None:
+        like = kept_of_tensor(out)
+        if like.floats and out._primitive.node is not None:
             raise ArgumentError(f"{who} computed result {k} of the tangents; it must depend on the primals alone")
-        like = Kept(type(out), out.shape, out.dtype)
-        results.append(tensor(like, inner, level.lower(out._primitive) if floats else out._primitive))
+        results.append(tensor(like, inner, level.lower(out._primitive) if like.floats else out._primitive))
     linear.roots, linear.places = [], []
     for k, part in enumerate(tangent_parts(who, outs, tangent, level)):
         if part is not None and part.node is not None:
@@ -116,7 +116,7 @@ def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
     if node.p1 is None:
         if rule.operation.algebra is Algebra.BILINEAR:
             return
-        if node.operation == "div" and getattr(node.s0, "fits", node.s0) is rule.pulls[0]:
+        if node.operation == "div" and rule_of(node.s0) is rule.pulls[0]:
             return
     raise ArgumentError(
         f"{who} applied {node.operation} to the tangents, which is not linear in them; tangents may be added, and "

@@ -99,7 +99,7 @@ class _OnDisk:
             np.ascontiguousarray(array).reshape(-1).view(np.uint8).tofile(self.path)
         except OSError as error:
             raise SavedTensorsError(
-                f"save_to_disk() cannot write an array of shape {self.shape}, dtype {self.dtype} to {self.path}: {error}"
+                f"save_to_disk() cannot write shape {self.shape}, dtype {self.dtype} to {self.path}: {error}"
             ) from error
 
     def read(self) -> np.ndarray[Any, Any]:

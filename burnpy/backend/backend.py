@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from burnpy.backend.schema import Operation
 
 
-class Backend(
-    Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random, Convolution
-):
+class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random, Convolution):
     """Where tensors live and who computes on them.
 
     A subclass names a backend in types; an instance is a device, of which there is one for each set of arguments.

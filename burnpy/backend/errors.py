@@ -42,6 +42,18 @@ class ImmutableError(BurnpyError, TypeError):
     """An attempt to change a tensor or a `Gradients` in place."""
 
 
+class ModuleError(BurnpyError, TypeError):
+    """A module that holds what no module can: a bare tensor or array, itself, one id twice."""
+
+
+class StateError(BurnpyError, ValueError):
+    """A state that does not fit the module that it was given to; ``report`` lists what."""
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report  #: a `burnpy.nn.StateReport`
+
+
 class DimError(BurnpyError, IndexError):
     """A dimension that the tensor does not have."""
 

@@ -18,6 +18,8 @@ Stack: TypeAlias = tuple[tuple[CodeType, int], ...]
 _OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<Autodiff.")
 """How the file names of burnpy's own code begin: its folder, and the methods that are compiled while it runs."""
 
+_known: dict[str, bool] = {}  # for each file name that was met, whether it is burnpy's own
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -48,10 +50,14 @@ def user_stack(limit: int | None = None) -> Stack:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(found) != limit:
         code = frame.f_code
-        if not code.co_filename.startswith(_OWN):
+        own = _known.get(code.co_filename)
+        if own is None:
+            own = _known[code.co_filename] = code.co_filename.startswith(_OWN)
+        if not own:
             found.append((code, frame.f_lineno or code.co_firstlineno))
         frame = frame.f_back
-    return tuple(reversed(found))
+    found.reverse()
+    return tuple(found)
 
 
 def lines_of(stack: Stack) -> tuple[Line, ...]:

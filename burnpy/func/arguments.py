@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, ParamSpec, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.trees import MismatchError, Structure, flatten, shown
@@ -14,15 +14,6 @@ from burnpy.tensor.tensor import Tensor
 
 Argnums: TypeAlias = "int | tuple[int, ...]"
 """Which arguments are differentiated: the position of one, or of several."""
-
-
-P = ParamSpec("P")
-
-
-class Derived(Protocol[P]):
-    """A function of the same arguments as another, of which no more is known to type checkers than that."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.func.arguments import Argnums, Derived, checked_function, chosen, single_output
+from burnpy.func.arguments import Argnums, checked_function, chosen, single_output
 from burnpy.func.reverse import pulled, record
 from burnpy.func.trees import LEAF, Structure
 from burnpy.tensor.base import made
@@ -22,8 +22,16 @@ B = TypeVar("B", bound=Backend)
 
 @overload
 def grad(
+    f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
+@overload
+def grad(
     f: Callable[Concatenate[T, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
 ) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
 @overload
 def grad(
     f: Callable[Concatenate[T, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
@@ -40,7 +48,9 @@ def grad(
     has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[T, U, P], tuple[T, U]]: ...
 @overload
-def grad(f: Callable[P, Any], argnums: Argnums, *, has_aux: bool = False) -> Derived[P]: ...
+def grad(
+    f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Any: ...
 def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """The function that computes the gradient of ``f``.
 
@@ -60,6 +70,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
         ShapeError: ``f`` returns several elements.
         KindError: ``f`` does not return a float tensor, or an argument to differentiate by holds something else.
         ArgumentError: there is no argument of that number.
+
+    Type checkers infer the types of named functions, trees included; for pyright a lambda's argument is a tensor.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -81,8 +93,16 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
 
 @overload
 def value_and_grad(
+    f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], Tensor[B]]]: ...
+@overload
+def value_and_grad(
     f: Callable[Concatenate[T, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
 ) -> Callable[Concatenate[T, P], tuple[Tensor[B], T]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[Concatenate[Tensor[B], P], tuple[tuple[Tensor[B], A], Tensor[B]]]: ...
 @overload
 def value_and_grad(
     f: Callable[Concatenate[T, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
@@ -99,7 +119,9 @@ def value_and_grad(
     has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[T, U, P], tuple[Tensor[B], tuple[T, U]]]: ...
 @overload
-def value_and_grad(f: Callable[P, Any], argnums: Argnums, *, has_aux: bool = False) -> Derived[P]: ...
+def value_and_grad(
+    f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Any: ...
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """The function that computes the value of ``f`` and its gradient, in one go.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.func.arguments import Argnums, Derived, checked_function, chosen, matching, several
+from burnpy.func.arguments import Argnums, checked_function, chosen, matching, several
 from burnpy.func.forward import jvp
 from burnpy.func.gradients import gradient_of
 from burnpy.func.jacobians import jacfwd, jacrev
@@ -23,7 +23,7 @@ def hessian(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0
 ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
 @overload
-def hessian(f: Callable[P, Any], argnums: Argnums = 0) -> Derived[P]: ...
+def hessian(f: Callable[P, Any], argnums: Argnums = 0) -> Any: ...
 def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The function that computes the Hessian of ``f``, by forward over reverse mode: ``jacfwd(jacrev(f))``.
 

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float, Shape
-from burnpy.func.arguments import Argnums, Derived, checked_function, chosen
+from burnpy.func.arguments import Argnums, checked_function, chosen
 from burnpy.func.forward import push
 from burnpy.func.levels import base_for
 from burnpy.func.reverse import on_base, pulled, record
@@ -50,7 +50,7 @@ def jacobian(
     mode: Mode = "reverse",
     has_aux: bool = False,
     chunk_size: int | None = None,
-) -> Derived[P]: ...
+) -> Any: ...
 def jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -109,7 +109,7 @@ def jacrev(
 @overload
 def jacrev(
     f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
-) -> Derived[P]: ...
+) -> Any: ...
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
@@ -136,7 +136,7 @@ def jacfwd(
 @overload
 def jacfwd(
     f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
-) -> Derived[P]: ...
+) -> Any: ...
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:

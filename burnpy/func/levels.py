@@ -9,7 +9,6 @@ meet. With one device for all, d/dx [x · d/dy (x · y)] at 3 would silently be 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextvars import ContextVar
 from typing import Any, NoReturn
 
 from burnpy.autodiff.modes import next_level
@@ -19,10 +18,7 @@ from burnpy.backend.errors import EscapedError, KindError
 from burnpy.backend.primitives import Value
 from burnpy.backend.schema import declarations
 from burnpy.tensor.base import TensorBase, made
-from burnpy.tensor.levels import common_device, levels_between, raised, refuse_mixed
-
-_open: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=())
-"""The levels of the derivatives that are being taken here, the outermost first."""
+from burnpy.tensor.levels import Door, common_device, levels_between, open_levels, raised, refuse_mixed
 
 
 class Level:
@@ -34,15 +30,17 @@ class Level:
         self.device: Any = kind.unregistered(base)
         self.device.level = next_level()
         self.device.api = api
+        self.device.door = Door(kind, Closed)
 
     def __enter__(self) -> Any:
-        self._before = _open.get()
-        _open.set((*self._before, self.device))
+        self._before = open_levels.get()
+        open_levels.set((*self._before, self.device))
+        self.device.door.open(self.device)
         return self.device
 
     def __exit__(self, *exception: object) -> None:
-        _open.set(self._before)
-        self.device.__class__ = Closed
+        open_levels.set(self._before)
+        self.device.door.close(self.device)
 
 
 class Closed(Subscriptable, Backend):  # bases as those of `Autodiff` and `Forward`, whose instances become its own
@@ -115,7 +113,7 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
     if not devices:
         raise KindError(f"{api}() was given no tensor to work with; pass at least one as an argument of the function")
     top = common_device(api, devices)
-    for level in reversed(_open.get()):
+    for level in reversed(open_levels.get()):
         if levels_between(level, top) is not None:
             return level
     return top

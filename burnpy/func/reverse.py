@@ -9,6 +9,7 @@ from typing import Any
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Pull, Tracked
+from burnpy.autodiff.keeping import opened
 from burnpy.autodiff.modes import Watcher, current_mode
 from burnpy.autodiff.telling import propagate_watched
 from burnpy.backend.dtypes import kind_of
@@ -131,6 +132,7 @@ def _lifting(levels: list[Any]) -> Watcher:
         return kept
 
     def watch(inner: Any, node: Any, pull: Pull, grad: Float, kept: tuple[Any, ...]) -> Any:
+        pull, kept = opened(pull, kept)
         return pull(inner, grad, *map(lifted, kept))
 
     return watch

@@ -7,11 +7,52 @@ has returned has a method ``refuse`` that says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
 from typing import Any, NoReturn
 
 from burnpy.backend.errors import DeviceError
 from burnpy.tensor.base import TensorBase, made
+
+open_levels: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=())
+"""The levels of the derivatives that are being taken here, the outermost first."""
+
+
+class Door:
+    """Opens and closes a level, which has it as ``door``: open as long as somebody has opened and not closed it."""
+
+    __slots__ = ("_closed", "_count", "_kind", "_lock")
+
+    def __init__(self, kind: type, closed: type) -> None:
+        self._kind, self._closed, self._count, self._lock = kind, closed, 0, Lock()
+
+    def open(self, level: Any) -> None:
+        """Let the level be what it is."""
+        with self._lock:
+            self._count += 1
+            level.__class__ = self._kind
+
+    def close(self, level: Any) -> None:
+        """Let it refuse everything, unless others have it open."""
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                level.__class__ = self._closed
+
+
+@contextmanager
+def reopened() -> Iterator[None]:
+    """A block in which the levels of this context are open, if their functions have returned: they are run again."""
+    levels = open_levels.get()
+    for level in levels:
+        level.door.open(level)
+    try:
+        yield
+    finally:
+        for level in levels:
+            level.door.close(level)
 
 
 def levels_between(high: Any, low: Any) -> list[Any] | None:

@@ -28,7 +28,8 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
     """
     if not isinstance(other, TensorBase):
         return tensor, number(tensor, other, operation)
-    tensor, other = together(operation, tensor, other)
+    if other._device is not tensor._device:
+        tensor, other = together(operation, tensor, other)
     if other.kind != tensor.kind:
         raise KindError(
             f"{operation}() was asked of a {_shown(tensor)} and a {_shown(other)}; kinds do not mix by themselves: "
@@ -67,11 +68,8 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
         DeviceError: they are on several devices.
         EscapedError: one is of a level whose function has returned.
     """
-    device = tensors[0]._device
-    if all(x._device is device for x in tensors):
-        return tensors
     device = common_device(operation, [x._device for x in tensors])
-    return tuple([raised(x, device) for x in tensors])
+    return tuple([x if x._device is device else raised(x, device) for x in tensors])
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:

@@ -74,6 +74,8 @@ def _binary(self: Any, other: Any) -> Any:
     backend = self._backend
     if other.__class__ is self.__class__ and other._device is self._device:
         value = other._primitive
+    elif other.__class__ in self.numbers:
+        value = other
     else:
         self, value = operands(self, other, "OPERATION")
         backend = self._backend
@@ -91,6 +93,8 @@ def _binary(self: Any, other: Any) -> Any:
 def _comparison(self: Any, other: Any) -> Any:
     if other.__class__ is self.__class__ and other._device is self._device:
         value = other._primitive
+    elif other.__class__ in self.numbers:
+        value = other
     else:
         self, value = operands(self, other, "OPERATION")
     try:

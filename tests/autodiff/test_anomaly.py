@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import burnpy.autodiff.autodiff as autodiff_module
 from burnpy import Autodiff, Tensor, cat, where
 from burnpy.autodiff import (
     Function,
@@ -20,7 +21,7 @@ from burnpy.autodiff import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-import burnpy.autodiff.autodiff as autodiff_module
+from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.functional import backward, grad
 from burnpy.autodiff.modes import current_mode, no_grad
 from burnpy.backend import NumPy
@@ -102,14 +103,13 @@ def test_nan_that_came_in_is_not_blamed() -> None:
     ):
         x.exp().backward(start)
     with detect_anomaly(), pytest.raises(AnomalyError, match=r"the gradient of a leaf, of shape \(2,\), holds NaN"):
-        (x * 1.0).register_hook(lambda g: g)
         backward(x, start)
 
 
 def test_infinities_that_cancel() -> None:
     x = leaf([0.0])
     y = x * 1.0
-    with detect_anomaly(), pytest.raises(AnomalyError, match="mul did not make it.*infinities of opposite sign"):
+    with detect_anomaly(), pytest.raises(AnomalyError, match=r"mul did not make it.*infinities of opposite sign"):
         (y.sqrt() - y.sqrt()).sum().backward()
     with (
         detect_anomaly(),
@@ -160,7 +160,7 @@ def test_what_is_well_is_left_alone() -> None:
 
 def test_slices_are_looked_into() -> None:
     x = leaf([1.0, 2.0])
-    with detect_anomaly(), pytest.raises(AnomalyError, match="came to the backward of slice.*held NaN"):
+    with detect_anomaly(), pytest.raises(AnomalyError, match=r"came to the backward of slice.*held NaN"):
         backward(x[0:1], Tensor[NumPy].from_data([math.nan], dtype="float64"))
 
 
@@ -234,8 +234,12 @@ def test_it_costs_nothing_when_absent(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     assert current_mode() is None
     calls = []
-    propagate = autodiff_module.propagate
-    monkeypatch.setattr(autodiff_module, "propagate", lambda *a, **k: calls.append(k) or propagate(*a, **k))
+
+    def noting(*args: Any, **keywords: Any) -> Any:
+        calls.append(keywords)
+        return propagate(*args, **keywords)
+
+    monkeypatch.setattr(autodiff_module, "propagate", noting)
     monkeypatch.setattr(autodiff_module, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
     x = leaf([4.0])
     y = x.sqrt()

@@ -40,7 +40,8 @@ def test_it_stands_inside_of_autodiff() -> None:
     device = Autodiff(Balanced(NumPy()))
     assert device is Autodiff[Balanced[NumPy]].device()
     assert repr(device) == "Autodiff[Balanced[NumPy]]"
-    assert device is not Autodiff(NumPy())
+    plain: Any = Autodiff(NumPy())
+    assert device is not plain
     assert pickle.loads(pickle.dumps(device)) is device
     for wrong in (Autodiff(NumPy()), Forward(NumPy()), device):
         with pytest.raises(

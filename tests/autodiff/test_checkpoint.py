@@ -6,13 +6,14 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, Generator, Tensor, errors
+from burnpy import Autodiff, Generator, Tensor, errors, func
 from burnpy.autodiff import (
     Balanced,
     Forward,
@@ -380,7 +381,12 @@ def test_a_backward_pass_within_a_section() -> None:
 def test_hooks_around_have_the_arguments(tmp_path: Any) -> None:
     x, w = leaf((4, 4)), leaf((4, 4), seed=1)
     shapes: list[Any] = []
-    with saved_tensors_hooks(lambda t: shapes.append(t.shape) or t, lambda t: t):
+
+    def pack(t: Any) -> Any:
+        shapes.append(t.shape)
+        return t
+
+    with saved_tensors_hooks(pack, lambda t: t):
         y = checkpoint(layer, x * 2.0, w)
     assert shapes == [(4, 4)], "the argument, and no parameter"
     with save_to_disk(tmp_path):
@@ -406,3 +412,66 @@ def test_hooks_within_a_section(tmp_path: Any) -> None:
 def test_segments(segments: int) -> None:
     with pytest.raises(errors.ArgumentError, match=rf"asked for {segments} segments of 5 functions"):
         checkpoint_sequential([lambda x: x] * 5, segments, leaf((2,)))
+
+
+@pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy], Autodiff[Balanced[NumPy]]])
+@pytest.mark.parametrize(
+    "derivative", ["grad", "hessian", "jacrev", "grad of vjp", "grad of jvp", "jvp of grad", "thrice"]
+)
+def test_within_the_derivatives_of_func(derivative: str, device: Any) -> None:
+    """Levels whose function has returned are open again while it runs for a second time."""
+    x: Any = Tensor.from_data([0.5, 1.0, 1.5], dtype="float64", device=device)
+    ones = Tensor.ones((3,), dtype="float64", device=device)
+
+    def plain(a: Any) -> Any:
+        return (a * a).exp() / a
+
+    def run(f: Any) -> Any:
+        if derivative == "grad of vjp":
+            return func.grad(lambda v: (func.vjp(f, v)[1](ones)[0] ** 2).sum())(x)
+        if derivative == "grad of jvp":
+            return func.grad(lambda v: (func.jvp(f, (v,), (ones,))[1] ** 2).sum())(x)
+        if derivative == "jvp of grad":
+            return func.jvp(func.grad(lambda v: f(v).sum()), (x,), (ones,))[1]
+        if derivative == "thrice":
+            third = func.grad(lambda v: (func.grad(lambda u: (func.grad(lambda t: f(t).sum())(u) ** 2).sum())(v)).sum())
+            return third(x)
+        if derivative == "jacrev":
+            return func.jacrev(f)(x)
+        return getattr(func, derivative)(lambda v: f(v).sum())(x)
+
+    for f in (
+        lambda a: checkpoint(plain, a),
+        lambda a: checkpoint(lambda b: checkpoint(plain, b * 1.0), a),
+    ):
+        assert np.array_equal(run(f).to_numpy(), run(lambda a, f=f: _unchecked(f, a)).to_numpy())
+
+
+def _unchecked(f: Any, a: Any) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "checkpoint", without)
+        return f(a)
+
+
+def test_a_closed_level_refuses_again_after_a_second_run() -> None:
+    escaped: list[Any] = []
+
+    def f(a: Any) -> Any:
+        escaped.append(a)
+        return a.exp()
+
+    x = Tensor[NumPy].ones((2,))
+    func.grad(lambda a: checkpoint(f, a).sum())(x)
+    assert len(escaped) == 2
+    for a in escaped:
+        with pytest.raises(errors.EscapedError):
+            a * a
+
+
+def test_context_variables_are_those_of_the_first_run() -> None:
+    factor: ContextVar[float] = ContextVar("factor", default=1.0)
+    x = leaf((2,))
+    factor.set(3.0)
+    y = checkpoint(lambda a: (a * factor.get()).exp(), x).sum()
+    factor.set(5.0)
+    assert y.backward()[x].tolist() == (x.inner() * 3.0).exp().mul(3.0).tolist()

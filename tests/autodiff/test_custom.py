@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, func
 from burnpy.autodiff import Forward, custom_jvp, custom_vjp, make_dual, unpack_dual
 from burnpy.autodiff.modes import no_grad, observing
 from burnpy.backend import Backend, NumPy, errors
@@ -406,6 +406,33 @@ def test_nothing_outlives_its_use() -> None:
 
     for backward in (False, True):
         assert all(ref() is None for ref in run(backward))
+
+
+def test_in_the_derivatives_of_func() -> None:
+    x, y, c = plain([0.3, 0.5]), plain([1.2, 0.7]), plain([2.0, 3.0])
+    mixed = func.grad(lambda x: (func.grad(lambda y: product(x, 2.0, y).sum())(y) * x).sum())(x)
+    assert mixed.to_numpy() == pytest.approx(4 * x.to_numpy())
+
+    @custom_jvp
+    def scaled(x: Tensor[B]) -> Tensor[B]:
+        return x * x * 5.0
+
+    scaled.defjvp(lambda primals, tangents: (primals[0] * primals[0] * c, tangents[0] * primals[0] * c * 2.0))
+    assert func.grad(lambda x: scaled(x).sum())(x).tolist() == [1.2, 3.0], "what the rule closes over is lifted"
+    assert func.hessian(lambda x: scaled(x).sum())(x).tolist() == [[4.0, 0.0], [0.0, 6.0]]
+    (_, tangent) = func.jvp(scaled, (x,), (y,))
+    assert tangent.to_numpy() == pytest.approx(2 * (x * c * y).to_numpy())
+    escaped: list[Any] = []
+
+    def leaking(x: Tensor[B]) -> Tensor[B]:
+        escaped.append(x)
+        return x.sum()
+
+    func.grad(leaking)(x)
+    with pytest.raises(errors.EscapedError, match="has returned"):
+        scaled(escaped[0])
+    with pytest.raises(errors.EscapedError, match="has returned"):
+        product(escaped[0], 1.0, escaped[0])
 
 
 def test_retained_passes_and_threads() -> None:

@@ -10,12 +10,14 @@ import pytest
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.testing import conformance_suite
 
+suite = conformance_suite(Profiled(Checked(NumPy, True)))
 
-class TestProfiledAndChecked(conformance_suite(Profiled(Checked(NumPy, True)))):  # type: ignore[misc]  # made at run time
+
+class TestProfiledAndChecked(suite):  # type: ignore[misc,valid-type]  # made at run time
     @pytest.fixture(autouse=True)
     def looking_on(self, request: pytest.FixtureRequest) -> Iterator[None]:
-        """The device records, and what it noted can be read. NaN and infinity, of which the samples of values have some,
-        are let pass there; derivatives are checked."""
+        """The device records, and what it noted can be read. Samples of values hold NaN and infinity, which are let pass;
+        derivatives are checked."""
         values = not request.node.name.startswith("test_derivatives")
         with Profiled.record(lines=False) as p, Checked.allow() if values else nullcontext():
             yield

@@ -1,4 +1,4 @@
-"""`Forward`: duals by hand, nesting with `Autodiff` either way, modes, accumulation, and agreement with reverse mode."""
+"""`Forward`: duals by hand, nesting with `Autodiff` either way, modes, accumulation, agreement with reverse mode."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_gradients_of_slices_accumulate_in_place() -> None:
     assert x.tolist() == a.tolist()
     assert direction.tolist() == v.tolist()
     # Each seed and tangent is used again: nothing of it was overwritten.
-    out, pullback = vjp(lambda x: x[1:] * x[0] + x[:-1], x)
+    _, pullback = vjp(lambda x: x[1:] * x[0] + x[:-1], x)
     seed = direction[1:]
     one, two = (jvp(lambda s: pullback(s)[0], (seed,), (seed,)) for _ in range(2))
     assert one[0].tolist() == two[0].tolist() == one[1].tolist() == two[1].tolist() == pullback(seed)[0].tolist()

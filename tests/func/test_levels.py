@@ -152,11 +152,14 @@ def test_the_pullback_and_the_derivative_can_be_differentiated() -> None:
     x, v = x64([0.5, 2.0]), x64([3.0, -1.0])
     pullback, push = vjp(lambda x: x.sin() * x, x)[1], linearize(lambda x: x.sin() * x, x)[1]
     slope = np.cos([0.5, 2.0]) * [0.5, 2.0] + np.sin([0.5, 2.0])
+    linear: Any
     for linear in (lambda v: pullback(v)[0], push):
         np.testing.assert_allclose(linear(v).to_numpy(), slope * v.to_numpy(), rtol=1e-14)
-        np.testing.assert_allclose(grad(lambda v: (linear(v) ** 2).sum())(v).to_numpy(), 2 * slope**2 * v.to_numpy())
+        np.testing.assert_allclose(
+            grad(lambda v, linear=linear: (linear(v) ** 2).sum())(v).to_numpy(), 2 * slope**2 * v.to_numpy()
+        )
         np.testing.assert_allclose(jacfwd(linear)(v).to_numpy(), np.diag(slope), rtol=1e-14)
-        np.testing.assert_allclose(hessian(lambda v: (linear(v) ** 3).sum())(v).to_numpy(),
+        np.testing.assert_allclose(hessian(lambda v, linear=linear: (linear(v) ** 3).sum())(v).to_numpy(),
                                    np.diag(6 * slope**3 * v.to_numpy()), rtol=1e-13)  # fmt: skip
         assert linear(v).device is NumPy()
 

@@ -37,11 +37,13 @@ I = IntTensor[NumPy].from_data([[2, 0, 1], [0, 0, 2]])  # noqa: E741  # indices
 ROW = IntTensor[NumPy].from_data([1, 0, 1])
 MASK = BoolTensor[NumPy].from_data([[True, False, True], [False, False, True]])
 
+
+def methodcaller(name: str) -> Callable[[Any, Any], Any]:
+    return lambda x, y: getattr(x, name)(y)
+
+
 TWO: dict[str, Callable[[Any, Any], Any]] = {
-    **{
-        name: lambda x, y, name=name: getattr(x, name)(y)
-        for name in ("add", "sub", "mul", "div", "pow", "remainder", "maximum", "minimum")
-    },
+    **{name: methodcaller(name) for name in ("add", "sub", "mul", "div", "pow", "remainder", "maximum", "minimum")},
     "operators": lambda x, y: (x + y) * (x - y) / (x * y) ** y % y,
     "broadcast": lambda x, y: x[:1] * y + x[0] / y[:, :1] - x[0, 0],
     "comparison": lambda x, y: where(x < y, x, y) + where(y >= x, 2 * x, y),

@@ -110,15 +110,18 @@ def test_trees() -> None:
     close(found["named"]["b"], 3.0)
 
     # Tangents and cotangents of the same structure; entries of dicts go by their keys.
+    out: Any
+    tangent: Any
     out, tangent = jvp(lambda t: {"p": t["a"] * t["b"], "q": [t["a"]]}, ({"a": x, "b": y},), ({"b": x64(1.0), "a": x},))
     assert out["p"].tolist() == [3.0, 6.0]
     assert (tangent["p"].tolist(), tangent["q"][0].tolist()) == ([4.0, 8.0], [1.0, 2.0])
     _, pullback = vjp(lambda t: {"p": t["a"] * t["b"], "q": [t["a"]]}, {"a": x, "b": y})
     (back,) = pullback({"q": [x], "p": x64([1.0, 0.0])})
     assert (back["a"].tolist(), back["b"].item()) == ([4.0, 2.0], 1.0)
-    (missing,) = vjp(lambda t: t["a"], defaultdict(list, a=x))[1](x)
-    assert isinstance(missing, defaultdict)
-    assert missing.default_factory is list
+    tree_with_default: Any = defaultdict(list, a=x)
+    (found,) = vjp(lambda t: t["a"], tree_with_default)[1](x)
+    assert isinstance(found, defaultdict)
+    assert found.default_factory is list
 
 
 def test_registered_types_and_their_subclasses() -> None:

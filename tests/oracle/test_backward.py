@@ -9,7 +9,7 @@ import pytest
 
 import burnpy
 from burnpy import Autodiff, Tensor
-from burnpy.autodiff.functional import backward, grad
+from burnpy.autodiff import backward, grad
 from burnpy.backend import NumPy, errors
 from tests.oracle.closeness import assert_close
 

@@ -166,6 +166,10 @@ def test_needs_input_grad() -> None:
     assert_close(Product.apply(Tensor[Train].from_data(X), y).sum().backward()[y], y_.grad)
 
 
+def _doubled(ctx: Any, grad: Any) -> Any:
+    return grad * ctx.saved_tensors[0] * 2.0
+
+
 def test_once_differentiable_refuses_a_second_derivative() -> None:
     class Once(Function):
         @staticmethod
@@ -176,15 +180,11 @@ def test_once_differentiable_refuses_a_second_derivative() -> None:
         @staticmethod
         @once_differentiable
         def backward(ctx: Context, grad: Any) -> Any:
-            return grad * ctx.saved_tensors[0] * 2.0
+            return _doubled(ctx, grad)
 
     class TheirOnce(torch.autograd.Function):  # type: ignore[misc, name-defined]  # as above
         forward = staticmethod(Once.forward)
-
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx: Any, grad: Any) -> Any:
-            return grad * ctx.saved_tensors[0] * 2.0
+        backward = staticmethod(torch.autograd.function.once_differentiable(_doubled))
 
     (x, _), (x_, _) = both(Twice)
     first = Once.apply(x).sum().backward()[x]

@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.autodiff.anomaly import detect_anomaly
-from burnpy.autodiff.checkpointing import checkpoint, checkpoint_sequential
-from burnpy.autodiff.group_hooks import register_multi_grad_hook
-from burnpy.autodiff.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from burnpy.autodiff.offload import save_on_cpu, save_to_disk
-from burnpy.autodiff.saved import saved_tensors_hooks
+from burnpy.autodiff import (
+    checkpoint,
+    checkpoint_sequential,
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    register_multi_grad_hook,
+    save_on_cpu,
+    save_to_disk,
+    saved_tensors_hooks,
+    set_grad_enabled,
+)
 from burnpy.backend import NumPy, errors
 from tests.oracle.closeness import assert_close
 

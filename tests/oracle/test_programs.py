@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.backend import NumPy
+from burnpy.autodiff import (
+    Balanced,
+    checkpoint,
+    detect_anomaly,
+    save_on_cpu,
+    save_to_disk,
+    saved_tensors_hooks,
+    track_lines,
+)
+from burnpy.backend import Checked, NumPy, Profiled
 from tests.oracle.closeness import assert_close
 from tests.oracle.programs import STEPS, Ours, Program, Step, Theirs, program
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
-
-Twice = Autodiff[Autodiff[NumPy]]
 
 
 def theirs(p: Program) -> tuple[Any, list[Any], list[Any]]:
@@ -27,24 +36,26 @@ def theirs(p: Program) -> tuple[Any, list[Any], list[Any]]:
     return value, list(grads), list(torch.autograd.grad(along, leaves, materialize_grads=True))
 
 
-def ours(p: Program) -> tuple[Any, list[Any], list[Any]]:
-    """The same by reverse over reverse mode."""
-    leaves = [Tensor[Twice].from_data(x).require_grad() for x in p.inputs]
-    value = p.run(Ours(Twice.device()), leaves, Tensor[Twice].from_data(p.weights))
+def ours(p: Program, plain: Any = NumPy, run: Callable[..., Any] = Program.run) -> tuple[Any, list[Any], list[Any]]:
+    """The same by reverse over reverse mode, over a backend, and with something around the program."""
+    once: Any = Autodiff(plain)
+    twice: Any = Autodiff(once)
+    leaves = [Tensor.from_data(x, device=twice).require_grad() for x in p.inputs]
+    value = run(p, Ours(twice), leaves, Tensor.from_data(p.weights, device=twice))
     first = value.backward()
     below = [x.inner() for x in leaves]
     grads = [first.get(x, b.detach() * 0.0) for x, b in zip(leaves, below, strict=True)]
     along = sum(
-        ((g * Tensor[Autodiff[NumPy]].from_data(d)).sum() for g, d in zip(grads, p.directions, strict=True)),
-        Tensor[Autodiff[NumPy]].from_data(0.0, dtype="float64"),
+        ((g * Tensor.from_data(d, device=once)).sum() for g, d in zip(grads, p.directions, strict=True)),
+        Tensor.from_data(0.0, dtype="float64", device=once),
     )
     second = along.backward() if along.is_require_grad() else {}
     return value, grads, [second.get(b, b.detach().inner() * 0.0) for b in below]
 
 
-def compare(p: Program) -> None:
+def compare(p: Program, plain: Any = NumPy, run: Callable[..., Any] = Program.run) -> None:
     named = " → ".join(f"{step.name}{places}" for step, places in p.steps)
-    (value, grads, second), (value_, grads_, second_) = ours(p), theirs(p)
+    (value, grads, second), (value_, grads_, second_) = ours(p, plain, run), theirs(p)
     assert_close(value, value_, f"value of {named}")
     for k, (g, g_) in enumerate(zip(grads, grads_, strict=True)):
         assert_close(g, g_, f"gradient of input {k} of {named}")
@@ -60,3 +71,39 @@ def test_one_step(step: Step) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_a_program(seed: int) -> None:
     compare(program(seed, 3 + seed % 8))
+
+
+@pytest.mark.parametrize("decorator", [Balanced, Checked, Profiled])
+@pytest.mark.parametrize("seed", range(200, 210))
+def test_a_program_on_a_decorator(seed: int, decorator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strategies and instruments inside of Autodiff change no derivative of any order."""
+    monkeypatch.setattr(Balanced, "smallest", 0)  # so that small arrays are computed again as well
+    with Profiled.record():
+        compare(program(seed, 3 + seed % 8), decorator(NumPy))
+
+
+def unpacked(content: tuple[Any, Any]) -> Any:
+    """A tensor of the kind and the array that it was packed as."""
+    kind, array = content
+    return kind.from_data(array, device=NumPy)
+
+
+@pytest.mark.parametrize("around", ["checkpoint", "hooks", "host", "disk", "anomaly", "lines"])
+@pytest.mark.parametrize("seed", range(300, 305))
+def test_a_program_with_something_around_it(seed: int, around: str, tmp_path: Path) -> None:
+    """Neither does what is kept elsewhere, or not at all, nor who looks on."""
+    blocks: dict[str, Callable[[], Any]] = {
+        "hooks": lambda: saved_tensors_hooks(lambda t: (type(t), t.to_numpy()), unpacked),
+        "host": save_on_cpu,
+        "disk": lambda: save_to_disk(tmp_path),
+        "anomaly": detect_anomaly,
+        "lines": track_lines,
+    }
+
+    def run(p: Program, *arguments: Any) -> Any:
+        if around == "checkpoint":
+            return checkpoint(p.run, *arguments)
+        with blocks[around]():
+            return p.run(*arguments)
+
+    compare(program(seed, 3 + seed % 8), run=run)

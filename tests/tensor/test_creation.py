@@ -230,4 +230,4 @@ def test_from_inner() -> None:
     with pytest.raises(DeviceError, match="not the inner backend"):
         Tensor[Autodiff[Train]].from_inner(x)
     with pytest.raises(KindError, match="takes a Tensor"):
-        Tensor.from_inner(IntTensor[NumPy].arange(2))  # type: ignore[arg-type]  # what is tested
+        Tensor.from_inner(IntTensor[NumPy].arange(2))  # type: ignore[call-overload]  # what is tested

@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVar
 from typing import assert_type
 
 from burnpy import Autodiff, BoolTensor, Gradients, IntTensor, Tensor
+from burnpy.autodiff import Balanced, checkpoint
 from burnpy.backend import Backend, NumPy
 
 Infer: TypeAlias = NumPy
@@ -36,6 +37,28 @@ second = first[z].sum().backward()
 assert_type(second, Gradients[NumPy])
 assert_type(second[z.inner()], Tensor[NumPy])
 assert_type(Tensor[Twice].from_inner(z.inner()), Tensor[Autodiff[Autodiff[NumPy]]])
+
+# A strategy inside of Autodiff does not show: gradients and inner tensors are on the inner backend's inner one.
+Saving: TypeAlias = Autodiff[Balanced[NumPy]]
+b = Tensor[Saving].from_data([1.0, 2.0]).require_grad()
+assert_type(b, Tensor[Autodiff[Balanced[NumPy]]])
+b_grads = (b * b).sum().backward()
+assert_type(b_grads, Gradients[NumPy])
+assert_type(b_grads[b], Tensor[NumPy])
+assert_type(b.grad(b_grads), Tensor[NumPy] | None)
+assert_type(b.grad_remove(b_grads), tuple[Tensor[NumPy] | None, Gradients[NumPy]])
+assert_type(b.inner(), Tensor[NumPy])
+assert_type((b > 1.0).inner(), BoolTensor[NumPy])
+assert_type(Tensor.from_inner(b.inner()), Tensor[Autodiff[NumPy]])
+assert_type(Tensor.from_inner(b.inner(), device=Saving), Tensor[Autodiff[Balanced[NumPy]]])
+
+
+def layer(x: Tensor[B]) -> Tensor[B]:
+    return x.exp()
+
+
+assert_type(checkpoint(layer, b), Tensor[Autodiff[Balanced[NumPy]]])
+checkpoint(layer, b, preserve_rng_state=False)
 
 # Kinds.
 assert_type(x > 0, BoolTensor[Autodiff[NumPy]])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
-
-from typing_extensions import assert_type
+from typing import TypeVar, assert_type
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward, make_dual, unpack_dual

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from burnpy import Autodiff, Gradients, IntTensor, Tensor
+from burnpy import Autodiff, Gradients, IntTensor, Tensor, func
 from burnpy.backend import NumPy
 
 Train: TypeAlias = Autodiff[NumPy]
@@ -78,3 +78,18 @@ def item_assignment() -> None:
 def text_as_operand() -> None:
     """must be a Tensor or a number"""
     plain * "2"  # E
+
+
+def gradient_of_a_number() -> None:
+    """it returned float"""
+    func.grad(Tensor.item)(plain.sum())  # E
+
+
+def gradient_by_ints() -> None:
+    """only float tensors have derivatives"""
+    func.grad(Tensor.sum)(ints)  # E
+
+
+def tangent_on_another_backend() -> None:
+    """jvp() was asked of tensors on"""
+    func.jvp(Tensor.exp, plain, leaf)  # E

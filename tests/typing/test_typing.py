@@ -15,7 +15,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ACCEPTED, REJECTED = HERE / "accepted.py", HERE / "rejected.py"
-FUNC = HERE / "func_accepted.py"
+FUNC, CUSTOM = HERE / "func_accepted.py", HERE / "autodiff_accepted.py"
 
 
 def mypy_lines() -> set[tuple[str, int]]:
@@ -27,6 +27,7 @@ def mypy_lines() -> set[tuple[str, int]]:
         "--hide-error-context",
         str(ACCEPTED),
         str(FUNC),
+        str(CUSTOM),
         str(REJECTED),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -36,7 +37,8 @@ def mypy_lines() -> set[tuple[str, int]]:
 
 
 def pyright_lines() -> set[tuple[str, int]]:
-    command = [sys.executable, "-m", "basedpyright", "--outputjson", str(ACCEPTED), str(FUNC), str(REJECTED)]
+    files = [str(path) for path in (ACCEPTED, FUNC, CUSTOM, REJECTED)]
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)["generalDiagnostics"]
     return {(Path(d["file"]).name, d["range"]["start"]["line"] + 1) for d in report if d["severity"] == "error"}
@@ -63,7 +65,7 @@ def module(path: Path) -> ModuleType:
     return loaded
 
 
-@pytest.mark.parametrize("path", [ACCEPTED, FUNC], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [ACCEPTED, FUNC, CUSTOM], ids=lambda path: path.stem)
 def test_accepted_code_runs(path: Path) -> None:
     module(path)
 

@@ -112,7 +112,7 @@ def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
     for node in everything:
         held = held_by(device, node)
         new = {key: size for key, size in held.arrays if key not in seen}
-        seen |= new.keys()
+        seen.update(new)
         stack = stack_of(node)
         line = lines_of(stack[-1:])[0] if stack else None
         name = "leaf" if isinstance(node, Leaf) else node.operation

@@ -137,8 +137,8 @@ def saved(node: Node, edge: Edge) -> dict[str, Any]:
     if is_fitted(edge.pull):
         found[f"{argument_of(node, edge.pull) or 'argument'}_shape"] = kept[0]
         kept = kept[1:]
-    names = code.co_varnames[2 : code.co_argcount] if code is not None and not code.co_flags & 0x04 else ()
-    if len(names) != len(kept):  # a pull that takes anything: what the user's operation saved
+    names = code.co_varnames[2 : code.co_argcount] if code is not None else ()
+    if operation_of(node, edge.pull) not in RULES or len(names) != len(kept):  # an operation of the user's
         kept = tuple(x for x in kept if is_array(x) or hasattr(x, "restored"))
         names = tuple(f"saved_{k}" for k in range(len(kept)))
     return {**found, **dict(zip(names, kept, strict=True))}

@@ -45,7 +45,7 @@ class Checked(Decorator[I], Generic[I]):
     >>> x.sqrt()
     Traceback (most recent call last):
         ...
-    burnpy.backend.errors.NonFiniteError: sqrt() on Checked[NumPy] gave NaN at index (1,) of a result of shape (2,) and
+    burnpy.backend.errors.NonFiniteError: sqrt() on Checked[NumPy] gave NaN at index (1,) in a result of shape (2,) and
     dtype float32; x of shape (2,), dtype float32 is finite. If this is meant, compute it in: with Checked.allow("nan"):
     """
 
@@ -125,7 +125,7 @@ class Checked(Decorator[I], Generic[I]):
         )
         origin = f"\nThe forward pass recorded {at.rule} here:\n{shown(lines_of(at.stack))}" if at.stack else ""
         raise NonFiniteError(
-            f"{op.name}() on {self}{rule} gave {found} of {which} of shape {result.shape} and dtype {result.dtype}"
+            f"{op.name}() on {self}{rule} gave {found} in {which} of shape {result.shape} and dtype {result.dtype}"
             f"{'; ' if given else ''}{', '.join(given)}. If this is meant, compute it in: "
             f'with Checked.allow("{"nan" if found.what == "NaN" else "inf"}"):{origin}'
         )

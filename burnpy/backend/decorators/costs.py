@@ -4,6 +4,7 @@ Floating point operations (FLOPs) are counted so:
 
 - a matrix product of (m, k) and (k, n): 2 m n k, a multiplication and an addition each (Golub and Van Loan, Matrix
   Computations, 1.1.15; PyTorch's ``torch.utils.flop_counter`` counts the same);
+- a convolution, and its gradients: as the matrix product of its windows and its weight;
 - what is pointwise, comparisons and choices too: 1 for each element of the result, be it an addition or a GELU, as
   XLA's ``HloCostAnalysis`` counts an elementwise instruction;
 - a reduction: 1 for each element of the argument; what is made of several, as softmax: 1 for each step of its
@@ -79,6 +80,8 @@ def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) ->
     name = op.name
     if name == "matmul":
         return 2 * math.prod(results[0][0]) * given[0][0][-1]
+    if name.startswith("conv2d"):
+        return _convolved(name, given, results)
     if name in _STEPS:
         return _STEPS[name] * math.prod(given[0][0])
     if name in _ADDING:
@@ -88,3 +91,13 @@ def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) ->
     if op.elementwise or name in _COMPARING or name in _BITWISE or (op.algebra is Algebra.GENERAL and results):
         return math.prod(results[0][0])
     return 0
+
+
+def _convolved(name: str, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+    """Of a convolution (x, weight, …), or a gradient of one (grad, weight or x): 2 for each window and weight."""
+    out, weight = (results[0], given[1]) if name in ("conv2d", "conv2d_bias") else (given[0], given[1])
+    if name == "conv2d_weight":
+        weight = results[0]
+    n, _, *counts = out[0]
+    added = math.prod(out[0]) if name == "conv2d_bias" else 0
+    return 2 * n * math.prod(counts) * math.prod(weight[0]) + added

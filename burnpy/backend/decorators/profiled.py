@@ -28,8 +28,8 @@ class Profiled(Decorator[I], Generic[I]):
     FLOPs and bytes follow from shapes and dtypes (`burnpy.backend.decorators.costs` says how). Times are the inner
     device's: on the CPU each call's own; on a GPU from events put before and after it, without waiting for either.
 
-    A call costs about 0.4 µs more when nothing is recorded, 3 µs more when it is, and with ``lines=True`` 1 µs more for
-    every few frames of the call stack. None of it is part of the times shown.
+    Where adding 8 elements takes 0.8 µs on NumPy, it takes 1.3 here when nothing is recorded, 4 when it is, and 5 with
+    the user's lines; of that, 0.2 are part of the time that is shown.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,36 +12,46 @@ from burnpy.testing.cases.table import row
 
 
 def _conv2d(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    """Position by position."""
-    (n, c, *_), (o, per, *kernel) = x.shape, weight.shape
+    """Window by window."""
+    o, per = weight.shape[:2]
+    windows = list(_windows(x.shape, weight.shape[2:], stride, padding, dilation))
+    out = np.zeros((x.shape[0], o, *(1 + max(at) for at in zip(*(at for at, _ in windows), strict=True))))
     wide = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    counts = [(size - r) // s + 1 for size, r, s in zip(wide.shape[2:], reach, stride, strict=True)]
-    out = np.zeros((n, o, *counts))
-    for i, j in np.ndindex(*counts):
-        rows = slice(i * stride[0], i * stride[0] + reach[0], dilation[0])
-        columns = slice(j * stride[1], j * stride[1] + reach[1], dilation[1])
-        window = wide[:, :, rows, columns].reshape(n, groups, 1, per, *kernel)
-        out[:, :, i, j] = (window * weight.reshape(groups, o // groups, per, *kernel)).sum((3, 4, 5)).reshape(n, o)
-    return out if c else np.zeros((n, o, *counts))
-
-
-def _adjoint(f: Any, shape: Any, grad: Any) -> Any:
-    """The transpose of a linear function of an array of ``shape``, column by column."""
-    out = np.zeros(shape)
-    for position in np.ndindex(*shape):
-        unit = np.zeros(shape)
-        unit[position] = 1.0
-        out[position] = (f(unit) * grad).sum()
+    for (i, j), key in windows:
+        for c in range(o):
+            first = c // (o // groups) * per
+            out[:, c, i, j] = (wide[key][:, first : first + per] * weight[c]).sum((1, 2, 3))
     return out
 
 
-def _conv2d_input(grad: Any, weight: Any, shape: Any, *where: Any) -> Any:
-    return _adjoint(lambda unit: _conv2d(unit, weight, *where), shape, grad)
+def _conv2d_input(grad: Any, weight: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    o, per = weight.shape[:2]
+    wide = np.zeros((*shape[:2], *(n + 2 * p for n, p in zip(shape[2:], padding, strict=True))))
+    for (i, j), key in _windows(shape, weight.shape[2:], stride, padding, dilation):
+        for c in range(o):
+            first = c // (o // groups) * per
+            wide[key][:, first : first + per] += grad[:, c, i, j][:, None, None, None] * weight[c]
+    return wide[:, :, padding[0] : padding[0] + shape[2], padding[1] : padding[1] + shape[3]]
 
 
-def _conv2d_weight(grad: Any, x: Any, shape: Any, *where: Any) -> Any:
-    return _adjoint(lambda unit: _conv2d(x, unit, *where), shape, grad)
+def _conv2d_weight(grad: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    o, per = shape[:2]
+    out = np.zeros(shape)
+    wide = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
+    for (i, j), key in _windows(x.shape, shape[2:], stride, padding, dilation):
+        for c in range(o):
+            first = c // (o // groups) * per
+            out[c] += (grad[:, c, i, j][:, None, None, None] * wide[key][:, first : first + per]).sum(0)
+    return out
+
+
+def _windows(shape: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Iterator[tuple[Any, Any]]:
+    """The place of each window among them, and the key of what lies under it in the padded array."""
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    places = zip(shape[2:], padding, reach, stride, strict=True)
+    for at in np.ndindex(*((n + 2 * p - r) // s + 1 for n, p, r, s in places)):
+        spans = zip(at, stride, reach, dilation, strict=True)
+        yield at, (slice(None), slice(None), *(slice(k * s, k * s + r, d) for k, s, r, d in spans))
 
 
 _ONE = ((1, 1), (0, 0), (1, 1), 1)
@@ -54,8 +65,14 @@ _SHAPES: list[tuple[Any, ...]] = [  # of x, of the weight, of the result; stride
     ((1, 1, 5, 5), (1, 1, 1, 1), (1, 1, 3, 3), (2, 2), (0, 0), (1, 1), 1),
     ((0, 1, 3, 3), (1, 1, 2, 2), (0, 1, 2, 2), *_ONE),
 ]
-_BLOCK: list[tuple[Any, ...]] = [((7, 3, 9, 8), (5, 3, 3, 3), (7, 5, 9, 8), (1, 1), (1, 1), (1, 1), 1)]
-_WIDE: list[tuple[Any, ...]] = [((70, 20, 12, 12), (6, 20, 3, 3), (70, 6, 12, 12), (1, 1), (1, 1), (1, 1), 1)]
+_SMOOTH = [Array, Large, Large, Array, Array, Large, Large, Large]  # derivatives are checked of some
+_BLOCK: list[tuple[Any, ...]] = [
+    ((7, 3, 9, 8), (5, 3, 3, 3), (7, 5, 9, 8), (1, 1), (1, 1), (1, 1), 1),
+    ((3, 13, 6, 7), (2, 13, 2, 3), (3, 2, 4, 3), (2, 2), (1, 0), (1, 1), 1),
+    ((3, 13, 6, 7), (2, 13, 2, 3), (3, 2, 6, 3), (1, 1), (1, 0), (2, 2), 1),
+    ((2, 13, 5, 5), (14, 13, 2, 3), (2, 14, 6, 5), (1, 1), (1, 1), (1, 1), 1),
+]
+_WIDE: list[tuple[Any, ...]] = [((40, 16, 12, 12), (3, 16, 3, 3), (40, 3, 12, 12), (1, 1), (1, 1), (1, 1), 1)]
 
 
 def _arguments(first: int, second: int, given: int | None = None, *, bias: bool = False) -> list[tuple[Any, ...]]:
@@ -66,7 +83,7 @@ def _arguments(first: int, second: int, given: int | None = None, *, bias: bool 
         return array
 
     found = []
-    for three, sample in [*((s, Array) for s in _SHAPES), *((s, Large) for s in _BLOCK)]:
+    for three, sample in [*zip(_SHAPES, _SMOOTH, strict=True), *((s, Large) for s in _BLOCK)]:
         arrays = [drawn(sample, three[first]), drawn(sample, three[second])]
         middle = [] if given is None else [three[given]]
         if bias:

@@ -1,0 +1,156 @@
+"""Convolution and its gradients: what lies under each window side by side, and one matrix product, block by block.
+
+The columns of a whole batch would take as many times the memory of x as a window has elements, and would go to memory
+and back; those of a few members of the batch at a time stay in the cache. The same buffers serve all blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.operations.windows import Pair, inside, padded_shape, window_counts, window_keys
+from burnpy.backend.primitives import Key, Shape
+from burnpy_array.base import ArrayBase, is_half
+
+
+class Convolution(ArrayBase):
+    """16-bit floats are computed in float32."""
+
+    _columns_bytes = 1 << 20
+    """How large the columns of a block may be."""
+
+    def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        return self._call(_forward, self, x, weight, None, (stride, padding, dilation), groups)
+
+    def conv2d_bias(
+        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        return self._call(_forward, self, x, weight, bias, (stride, padding, dilation), groups)
+
+    def conv2d_input(
+        self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        return self._call(_by_input, self, grad, weight, shape, (stride, padding, dilation), groups)
+
+    def conv2d_weight(
+        self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        return self._call(_by_weight, self, grad, x, shape, (stride, padding, dilation), groups)
+
+
+class Windows:
+    """What a convolution of some shapes goes through.
+
+    Blocks have the channels first, so that the columns of all their members are one matrix.
+    """
+
+    def __init__(self, b: Convolution, shape: Shape, kernel: Shape, where: tuple[Pair, Pair, Pair], dtype: Any) -> None:
+        stride, padding, dilation = where
+        size = (kernel[0], kernel[1])
+        self.xp, self.dtype = b.xp, dtype
+        self.batch, self.channels = shape[:2]
+        self.area = kernel[0] * kernel[1]
+        self.counts = window_counts(shape, size, stride, padding, dilation)
+        self.positions = self.counts[0] * self.counts[1]
+        self.rows = self.channels * self.area  #: of the columns, for all groups
+        self.whole = padded_shape(shape, size, stride, padding, dilation, self.counts)[2:]
+        self.inside = inside(shape, padding)
+        self.is_padded = self.whole != shape[2:]
+        self.keys: list[Key] = list(window_keys(size, stride, dilation, self.counts))
+        self.block = max(1, min(self.batch, b._columns_bytes // max(1, self.rows * self.positions * dtype.itemsize)))
+
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        """Where each block of the batch begins and ends, and how many members it has."""
+        for start in range(0, self.batch, self.block):
+            stop = min(start + self.block, self.batch)
+            yield start, stop, stop - start
+
+    def buffer(self) -> Any:
+        """Zeros for the members of a block with their padding."""
+        return self.xp.zeros((self.channels, self.block, *self.whole), self.dtype)
+
+    def columns(self) -> Any:
+        """Memory for the columns of a block."""
+        return self.xp.empty(self.rows * self.block * self.positions, self.dtype)
+
+    def lay_out(self, x: Any, buffer: Any, columns: Any, groups: int) -> Any:
+        """The columns of a block of x, as a matrix for each group."""
+        count = x.shape[0]
+        part = x.swapaxes(0, 1)
+        if buffer is not None:
+            buffer[:, :count][self.inside] = part
+            part = buffer[:, :count]
+        length = count * self.positions
+        flat = columns[: self.rows * length]
+        parts = flat.reshape((self.channels, self.area, count, *self.counts))
+        for k, key in enumerate(self.keys):
+            parts[:, k] = part[key]
+        return flat.reshape((*_grouped(self.rows, groups), length))
+
+
+def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
+    if is_half(x.dtype):
+        wide = None if bias is None else bias.astype(float32)
+        return _forward(b, x.astype(float32), weight.astype(float32), wide, where, groups).astype(x.dtype)
+    xp, o = b.xp, weight.shape[0]
+    w = Windows(b, x.shape, weight.shape[2:], where, x.dtype)
+    rows = _matrices(weight, groups)
+    added = None if bias is None else bias.reshape((1, o, 1))
+    out = xp.empty((w.batch, o, w.positions), x.dtype)
+    columns, buffer = w.columns(), w.buffer() if w.is_padded else None
+    for start, stop, count in w.blocks():
+        made = xp.matmul(rows, w.lay_out(x[start:stop], buffer, columns, groups))
+        made = made.reshape((o, count, w.positions)).swapaxes(0, 1)
+        if added is None:
+            out[start:stop] = made
+        else:
+            xp.add(made, added, out[start:stop])
+    return out.reshape((w.batch, o, *w.counts))
+
+
+def _by_input(b: Convolution, grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
+    if is_half(grad.dtype):
+        return _by_input(b, grad.astype(float32), weight.astype(float32), shape, where, groups).astype(grad.dtype)
+    xp, o = b.xp, weight.shape[0]
+    w = Windows(b, shape, weight.shape[2:], where, grad.dtype)
+    rows = _matrices(weight, groups).swapaxes(-1, -2)
+    out = xp.empty(shape, grad.dtype)
+    buffer = w.buffer()
+    for start, stop, count in w.blocks():
+        length = count * w.positions
+        part = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), length))
+        made = xp.matmul(rows, part).reshape((w.channels, w.area, count, *w.counts))
+        total = buffer[:, :count]
+        total.fill(0)
+        for k, key in enumerate(w.keys):
+            under = total[key]
+            xp.add(under, made[:, k], under)
+        out[start:stop] = total[w.inside].swapaxes(0, 1)
+    return out
+
+
+def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
+    if is_half(grad.dtype):
+        return _by_weight(b, grad.astype(float32), x.astype(float32), shape, where, groups).astype(grad.dtype)
+    xp, o = b.xp, shape[0]
+    w = Windows(b, x.shape, shape[2:], where, grad.dtype)
+    out = xp.zeros((*_grouped(o, groups), w.rows // groups), grad.dtype)
+    columns, buffer = w.columns(), w.buffer() if w.is_padded else None
+    for start, stop, count in w.blocks():
+        left = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), count * w.positions))
+        right = w.lay_out(x[start:stop], buffer, columns, groups)
+        xp.add(out, xp.matmul(left, right.swapaxes(-1, -2)), out)
+    return out.reshape(shape)
+
+
+def _grouped(channels: int, groups: int) -> Shape:
+    """The dimensions of channels: one for the groups before them, where there are several."""
+    return (channels,) if groups == 1 else (groups, channels // groups)
+
+
+def _matrices(weight: Any, groups: int) -> Any:
+    """The weight as a matrix, or one for each group: a row for each channel of the result."""
+    o, c, high, wide = weight.shape
+    return weight.reshape((*_grouped(o, groups), c * high * wide))

@@ -1,0 +1,158 @@
+"""Convolution of many channels with the channels last: what lies under a window is then few long runs of memory, and
+the products are of the form that OpenBLAS is fastest at. Results have the channels where they belong, as ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
+from burnpy.backend.primitives import Shape
+from burnpy_array import ArrayBackend
+
+_MANY = 12
+"""From so many channels on it pays."""
+
+
+class Convolution(ArrayBackend):
+    """Few channels, groups and 16-bit floats go the general way."""
+
+    _columns_bytes = 1 << 18
+
+    def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        if fits(x, groups):
+            return self._call(_forward, x, weight, None, (stride, padding, dilation))
+        return super().conv2d(x, weight, stride, padding, dilation, groups)
+
+    def conv2d_bias(
+        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        if fits(x, groups):
+            return self._call(_forward, x, weight, bias, (stride, padding, dilation))
+        return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
+
+    def conv2d_input(
+        self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        if fits(weight, groups):
+            reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
+            if stride == (1, 1) and weight.shape[0] >= _MANY and min(reach) >= 0:  # a convolution with it turned around
+                turned = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
+                return self._call(_forward, grad, turned, None, (stride, (reach[0], reach[1]), dilation))
+            return self._call(_by_input, grad, weight, shape, (stride, padding, dilation))
+        return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups)
+
+    def conv2d_weight(
+        self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        if fits(x, groups):
+            return self._call(_by_weight, grad, x, shape, (stride, padding, dilation))
+        return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
+
+
+def fits(x: Any, groups: int) -> bool:
+    """Whether channels, the second dimension of x, are many, and the dtype is one that BLAS multiplies."""
+    return groups == 1 and x.shape[1] >= _MANY and (x.dtype is float32 or x.dtype is float64)
+
+
+class Windows:
+    """The windows of a block of the batch, and their columns as rows: one for each window."""
+
+    def __init__(self, shape: Shape, kernel: Shape, where: tuple[Pair, Pair, Pair], dtype: Any) -> None:
+        stride, padding, dilation = where
+        size = (kernel[0], kernel[1])
+        self.batch, self.channels, *self.sizes = shape
+        self.counts = window_counts(shape, size, stride, padding, dilation)
+        self.positions = self.counts[0] * self.counts[1]
+        self.length = self.channels * size[0] * size[1]
+        whole = padded_shape(shape, size, stride, padding, dilation, self.counts)[2:]
+        self.block = max(1, min(self.batch, (1 << 19) // max(1, self.length * self.positions * dtype.itemsize)))
+        self.padded = np.zeros((self.block, *whole, self.channels), dtype)
+        self.inside = self.padded[:, padding[0] : padding[0] + shape[2], padding[1] : padding[1] + shape[3]]
+        step = dtype.itemsize  # not .strides, which are anything where a dimension is of size 1
+        across = step * self.channels
+        down = across * whole[1]
+        run = size[1] * self.channels if dilation[1] == 1 else self.channels
+        self.under = as_strided(
+            self.padded,
+            (self.block, *self.counts, size[0], self.length // (size[0] * run) if size[0] else 0, run),
+            (down * whole[0], stride[0] * down, stride[1] * across, dilation[0] * down, dilation[1] * across, step),
+        )  # of each window of each member, the runs of memory row by row
+        self.keys = [
+            (
+                slice(None),
+                *(
+                    slice(k * d, k * d + (n - 1) * s + 1, s)
+                    for k, d, n, s in zip(at, dilation, self.counts, stride, strict=True)
+                ),
+            )
+            for at in np.ndindex(size)
+        ]
+
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        """Where each block of the batch begins and ends, and how many members it has."""
+        for start in range(0, self.batch, self.block):
+            stop = min(start + self.block, self.batch)
+            yield start, stop, stop - start
+
+    def rows(self, x: Any, memory: Any) -> Any:
+        """What lies under the windows of a block of x, a row for each."""
+        count = x.shape[0]
+        self.inside[:count] = x.transpose(0, 2, 3, 1)
+        part = memory[:count]
+        part[...] = self.under[:count]
+        return part.reshape((count * self.positions, self.length))
+
+    def last(self, grad: Any) -> Any:
+        """A block of a gradient with the channels last, a row for each window."""
+        return grad.transpose(0, 2, 3, 1).reshape((-1, grad.shape[1]))
+
+
+def _forward(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair]) -> Any:
+    o = weight.shape[0]
+    w = Windows(x.shape, weight.shape[2:], where, x.dtype)
+    matrix = np.ascontiguousarray(_rows(weight).T)
+    memory = np.empty(w.under.shape, x.dtype)
+    out = np.empty((w.batch, o, w.positions), x.dtype)
+    for start, stop, count in w.blocks():
+        made = w.rows(x[start:stop], memory).dot(matrix)
+        if bias is not None:
+            np.add(made, bias, made)
+        out[start:stop] = made.reshape((count, w.positions, o)).transpose(0, 2, 1)
+    return out.reshape((w.batch, o, *w.counts))
+
+
+def _by_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
+    w = Windows(shape, weight.shape[2:], where, grad.dtype)
+    matrix = _rows(weight)
+    area = weight.shape[2] * weight.shape[3]
+    out = np.empty(shape, grad.dtype)
+    for start, stop, count in w.blocks():
+        made = w.last(grad[start:stop]).dot(matrix).reshape((count, *w.counts, area, w.channels))
+        total = w.padded[:count]
+        total.fill(0)
+        for k, key in enumerate(w.keys):
+            under = total[key]
+            np.add(under, made[:, :, :, k], under)
+        out[start:stop] = w.inside[:count].transpose(0, 3, 1, 2)
+    return out
+
+
+def _by_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
+    o, c, high, wide = shape
+    w = Windows(x.shape, shape[2:], where, grad.dtype)
+    memory = np.empty(w.under.shape, x.dtype)
+    total = np.zeros((o, w.length), grad.dtype)
+    for start, stop, _ in w.blocks():
+        rows = w.rows(x[start:stop], memory)
+        np.add(total, w.last(grad[start:stop]).T.dot(rows), total)
+    return np.ascontiguousarray(total.reshape((o, high, wide, c)).transpose(0, 3, 1, 2))
+
+
+def _rows(weight: Any) -> Any:
+    """The weight as a matrix: a row for each channel of the result, of windows with the channels last."""
+    return weight.transpose(0, 2, 3, 1).reshape((weight.shape[0], -1))

@@ -1,0 +1,83 @@
+"""Modules: models and their layers as immutable trees of parameters.
+
+>>> from burnpy import Tensor
+>>> from burnpy.backend import NumPy
+>>> model = Sequential(Linear(4, 8, device=NumPy), Relu(), Linear(8, 2, device=NumPy))
+>>> model(Tensor[NumPy].ones((3, 4))).shape, model.num_params
+((3, 2), 58)
+"""
+
+from __future__ import annotations
+
+import burnpy.nn.trees  # noqa: F401  # `burnpy.func` knows modules from here on
+from burnpy.nn import functional, init
+from burnpy.nn.buffer import BoolBuffer, Buffer, IntBuffer
+from burnpy.nn.init import Initializer
+from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
+from burnpy.nn.layers.attention import MultiHeadAttention
+from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.conv2d import Conv2d
+from burnpy.nn.layers.dropout import Dropout
+from burnpy.nn.layers.embedding import Embedding
+from burnpy.nn.layers.flatten import Flatten
+from burnpy.nn.layers.layer_norm import LayerNorm
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
+from burnpy.nn.layers.lstm import Lstm, LstmState
+from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from burnpy.nn.layers.sequential import Sequential
+from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.module import Module, Stateless, rebound
+from burnpy.nn.param import Param
+from burnpy.nn.selecting import Where
+from burnpy.nn.stateful import Entry, State, StateReport
+from burnpy.nn.updates import BufferUpdate, record_update, stepped
+
+__all__ = [
+    "AdaptiveAvgPool2d",
+    "AvgPool2d",
+    "BatchNorm",
+    "BceWithLogitsLoss",
+    "BoolBuffer",
+    "Buffer",
+    "BufferUpdate",
+    "Conv2d",
+    "CrossEntropyLoss",
+    "Dropout",
+    "Embedding",
+    "Entry",
+    "Flatten",
+    "Gelu",
+    "Identity",
+    "Initializer",
+    "IntBuffer",
+    "LayerNorm",
+    "Linear",
+    "LogSoftmax",
+    "Lstm",
+    "LstmState",
+    "MaxPool2d",
+    "Module",
+    "MseLoss",
+    "MultiHeadAttention",
+    "NllLoss",
+    "Param",
+    "Relu",
+    "Sequential",
+    "Sigmoid",
+    "Silu",
+    "Softmax",
+    "Softplus",
+    "State",
+    "StateReport",
+    "Stateless",
+    "Tanh",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "Where",
+    "functional",
+    "init",
+    "rebound",
+    "record_update",
+    "stepped",
+]

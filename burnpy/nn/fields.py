@@ -1,0 +1,122 @@
+"""What a module may hold, looked through once, when its ``__init__`` is done: every mistake is named by its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from burnpy.backend.errors import DeviceError, ModuleError
+from burnpy.nn.held import Held
+from burnpy.nn.tree import FrozenDict, joined, walk
+from burnpy.tensor.base import TensorBase
+
+if TYPE_CHECKING:
+    from burnpy.nn.base import ModuleBase
+
+_ARRAYS = ("__array__", "__dlpack__", "__cuda_array_interface__")
+
+
+def settled(module: ModuleBase[Any]) -> tuple[str, ...]:
+    """Make a module's fields read-only, and say which of them hold parameters, buffers or modules.
+
+    Raises:
+        ModuleError: a field is, or contains, what a module cannot hold.
+        DeviceError: what it holds is on several devices.
+    """
+    name, fields = type(module).__name__, vars(module)
+    parts = []
+    for field, value in fields.items():
+        kept, is_tree = _settled(value, name, field)
+        fields[field] = kept
+        if is_tree:
+            parts.append(field)
+    return tuple(parts)
+
+
+def check_held(module: ModuleBase[Any]) -> None:
+    """Refuse what is held on two devices, or under one id though it is not shared.
+
+    Raises:
+        DeviceError: two devices.
+        ModuleError: one id.
+    """
+    name = type(module).__name__
+    first: tuple[str, Any] | None = None
+    ids: dict[str, tuple[str, Any]] = {}
+    for path, item in walk(module):
+        if not isinstance(item, Held):
+            continue
+        device = item._value._device
+        if first is None:
+            first = path, device
+        elif device is not first[1]:
+            raise DeviceError(
+                f"{name} holds {first[0]} on {first[1]} and {path} on {device}; a module is on one device: give all "
+                "of its "
+                "layers the same device, or move one with .to_device(device)"
+            )
+        known = ids.setdefault(item._id, (path, item))
+        if known[1] is not item:
+            raise ModuleError(
+                f"{name} holds two {item.word}s of one id, {known[0]} and {path}, as copies of a module have; "
+                "hold the same object in both places to share it, or give one of them .with_new_ids()"
+            )
+
+
+def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
+    """A field's value as it is kept, and whether there is a tree in it."""
+    if isinstance(value, Held):
+        return value, True
+    if hasattr(type(value), "forward") and hasattr(value, "_sealed"):
+        if not value._sealed:
+            raise ModuleError(
+                f"{name}.{path} holds a {type(value).__name__} whose __init__ is not done yet; a module cannot contain "
+                "itself: let its parts be modules of their own"
+            )
+        return value, True
+    if isinstance(value, TensorBase):
+        _refuse_tensor(value, name, path)
+    if isinstance(value, (str, bytes, int, float, type(None), type, np.generic)):
+        return value, False
+    if any(hasattr(value, attribute) for attribute in _ARRAYS):
+        raise ModuleError(
+            f"{name}.{path} is a {type(value).__module__}.{type(value).__name__}"
+            f"{f' of shape {tuple(value.shape)}' if hasattr(value, 'shape') else ''}, and a module keeps arrays as "
+            "tensors: "
+            "write Param(Tensor.from_data(array, device=device)) for what it learns, Buffer(...) for what it does not"
+        )
+    if isinstance(value, (list, tuple)):
+        found = [_settled(part, name, joined(path, k)) for k, part in enumerate(value)]
+        kept = [part for part, _ in found]
+        return (type(value)(*kept) if hasattr(value, "_fields") else tuple(kept)), any(tree for _, tree in found)
+    if isinstance(value, Mapping):
+        entries = {key: _settled(part, name, joined(path, key)) for key, part in value.items()}
+        is_tree = any(tree for _, tree in entries.values())
+        for key in entries if is_tree else ():
+            if not isinstance(key, str) or not key or "." in key:
+                raise ModuleError(
+                    f"{name}.{path} has the key {key!r}; where a dict holds parameters or modules, keys are parts of "
+                    "their "
+                    "paths: non-empty strings without a dot"
+                )
+        return FrozenDict({key: part for key, (part, _) in entries.items()}), is_tree
+    if isinstance(value, (set, frozenset)):
+        for part in value:
+            if _settled(part, name, joined(path, "…"))[1]:
+                raise ModuleError(
+                    f"{name}.{path} is a set that holds a {type(part).__name__}, which has no path in it; "
+                    "use a list, a tuple or a dict"
+                )
+        return frozenset(value), False
+    return value, False
+
+
+def _refuse_tensor(value: TensorBase[Any], name: str, path: str) -> NoReturn:
+    held = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}[value.kind]
+    learned = f"Param({path.rsplit('.', 1)[-1]}) for what it learns, " if value.kind == "float" else ""
+    raise ModuleError(
+        f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; say what it is to the module: "
+        f"{learned}{held}(...) for what goes with it and is not learned"
+    )

@@ -1,0 +1,34 @@
+"""What layers compute, as functions of tensors, named as in ``torch.nn.functional``.
+
+Here are the functions that are no methods of a tensor; an activation is one: ``x.relu()``. Settings are given by name.
+"""
+
+from __future__ import annotations
+
+from burnpy.nn.functional.attention import scaled_dot_product_attention
+from burnpy.nn.functional.convolution import conv2d
+from burnpy.nn.functional.dropout import dropout
+from burnpy.nn.functional.embedding import embedding
+from burnpy.nn.functional.linear import linear
+from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
+from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+
+__all__ = [
+    "BatchNormed",
+    "adaptive_avg_pool2d",
+    "avg_pool2d",
+    "batch_norm",
+    "batch_normed",
+    "binary_cross_entropy_with_logits",
+    "conv2d",
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "layer_norm",
+    "linear",
+    "max_pool2d",
+    "mse_loss",
+    "nll_loss",
+    "scaled_dot_product_attention",
+]

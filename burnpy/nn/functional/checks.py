@@ -1,0 +1,63 @@
+"""What the functions of this package ask of their arguments."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from burnpy.backend.dtypes import promote_types
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.operands import together
+
+
+def floats(operation: str, **tensors: Any) -> list[Any]:
+    """The tensors on one device and in one dtype, the widest of theirs; None stays.
+
+    Raises:
+        KindError: one is no float tensor.
+        DeviceError: they are on several devices.
+    """
+    given = [x for x in tensors.values() if x is not None]
+    for name, x in tensors.items():
+        if x is not None and (not isinstance(x, TensorBase) or x.kind != "float"):
+            what = f"{type(x).__name__} of dtype {x.dtype}" if isinstance(x, TensorBase) else type(x).__name__
+            hint = "; convert it with x.float()" if isinstance(x, TensorBase) else ""
+            raise KindError(f"{operation}() takes a float Tensor as {name}, and was given a {what}{hint}")
+    placed = list(together(operation, *given))
+    if any(x.dtype != placed[0].dtype for x in placed):
+        dtype = reduce(promote_types, [x.dtype for x in placed])
+        placed = [x.to_dtype(dtype) for x in placed]
+    rest = iter(placed)
+    return [None if x is None else next(rest) for x in tensors.values()]
+
+
+def dims_at_least(operation: str, name: str, x: TensorBase[Any], least: int, form: str) -> None:
+    """Refuse a tensor of fewer dimensions.
+
+    Raises:
+        ShapeError: it has fewer.
+    """
+    if x.ndim < least:
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {x.shape}")
+
+
+def exact_dims(operation: str, name: str, x: TensorBase[Any], count: int, form: str, hint: str = "") -> None:
+    """Refuse a tensor of another number of dimensions.
+
+    Raises:
+        ShapeError: it has another.
+    """
+    if x.ndim != count:
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {x.shape}{hint}")
+
+
+def probability(operation: str, p: float) -> float:
+    """p, from 0 to 1.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"{operation}() was given p={p!r}; it is a probability, from 0 to 1")
+    return float(p)

@@ -1,0 +1,78 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.nn.functional.checks import exact_dims, floats
+from burnpy.nn.functional.windows import refuse_too_small
+from burnpy.nn.sizes import Pair, pair
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+def conv2d(
+    x: Tensor[B],
+    weight: Tensor[B],
+    bias: Tensor[B] | None = None,
+    *,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> Tensor[B]:
+    """Images multiplied with a weight at every place: the cross-correlation that is called convolution.
+
+    Args:
+        x: shape (N, in, height, width).
+        weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
+        bias: shape (out,).
+        stride: from one place to the next.
+        padding: zeros around the images.
+        dilation: from one element of the kernel to the next.
+        groups: into how many parts channels are divided, each seen by its own part of the weight.
+
+    Returns:
+        Shape (N, out, height', width'), height' = ⌊(height + 2 · padding - dilation · (kernel - 1) - 1) / stride⌋ + 1.
+
+    Raises:
+        ShapeError: the shapes do not belong together, or the kernel does not fit in the padded image.
+        ArgumentError: a setting makes no sense.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> conv2d(Tensor[NumPy].ones((1, 1, 3, 3)), Tensor[NumPy].ones((1, 1, 2, 2))).tolist()
+    [[[[4.0, 4.0], [4.0, 4.0]]]]
+    """
+    x, weight, bias = floats("conv2d", x=x, weight=weight, bias=bias)
+    exact_dims("conv2d", "x", x, 4, "(N, in, height, width)", "; of one image make a batch with x.unsqueeze(0)")
+    exact_dims("conv2d", "weight", weight, 4, "(out, in / groups, kernel height, kernel width)")
+    strides, dilations = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
+    pads = pair("conv2d", "padding", padding, 0)
+    if groups < 1 or weight.shape[0] % groups:
+        raise ArgumentError(
+            f"conv2d() was given groups={groups!r} for {weight.shape[0]} output channels, which they must divide"
+        )
+    if x.shape[1] != weight.shape[1] * groups:
+        raise ShapeError(
+            f"conv2d() was given x of shape {x.shape}, with {x.shape[1]} channels, and weight of shape {weight.shape} "
+            "with "
+            f"groups={groups}, which takes {weight.shape[1] * groups}"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ShapeError(
+            f"conv2d() was given weight of shape {weight.shape} and bias of shape {bias.shape}, which must be "
+            f"{weight.shape[:1]}"
+        )
+    kernel = (weight.shape[2], weight.shape[3])
+    refuse_too_small("conv2d", x, kernel, strides, pads, dilations)
+    device: Any = x.device
+    settings = (strides, pads, dilations, groups)
+    if bias is None:
+        return x._like(device.conv2d(x._primitive, weight._primitive, *settings))
+    return x._like(device.conv2d_bias(x._primitive, weight._primitive, bias._primitive, *settings))

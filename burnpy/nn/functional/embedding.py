@@ -1,0 +1,61 @@
+"""`embedding`: rows of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError
+from burnpy.nn.functional.checks import exact_dims, floats
+from burnpy.tensor.operands import together
+from burnpy.tensor.ranges import in_range, index_of
+
+if TYPE_CHECKING:
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+def embedding(index: IntTensor[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
+    """The rows of ``weight`` at ``index``.
+
+    Args:
+        index: of any shape, from 0 to count - 1.
+        weight: shape (count, size).
+        padding_idx: a row that gets no gradient; negative ones count from the end.
+
+    Returns:
+        Shape (*index.shape, size).
+
+    Raises:
+        KindError: ``index`` is no `IntTensor`.
+        IndexRangeError: an index is out of range.
+        ArgumentError: ``padding_idx`` is.
+
+    >>> from burnpy import IntTensor, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> embedding(IntTensor[NumPy].from_data([1, 0]), Tensor[NumPy].from_data([[0.0, 1.0], [2.0, 3.0]])).tolist()
+    [[2.0, 3.0], [0.0, 1.0]]
+    """
+    (weight,) = floats("embedding", weight=weight)
+    exact_dims("embedding", "weight", weight, 2, "(count, size)")
+    count = weight.shape[0]
+    found = index_of(weight, index, "embedding")
+    weight = together("embedding", weight, index)[0]
+    device: Any = weight.device
+    rows = in_range(device, found, count, False, "embedding()", 0, weight.shape)
+    return weight._like(device.embedding(weight._primitive, rows, padding_row(count, padding_idx)))
+
+
+def padding_row(count: int, padding_idx: int | None) -> int | None:
+    """The row meant by ``padding_idx``, from 0.
+
+    Raises:
+        ArgumentError: there is no such row.
+    """
+    if padding_idx is None:
+        return None
+    if not -count <= padding_idx < count:
+        raise ArgumentError(f"embedding() was given padding_idx={padding_idx} for {count} rows")
+    return padding_idx % count

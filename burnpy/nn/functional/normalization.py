@@ -1,0 +1,162 @@
+"""Normalization: subtract a mean and divide by a standard deviation, of a layer or of a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.nn.functional.checks import dims_at_least, floats
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+def layer_norm(
+    x: Tensor[B],
+    normalized_shape: int | Sequence[int],
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """``(x - mean) / √(var + eps) · weight + bias``, mean and variance over the last dimensions.
+
+    Args:
+        x: shape (…, *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, over which is normalized.
+        weight: of that shape; ones, unless given.
+        bias: of that shape; zeros, unless given.
+        eps: keeps the division finite.
+
+    Raises:
+        ShapeError: the shapes do not belong together.
+
+    Source: Ba et al., Layer Normalization, 2016.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> layer_norm(Tensor[NumPy].from_data([[-1.0, 1.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    x, weight, bias = floats("layer_norm", x=x, weight=weight, bias=bias)
+    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not sizes or x.shape[-len(sizes) :] != sizes:
+        raise ShapeError(
+            f"layer_norm() was given x of shape {x.shape} and normalized_shape={sizes}, which must be its last "
+            "dimensions"
+        )
+    for name, part in (("weight", weight), ("bias", bias)):
+        if part is not None and part.shape != sizes:
+            raise ShapeError(f"layer_norm() over {sizes} was given {name} of shape {part.shape}; both must be equal")
+    dims = tuple(range(x.ndim - len(sizes), x.ndim))
+    return _normalized(x, weight, bias, sizes, dims, eps)[0]
+
+
+class BatchNormed(NamedTuple, Generic[B]):
+    """What normalizing a batch gives."""
+
+    output: Tensor[B]  #: of the shape of the batch
+    mean: Tensor[B]  #: of each channel, untracked; shape (channels,)
+    var: Tensor[B]  #: of each channel, with Bessel's correction, untracked; shape (channels,)
+
+
+def batch_norm(
+    x: Tensor[B],
+    running_mean: Tensor[B] | None,
+    running_var: Tensor[B] | None,
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    training: bool = False,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """``(x - mean) / √(var + eps) · weight + bias`` for each channel.
+
+    The running statistics are not changed here: `BatchNorm` sees to that.
+
+    Args:
+        x: shape (N, channels, …).
+        running_mean: shape (channels,); what is subtracted, unless ``training``.
+        running_var: shape (channels,).
+        weight: shape (channels,); ones, unless given.
+        bias: shape (channels,); zeros, unless given.
+        training: whether mean and variance are those of the batch.
+        eps: keeps the division finite.
+
+    Raises:
+        ShapeError: the shapes do not belong together, or a batch has one number for each channel.
+        ArgumentError: there are no statistics, and it is not ``training``.
+    """
+    if training:
+        return batch_normed(x, weight, bias, eps=eps).output
+    if running_mean is None or running_var is None:
+        raise ArgumentError(
+            "batch_norm() has no running statistics to go by; pass training=True for those of the batch"
+        )
+    x, mean, var, weight, bias = floats(
+        "batch_norm", x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
+    shape = _channels(x, running_mean=mean, running_var=var, weight=weight, bias=bias)
+    scale = (var + eps).rsqrt()
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean * scale
+    if bias is not None:
+        shift = shift + bias
+    found: Tensor[B] = x * scale.reshape(shape) + shift.reshape(shape)
+    return found
+
+
+def batch_normed(
+    x: Tensor[B], weight: Tensor[B] | None = None, bias: Tensor[B] | None = None, *, eps: float = 1e-5
+) -> BatchNormed[B]:
+    """`batch_norm` with the statistics of the batch, which are given too.
+
+    Raises:
+        ShapeError: the shapes do not belong together, or a batch has one number for each channel.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> found = batch_normed(Tensor[NumPy].from_data([[1.0], [3.0]]))
+    >>> found.mean.tolist(), found.var.tolist()
+    ([2.0], [2.0])
+    """
+    x, weight, bias = floats("batch_norm", x=x, weight=weight, bias=bias)
+    shape = _channels(x, weight=weight, bias=bias)
+    count = math.prod(x.shape) // max(x.shape[1], 1)
+    if count < 2:
+        raise ShapeError(
+            f"batch_norm() in training was given x of shape {x.shape}, with {count} number{'s' * (count != 1)} for "
+            "each "
+            "channel, and a variance takes two; use a larger batch, or model.eval()"
+        )
+    dims = (0, *range(2, x.ndim))
+    output, mean, var = _normalized(x, weight, bias, shape, dims, eps)
+    return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * (count / (count - 1)))
+
+
+def _normalized(
+    x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
+) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
+    device: Any = x.device
+    scale = device.full(shape, 1.0, x.dtype) if weight is None else weight.reshape(shape)._primitive
+    shift = device.full(shape, 0.0, x.dtype) if bias is None else bias.reshape(shape)._primitive
+    output, mean, var = device.normalize(x._primitive, scale, shift, dims, float(eps))
+    return x._like(output), x._like(mean), x._like(var)
+
+
+def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
+    """The shape in which one number for each channel broadcasts to x."""
+    dims_at_least("batch_norm", "x", x, 2, "(N, channels, …)")
+    for name, part in parts.items():
+        if part is not None and part.shape != (x.shape[1],):
+            raise ShapeError(
+                f"batch_norm() was given x of shape {x.shape}, with {x.shape[1]} channels, and {name} of shape "
+                f"{part.shape}"
+            )
+    return (x.shape[1], *(1,) * (x.ndim - 2))

@@ -1,0 +1,33 @@
+"""Checks that convolutions and pools share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.backend.errors import ShapeError
+from burnpy.backend.operations.windows import window_counts
+from burnpy.tensor.base import TensorBase
+
+
+def refuse_too_small(
+    operation: str,
+    x: TensorBase[Any],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+    ceil_mode: bool = False,
+) -> None:
+    """Refuse images in which the kernel has no place.
+
+    Raises:
+        ShapeError: it has none.
+    """
+    if min(window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
+        high, wide = (size + 2 * pad for size, pad in zip(x.shape[2:], padding, strict=True))
+        reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
+        raise ShapeError(
+            f"{operation}() was given images of {x.shape[2]} × {x.shape[3]}, padded {high} × {wide}, and its kernel "
+            "covers "
+            f"{reach[0]} × {reach[1]}; take a smaller kernel or more padding"
+        )

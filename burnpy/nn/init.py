@@ -1,0 +1,268 @@
+"""Initializers: from which distribution the first values of a parameter are drawn.
+
+An initializer is a plain value, given to a layer (``Linear(2, 3, device=NumPy, initializer=XavierNormal())``) or called
+with a shape. Some go by fans: how many inputs a number of the output is made of, and the other way round. A layer knows
+its own; otherwise `fans` reads them off the shape.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.devices import device_of
+from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.tensor.generator import Generator, drawn_from
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import Shape
+    from burnpy.tensor.data import DTypeLike
+
+B = TypeVar("B", bound=Backend)
+
+Fans: TypeAlias = tuple[int, int]
+"""(fan_in, fan_out)."""
+FanMode: TypeAlias = Literal["fan_in", "fan_out"]
+Nonlinearity: TypeAlias = Literal["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"]
+
+
+def fans(shape: Sequence[int]) -> Fans:
+    """(fan_in, fan_out) of a weight: (in, out) of a matrix, as `Linear` has it; of more dimensions (out, in, …), as
+    `Conv2d` has it.
+
+    Raises:
+        ShapeError: there are fewer than two dimensions.
+
+    >>> fans((3, 4)), fans((8, 3, 5, 5))
+    ((3, 4), (75, 200))
+    """
+    if len(shape) < 2:
+        raise ShapeError(
+            f"a shape of {len(shape)} dimensions, {tuple(shape)}, has no fans; pass fans=(fan_in, fan_out)"
+        )
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    window = math.prod(shape[2:])
+    return shape[1] * window, shape[0] * window
+
+
+def gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
+    """By how much a weight is scaled for what follows it to keep the variance; the numbers are PyTorch's.
+
+    Args:
+        nonlinearity: what follows.
+        slope: of "leaky_relu", below 0.
+
+    Raises:
+        ArgumentError: it is not known.
+
+    >>> gain("tanh"), round(gain("relu"), 4)
+    (1.6666666666666667, 1.4142)
+    """
+    known = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 0.75}
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1.0 + slope**2))
+    if nonlinearity not in known:
+        raise ArgumentError(f"gain() knows {', '.join(known)} and leaky_relu, not {nonlinearity!r}")
+    return known[nonlinearity]
+
+
+@dataclass(frozen=True)
+class Initializer(ABC):
+    """How the first values of a parameter are made."""
+
+    def __call__(
+        self,
+        shape: Sequence[int],
+        *,
+        device: B | type[B],
+        dtype: DTypeLike = float32,
+        fans: Fans | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor[B]:
+        """A tensor of values, untracked.
+
+        Args:
+            shape: its shape.
+            device: where it is.
+            dtype: a float dtype.
+            fans: (fan_in, fan_out), where they are not those of the shape.
+            generator: what to draw from; `burnpy.default_generator` of the device, unless given.
+
+        Raises:
+            ShapeError: the shape does not suit the initializer.
+        """
+        place: Any = device_of(device)
+        found: Tensor[B] = self._made(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
+        return found
+
+    @abstractmethod
+    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+        """The tensor."""
+
+
+@dataclass(frozen=True)
+class Constant(Initializer):
+    """One value throughout.
+
+    >>> from burnpy.backend import NumPy
+    >>> Constant(0.5)((2,), device=NumPy).tolist()
+    [0.5, 0.5]
+    """
+
+    value: float
+
+    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+        return Tensor.full(shape, self.value, dtype=dtype, device=device)
+
+
+@dataclass(frozen=True)
+class Zeros(Constant):
+    """Zeros."""
+
+    value: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ones(Constant):
+    """Ones."""
+
+    value: float = 1.0
+
+
+@dataclass(frozen=True)
+class Uniform(Initializer):
+    """Uniform in [low, high)."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+        return Tensor.uniform(shape, self.low, self.high, dtype=dtype, generator=generator, device=device)
+
+
+@dataclass(frozen=True)
+class Normal(Initializer):
+    """Normally distributed."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+        return Tensor.normal(shape, self.mean, self.std, dtype=dtype, generator=generator, device=device)
+
+
+class _Scaled(Initializer):
+    """Drawn with a standard deviation that goes by the fans."""
+
+    def std(self, found: Fans) -> float:
+        """The standard deviation."""
+        raise NotImplementedError
+
+
+class _ScaledUniform(_Scaled):
+    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+        bound = math.sqrt(3.0) * self.std(given or fans(shape))
+        return Tensor.uniform(shape, -bound, bound, dtype=dtype, generator=generator, device=device)
+
+
+class _ScaledNormal(_Scaled):
+    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+        std = self.std(given or fans(shape))
+        return Tensor.normal(shape, 0.0, std, dtype=dtype, generator=generator, device=device)
+
+
+@dataclass(frozen=True)
+class _Kaiming(_Scaled):
+    gain: float = math.sqrt(2.0)  #: see `gain`; that of "relu" unless given
+    mode: FanMode = "fan_in"  #: which of the fans counts: keep the variance forward, or backward
+
+    def std(self, found: Fans) -> float:
+        """gain / √fan."""
+        return self.gain / math.sqrt(max(found[0 if self.mode == "fan_in" else 1], 1))
+
+
+@dataclass(frozen=True)
+class KaimingUniform(_Kaiming, _ScaledUniform):
+    """Uniform with the standard deviation gain / √fan.
+
+    Source: He et al., Delving Deep into Rectifiers, 2015.
+
+    >>> from burnpy import Generator
+    >>> from burnpy.backend import NumPy
+    >>> KaimingUniform()((2, 3), device=NumPy, generator=Generator(0)).shape
+    (2, 3)
+    """
+
+
+@dataclass(frozen=True)
+class KaimingNormal(_Kaiming, _ScaledNormal):
+    """Normal with the standard deviation gain / √fan.
+
+    Source: He et al., Delving Deep into Rectifiers, 2015.
+    """
+
+
+@dataclass(frozen=True)
+class _Xavier(_Scaled):
+    gain: float = 1.0  #: see `gain`
+
+    def std(self, found: Fans) -> float:
+        """gain · √(2 / (fan_in + fan_out))."""
+        return self.gain * math.sqrt(2.0 / max(sum(found), 1))
+
+
+@dataclass(frozen=True)
+class XavierUniform(_Xavier, _ScaledUniform):
+    """Uniform with the standard deviation gain · √(2 / (fan_in + fan_out)).
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+    """
+
+
+@dataclass(frozen=True)
+class XavierNormal(_Xavier, _ScaledNormal):
+    """Normal with the standard deviation gain · √(2 / (fan_in + fan_out)).
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+    """
+
+
+@dataclass(frozen=True)
+class Orthogonal(Initializer):
+    """A matrix with orthonormal rows or columns, whichever are fewer, times ``gain``. Dimensions after the first are
+    taken as one.
+
+    Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear networks, 2013.
+
+    >>> from burnpy.backend import NumPy
+    >>> w = Orthogonal()((4, 2), device=NumPy)
+    >>> ((w.mT @ w) - w.eye(2, device=NumPy)).abs().max().item() < 1e-6
+    True
+    """
+
+    gain: float = 1.0  #: see `gain`
+
+    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+        if len(shape) < 2:
+            raise ShapeError(f"Orthogonal() makes matrices, and was asked for the shape {shape}; use Normal()")
+        rows, columns = shape[0], math.prod(shape[1:])
+        drawn = drawn_from(generator, device, "Orthogonal").standard_normal((max(rows, columns), min(rows, columns)))
+        q, r = np.linalg.qr(drawn)
+        q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)  # or the distribution would not be even
+        matrix = (q if rows >= columns else q.T) * self.gain
+        return Tensor.from_data(matrix.reshape(shape), device=device).to_dtype(dtype)
+
+
+def around_zero(fan_in: int) -> Uniform:
+    """Uniform in ±1 / √fan_in: what `Linear`, `Conv2d` and `Lstm` begin with, as PyTorch's do."""
+    bound = 1.0 / math.sqrt(fan_in) if fan_in > 0 else 0.0
+    return Uniform(-bound, bound)

@@ -1,0 +1,1 @@
+"""Layers, one idea to a file."""

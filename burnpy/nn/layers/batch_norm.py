@@ -1,0 +1,114 @@
+"""`BatchNorm`: each channel normalized over the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError
+from burnpy.nn.buffer import Buffer, IntBuffer
+from burnpy.nn.functional.normalization import batch_norm, batch_normed
+from burnpy.nn.module import Module, rebound
+from burnpy.nn.param import Param
+from burnpy.nn.sizes import positive
+from burnpy.nn.updates import record_update
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.updates import BufferUpdate
+    from burnpy.tensor.base import TensorBase
+
+B = TypeVar("B", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+class BatchNorm(Module[B]):
+    """``(x - mean) / √(var + eps) · weight + bias`` for each channel of (N, channels, …), whatever follows.
+
+    In training mean and variance are those of the batch, and the running statistics, which are gone by otherwise,
+    become ``(1 - momentum) · old + momentum · those of the batch``. The forward pass changes nothing: that travels with
+    the gradients, and an optimizer's step applies it, once for the mean of all micro-batches. Frozen, as by
+    ``model.no_grad("norm")``, they stay; ``eval()`` goes by them in training too.
+
+    Args:
+        channels: how many.
+        eps: keeps the division finite.
+        momentum: how much of the running statistics a step replaces; None for the mean of all batches so far.
+        affine: whether there are a weight, ones at first, and a bias, zeros at first.
+        track_running_stats: False for the statistics of the batch always.
+        device: where the layer is.
+
+    Raises:
+        ArgumentError: a setting makes no sense.
+
+    Source: Ioffe and Szegedy, Batch Normalization, 2015.
+
+    >>> from burnpy import Autodiff
+    >>> from burnpy.backend import NumPy
+    >>> norm = BatchNorm(1, device=Autodiff[NumPy])
+    >>> grads = norm(Tensor[Autodiff[NumPy]].from_data([[1.0], [3.0]])).sum().backward()
+    >>> from burnpy.nn import stepped
+    >>> stepped(norm, {}, grads.buffer_updates).running_mean.value.tolist()
+    [0.2...]
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: B | type[B],
+    ) -> None:
+        positive("BatchNorm", channels=channels)
+        if momentum is not None and not 0.0 <= momentum <= 1.0:
+            raise ArgumentError(f"BatchNorm() was given momentum={momentum}; it is from 0 to 1, or None")
+        shape = (channels,)
+        self.eps = eps
+        self.momentum = momentum
+        self.weight = Param(Tensor.ones(shape, device=device)) if affine else None
+        self.bias = Param(Tensor.zeros(shape, device=device)) if affine else None
+        self.running_mean = Buffer(Tensor.zeros(shape, device=device)) if track_running_stats else None
+        self.running_var = Buffer(Tensor.ones(shape, device=device)) if track_running_stats else None
+        self.num_batches_tracked = IntBuffer(IntTensor.zeros((), device=device)) if track_running_stats else None
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Of the shape of x, which is (N, channels, …)."""
+        weight, bias = (None if part is None else part.value for part in (self.weight, self.bias))
+        mean, var = self.running_mean, self.running_var
+        if mean is None or var is None:
+            return batch_normed(x, weight, bias, eps=self.eps).output
+        if not self.trains_on(x):
+            return batch_norm(x, mean.value, var.value, weight, bias, eps=self.eps)
+        found = batch_normed(x, weight, bias, eps=self.eps)
+        return record_update(record_update(found.output, mean, found.mean), var, found.var)
+
+    def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
+        """The running statistics after training steps."""
+        count = self.num_batches_tracked
+        told = next(iter(updates.values()))
+        new: dict[str, TensorBase[B]] = {}
+        if count is not None and not count.frozen:
+            new["num_batches_tracked"] = count.value + told.weight.round().int()
+        for name, update in updates.items():
+            old: Tensor[B] = getattr(self, name).value
+            if self.momentum is not None:
+                new[name] = old * (1.0 - self.momentum) + update.mean * self.momentum
+            elif count is not None:
+                share = update.weight / (count.value.float(old.dtype) + update.weight)
+                new[name] = old + (update.mean - old) * share
+        return new
+
+    def extra_repr(self) -> str:
+        """The number of channels, where it is known, and the momentum."""
+        known = self.weight or self.running_mean
+        return ", ".join([*([str(known.shape[0])] if known else []), f"momentum={self.momentum}"])
+
+    def valid(self: BatchNorm[Autodiff[I]]) -> BatchNorm[I]:
+        """The same layer on the inner backend."""
+        return rebound(self)

@@ -1,0 +1,34 @@
+"""`Flatten`: several dimensions as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.nn.module import Stateless
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+class Flatten(Stateless):
+    """Several dimensions as one: all but the first, unless said otherwise.
+
+    Args:
+        start_dim: the first of them.
+        end_dim: the last of them.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Flatten()(Tensor[NumPy].ones((2, 3, 4))).shape
+    (2, 12)
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """The same elements."""
+        return x.flatten(self.start_dim, self.end_dim)

@@ -1,0 +1,58 @@
+"""`LayerNorm`: each example normalized over its last dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.nn.functional.normalization import layer_norm
+from burnpy.nn.module import Module, rebound
+from burnpy.nn.param import Param
+from burnpy.nn.sizes import positive
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+
+B = TypeVar("B", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+class LayerNorm(Module[B]):
+    """``(x - mean) / √(var + eps) · weight + bias``, mean and variance over the last dimensions.
+
+    Args:
+        normalized_shape: the sizes of the last dimensions.
+        eps: keeps the division finite.
+        bias: whether something is added, zeros at first.
+        device: where the layer is.
+
+    Raises:
+        ArgumentError: a size is not positive.
+
+    Source: Ba et al., Layer Normalization, 2016.
+
+    >>> from burnpy.backend import NumPy
+    >>> LayerNorm(4, device=NumPy)(Tensor[NumPy].ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], *, eps: float = 1e-5, bias: bool = True, device: B | type[B]
+    ) -> None:
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        for size in shape:
+            positive("LayerNorm", normalized_shape=size)
+        self.eps = eps
+        self.weight = Param(Tensor.ones(shape, device=device))
+        self.bias = Param(Tensor.zeros(shape, device=device)) if bias else None
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Of the shape of x, which is (…, *normalized_shape)."""
+        bias = None if self.bias is None else self.bias.value
+        return layer_norm(x, self.weight.shape, self.weight.value, bias, eps=self.eps)
+
+    def valid(self: LayerNorm[Autodiff[I]]) -> LayerNorm[I]:
+        """The same layer on the inner backend."""
+        return rebound(self)

@@ -1,0 +1,60 @@
+"""Putting something else at a path of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.nn.base import ModuleBase
+from burnpy.nn.fields import check_held, settled
+from burnpy.nn.selecting import suggestion
+from burnpy.nn.tree import FrozenDict, joined, made, walk
+
+M = TypeVar("M", bound=ModuleBase[Any])
+
+
+def replaced(module: M, values: Mapping[str, Any]) -> M:
+    """The module with ``values`` at their paths, one after another, looked through as a new one is.
+
+    Raises:
+        ArgumentError: there is no such path.
+        ModuleError, DeviceError: the result would be no module.
+    """
+    result = module
+    for path, value in values.items():
+        try:
+            result = _with(result, path.split("."), value)
+        except _NoSuchPathError:
+            paths = [known for known, _ in walk(module) if known]
+            raise ArgumentError(
+                f"replace() was given the path {path!r}, which {type(module).__name__} does not have"
+                + suggestion(path, [*(name for name in vars(module) if name not in paths), *paths])
+            ) from None
+    check_held(result)
+    return result
+
+
+class _NoSuchPathError(Exception):
+    pass
+
+
+def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
+    if not names:
+        return value
+    name, rest = names[0], names[1:]
+    inside = joined(path, name)
+    if isinstance(tree, ModuleBase):
+        fields = dict(vars(tree))
+        if name not in fields:
+            raise _NoSuchPathError
+        fields[name] = _with(fields[name], rest, value, inside)
+        out = made(type(tree), fields, (), tree._override)
+        object.__setattr__(out, "_parts", settled(out))
+        return out
+    if isinstance(tree, dict) and name in tree:
+        return FrozenDict({**tree, name: _with(tree[name], rest, value, inside)})
+    if isinstance(tree, tuple) and name.isdecimal() and int(name) < len(tree):
+        parts = [_with(part, rest, value, inside) if k == int(name) else part for k, part in enumerate(tree)]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    raise _NoSuchPathError

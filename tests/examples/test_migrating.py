@@ -1,0 +1,75 @@
+"""What MIGRATING.md says one writes in burnpy runs, cell by cell, and each cell that has none says why."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from burnpy import Autodiff, Tensor, autodiff
+from burnpy.backend import NumPy
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "MIGRATING.md").read_text(encoding="utf-8")
+PROLOGUE = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+ROWS = [
+    tuple(cell.strip() for cell in line.strip("|").split("|"))
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith(("| PyTorch", "| ---"))
+]
+CODE = [code for row in ROWS for code in re.findall(r"`(.+?)`", row[1])]
+IN_FORWARD = ("save_for_backward", "mark_non_differentiable", "set_materialize_grads")
+PROFILED = "profile: Tensor.ones((2,), device=Autodiff[Profiled[NumPy]]).require_grad().exp().sum().backward()"
+
+
+def namespace() -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "migrating"}
+    exec(PROLOGUE, names)
+    exec(f"with Profiled.record() as {PROFILED}", names)
+    return names
+
+
+def test_the_page_has_rows() -> None:
+    assert len(ROWS) > 110
+    assert len(CODE) > 90
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])
+def test_a_row_has_three_cells_and_says_something(row: tuple[str, ...]) -> None:
+    theirs, ours, why = row
+    assert theirs
+    assert ours == "–" or "`" in ours, "code, or a dash"
+    assert why.endswith("."), "a sentence, or several"
+
+
+@pytest.mark.parametrize("code", [c for c in CODE if not c.startswith("ctx.")])
+def test_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some of it writes files
+    exec(code, namespace())
+
+
+@pytest.mark.parametrize("code", sorted({c for c in CODE if c.startswith("ctx.")}))
+def test_code_inside_of_a_function_runs(code: str) -> None:
+    """In forward(), or in backward(), where it belongs."""
+    ran: list[str] = []
+
+    class Doubled(autodiff.Function):
+        @staticmethod
+        def forward(ctx: autodiff.Context, x: Any) -> Any:
+            out = x * 2.0
+            if any(name in code for name in IN_FORWARD):
+                exec(code, {"ctx": ctx, "x": x, "out": out})
+                ran.append(code)
+            return x * 2.0, out
+
+        @staticmethod
+        def backward(ctx: autodiff.Context, grad: Any, other: Any) -> Any:
+            if not any(name in code for name in IN_FORWARD):
+                exec(code, {"ctx": ctx})
+                ran.append(code)
+            return grad * 2.0
+
+    Doubled.apply(Tensor[Autodiff[NumPy]].ones((2,)).require_grad())[0].sum().backward()
+    assert ran

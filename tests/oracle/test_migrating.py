@@ -1,0 +1,66 @@
+"""MIGRATING.md has a row for each public name of PyTorch's autograd, found by looking into it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="reads the names from PyTorch, which is not installed")
+
+PAGE = (Path(__file__).parents[2] / "MIGRATING.md").read_text(encoding="utf-8")
+THEIRS = " ".join(
+    code for line in PAGE.splitlines() if line.startswith("| ") for code in re.findall(r"`(.+?)`", line.split("|")[1])
+)
+MODULES = (
+    "torch.autograd",
+    "torch.autograd.anomaly_mode",
+    "torch.autograd.forward_ad",
+    "torch.autograd.function",
+    "torch.autograd.functional",
+    "torch.autograd.grad_mode",
+    "torch.autograd.gradcheck",
+    "torch.autograd.graph",
+    "torch.autograd.profiler",
+    "torch.autograd.profiler_util",
+    "torch.autograd.variable",
+    "torch.func",
+    "torch.utils.checkpoint",
+)
+OF_TENSORS = re.compile(r"^(?!_).*(grad|hook|leaf|detach|backward|output_nr|is_inference|^data$)")
+OF_TORCH = re.compile(r"^(?!_).*(_grad$|grad_enabled|inference|anomaly|^vmap$)")
+NOT_AUTOGRAD = {"retain_graph"}
+
+
+def members(cls: Any) -> list[str]:
+    return [name for name in dir(cls) if not name.startswith("_")]
+
+
+def names() -> list[str]:
+    """What must be on the page, as it is looked for there."""
+    found: list[str] = []
+    for module in MODULES:
+        __import__(module)
+        loaded = sys.modules[module]
+        found += [f"{module}.{name}" for name in loaded.__all__ if not inspect.ismodule(getattr(loaded, name, None))]
+    found += [f".{name}" for name in members(torch.Tensor) if OF_TENSORS.match(name)]
+    found += [f"torch.{name}" for name in members(torch) if OF_TORCH.match(name)]
+    function = torch.autograd.Function
+    found += [f".{name}" for name in members(function)]
+    found += [f".{name}" for name in members(torch.autograd.graph.Node)]
+    found += [f".{name}" for name in members(torch.autograd.profiler.profile)]
+    return found
+
+
+ELSEWHERE = {f"torch.autograd.grad_mode.{name}": f"torch.autograd.{name}" for name in torch.autograd.grad_mode.__all__}
+"""Where a name is that the page shows at its shorter address."""
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - NOT_AUTOGRAD))
+def test_the_page_has_a_row(name: str) -> None:
+    shown = ELSEWHERE.get(name, name)
+    assert re.search(rf"{re.escape(shown)}(?!\w)", THEIRS), f"MIGRATING.md has no row for {shown}"
