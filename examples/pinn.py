@@ -1,11 +1,14 @@
-"""A network learns to solve Burgers' equation from the equation alone: ``python examples/pinn.py``.
+"""A network learns to solve Burgers' equation from the equation alone: ``OMP_NUM_THREADS=1 python examples/pinn.py``.
 
     u_t + u u_x = ν u_xx   for -1 < x < 1 and 0 < t < 1,   u(0, x) = -sin(πx),   u(t, ±1) = 0,   ν = 0.01 / π
 
 The wave steepens until t = 0.5, and then has a slope of about -150 at x = 0, where the equation is hard. The network,
 of t and x, is never shown a solution: the loss is what it leaves of the equation (Raissi et al. 2019). It needs the
 derivatives u_t, u_x and u_xx of the network, differentiated in turn by its weights: a third derivative in all. At the
-end the network is compared with a solution by finite differences.
+end the network is compared with a solution by finite differences: with the seeds 0 to 3 it is 1.3 to 1.8 % away.
+
+It takes about a minute on one core. Matrices as small as these are no faster on several threads, and far slower where
+other programs want the cores.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def plot(times: Array, places: Array, learned: Array, expected: Array, losses: l
         axes.plot(places, expected[row], label="finite differences")
         axes.plot(places, learned[row], "--", label="network")
         axes.set(title=f"u at t = {moment:g}", xlabel="x")
-    slices[0].legend(fontsize=8)
+    slices[0].legend(fontsize=8, loc="upper right")
     curve.plot(range(1, len(losses) + 1), losses)
     curve.set(title="loss", xlabel="epoch", yscale="log")
     error = relative_error(learned, expected)

@@ -71,10 +71,15 @@ def _nonzero(xp: Any, x: Any) -> Any:
 
 
 def _gather(xp: Any, x: Any, dim: int, index: Any) -> Any:
+    return x[grid(xp, dim, index)]
+
+
+def grid(xp: Any, dim: int, index: Any) -> tuple[Any, ...]:
+    """The key of the elements that ``index`` names along ``dim``."""
     key: list[Any] = []
     for other, size in enumerate(index.shape):
         if other == dim:
             key.append(index)
         else:
             key.append(xp.arange(size).reshape((size, *(1,) * (len(index.shape) - other - 1))))
-    return x[tuple(key)]
+    return tuple(key)

@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.context import Context
-from burnpy.autodiff.custom import custom_jvp, custom_vjp
-from burnpy.autodiff.duals import Unpacked, make_dual, unpack_dual
-from burnpy.autodiff.forward import Forward
-from burnpy.autodiff.function import Function
 from burnpy.autodiff.functional import backward, grad
 from burnpy.autodiff.gradients import Gradients
-from burnpy.autodiff.group_hooks import register_multi_grad_hook
-from burnpy.autodiff.hooks import HookHandle
 from burnpy.autodiff.modes import (
     enable_grad,
     inference_mode,
@@ -22,7 +15,6 @@ from burnpy.autodiff.modes import (
     no_grad,
     set_grad_enabled,
 )
-from burnpy.autodiff.once import once_differentiable
 
 if TYPE_CHECKING:
     from burnpy.autodiff.anomaly import (
@@ -33,10 +25,18 @@ if TYPE_CHECKING:
     )
     from burnpy.autodiff.balanced import Balanced
     from burnpy.autodiff.checkpointing import checkpoint, checkpoint_sequential
+    from burnpy.autodiff.context import Context
+    from burnpy.autodiff.custom import custom_jvp, custom_vjp
+    from burnpy.autodiff.duals import Unpacked, make_dual, unpack_dual
+    from burnpy.autodiff.forward import Forward
+    from burnpy.autodiff.function import Function
+    from burnpy.autodiff.group_hooks import register_multi_grad_hook
+    from burnpy.autodiff.hooks import HookHandle
     from burnpy.autodiff.looking.drawing import to_dot, to_mermaid, to_svg
     from burnpy.autodiff.looking.memory import MemoryReport, memory_report
     from burnpy.autodiff.looking.views import GradFn
     from burnpy.autodiff.offload import save_on_cpu, save_to_disk
+    from burnpy.autodiff.once import once_differentiable
     from burnpy.autodiff.saved import disable_saved_tensors_hooks, saved_tensors_hooks
     from burnpy.autodiff.source_lines import track_lines
 
@@ -83,6 +83,14 @@ __all__ = [
 ]
 
 _LATER = {
+    "burnpy.autodiff.context": ("Context",),
+    "burnpy.autodiff.custom": ("custom_jvp", "custom_vjp"),
+    "burnpy.autodiff.duals": ("Unpacked", "make_dual", "unpack_dual"),
+    "burnpy.autodiff.forward": ("Forward",),
+    "burnpy.autodiff.function": ("Function",),
+    "burnpy.autodiff.group_hooks": ("register_multi_grad_hook",),
+    "burnpy.autodiff.hooks": ("HookHandle",),
+    "burnpy.autodiff.once": ("once_differentiable",),
     "burnpy.autodiff.anomaly": (
         "detect_anomaly",
         "is_anomaly_check_nan_enabled",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.autodiff.graph import Leaf, Node, Placed, Relay, is_array
+from burnpy.autodiff.graph import Leaf, Node, Placed, Relay, is_array, mapped
+from burnpy.autodiff.keeping import array_of
 from burnpy.autodiff.looking.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
 from burnpy.autodiff.modes import Mode, _mode, _Switch, current_mode
 from burnpy.autodiff.opaque import pick
@@ -75,7 +76,8 @@ class Detector:
     ) -> AnomalyError:
         argument = argument_of(node, pull)
         whose = f"argument {argument}" if argument else f"tracked argument {k}"
-        held = [f"one of shape {x.shape} " + self._state(inner, x) for x in kept if is_array(x) and is_float(x)]
+        arrays = [mapped(array_of, x) for x in kept if is_array(x) and is_float(x)]
+        held = [f"one of shape {x.shape} {self._state(inner, x)}" for x in arrays]
         return AnomalyError(
             f"the backward of {operation} made {found}, in the gradient of its {whose}, of shape {part.shape} and "
             f"dtype {part.dtype}; the gradient that came in had none"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from burnpy.autodiff.engine import propagate
+from burnpy.autodiff.gradients import Gradients
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, linked, wrapped
 from burnpy.autodiff.modes import current_mode
 from burnpy.autodiff.recording import Recorded
-from burnpy.autodiff.telling import propagate_watched
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
@@ -112,6 +112,16 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         out.node = x.node.over(node)
         return out
 
+    def backward(
+        self,
+        roots: Iterable[tuple[Tracked, Float]],
+        *,
+        retain_graph: bool,
+        targets: Collection[Node | Leaf] | None = None,
+    ) -> Gradients[I]:
+        """`gradients`, as users get them."""
+        return Gradients(self, self.gradients(roots, retain_graph=retain_graph, targets=targets))
+
     def gradients(
         self,
         roots: Iterable[tuple[Tracked, Float]],
@@ -126,6 +136,8 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         watchers = () if mode is None else mode.watchers
         if not watchers and not self.inner.listens():
             return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets)
+        from burnpy.autodiff.telling import propagate_watched
+
         return propagate_watched(self.inner, seeds, retain_graph=retain_graph, targets=targets, watchers=watchers)
 
     def listens(self) -> bool:

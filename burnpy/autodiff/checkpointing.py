@@ -21,6 +21,7 @@ from burnpy.autodiff.graph import Leaf, mapped
 from burnpy.autodiff.keeping import Saver, Stored, array_of, innermost_saver, refuse_where_disabled, restored
 from burnpy.autodiff.modes import Mode, Watcher, current_mode, observing, using
 from burnpy.backend.errors import ArgumentError, SavedTensorsError
+from burnpy.backend.place import carried
 from burnpy.tensor.base import TensorBase, made
 from burnpy.tensor.levels import reopened
 from burnpy.tensor.replay import States, completed, replayed, states
@@ -167,7 +168,7 @@ class _Section(Saver):
         """Run the function again, give every node that is left its array, and return the one that is wanted."""
         second = _SecondRun(self)
         watchers = (current_mode() or Mode()).watchers
-        self.context.copy().run(self._run, second, watchers)
+        self.context.copy().run(self._run, second, watchers, carried())
         found = second.arrays[wanted]
         for handle, array in zip(self.handles, second.arrays, strict=True):
             alive = handle()
@@ -175,7 +176,8 @@ class _Section(Saver):
                 alive.array = array
         return found
 
-    def _run(self, second: _SecondRun, watchers: tuple[Watcher, ...]) -> None:
+    def _run(self, second: _SecondRun, watchers: tuple[Watcher, ...], bring: Callable[[], None]) -> None:
+        bring()
         args, kwargs = with_tensors(_restored, self.args), with_tensors(_restored, self.kwargs)
         drawing = nullcontext() if self.states is None else replayed(self.states)
         with using(observers=(second,), watchers=watchers), reopened(), drawing:

@@ -58,7 +58,7 @@ def propagate(
         node: Any = nodes.pop()
         grad = totals.pop(node)
         p0, k0, s0, p1 = node.p0, node.k0, node.s0, node.p1
-        k1 = node.k1 if p1 is not None else ()
+        k1: tuple[Any, ...] = node.k1 if p1 is not None else ()
         if retain_graph:
             _check_alive(node)  # after the edges were read: had another pass freed them, this would tell
         else:
@@ -70,14 +70,20 @@ def propagate(
             if p1 is not None and p1 not in wanted:
                 p1 = None
         if wanted is None or p0 in wanted:
-            part = watched(watchers, inner, node, s0, grad, k0) if watchers else s0(inner, grad, *k0)
+            if watchers:
+                part = watched(watchers, inner, node, s0, grad, k0)
+            else:  # a call with a star costs twice what one without does
+                part = s0(inner, grad, k0[0]) if len(k0) == 1 else s0(inner, grad, *k0) if k0 else s0(inner, grad)
             if p0 in totals or part.__class__ is Placed:
                 _add(inner, totals, owned, p0, part)
             else:
                 totals[p0] = part
         if p1 is not None:
             s1 = node.s1
-            part = watched(watchers, inner, node, s1, grad, k1) if watchers else s1(inner, grad, *k1)
+            if watchers:
+                part = watched(watchers, inner, node, s1, grad, k1)
+            else:
+                part = s1(inner, grad, k1[0]) if len(k1) == 1 else s1(inner, grad, *k1) if k1 else s1(inner, grad)
             if p1 in totals or part.__class__ is Placed:
                 _add(inner, totals, owned, p1, part)
             else:

@@ -53,7 +53,8 @@ def backward(
         same_device("backward", outputs[0], *leaves)
         empty: Gradients[I] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
-    return Gradients(device, device.gradients(roots, retain_graph=retain_graph, targets=targets))
+    found: Gradients[I] = device.backward(roots, retain_graph=retain_graph, targets=targets)
+    return found
 
 
 @overload

@@ -6,14 +6,14 @@ that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles
     >>> print(source("exp"))
     def exp(self, x):
         value = self.computing.exp(x.value)
-        out = new(Tracked)
+        out = Tracked()
         out.value = value
         out.meta = x.meta
         parent = x.node
         if parent is None or ((mode := self.mode()) is not None and mode.silences(self.level)):
             out.node = None
             return out
-        node = new(Kind)
+        node = Kind()
         node.p0 = parent
         node.s0 = pull0
         node.k0 = (value,)
@@ -30,13 +30,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.graph import Node, Tracked, linked, next_seq, wrapped
-from burnpy.autodiff.rules import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.schema import EMPTY, Argument, Operation, operation
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.rules import Rule
 
 
 class Recorded:
@@ -54,10 +56,9 @@ class Recorded:
 def compiled(name: str) -> Callable[..., Any]:
     """The method of `Autodiff` for one operation."""
     op = operation(getattr(Backend, name))
-    rule = RULES.get(name)
+    rule = rule_of(name)
     names: dict[str, Any] = {
         "Tracked": Tracked,
-        "new": object.__new__,
         "next_seq": next_seq,
         "wrapped": wrapped,
         "linked": linked,
@@ -78,6 +79,13 @@ def compiled(name: str) -> Callable[..., Any]:
     method.__qualname__ = f"Autodiff.{name}"
     method.__module__ = __name__
     return method
+
+
+def rule_of(name: str) -> Rule | None:
+    """The rule of an operation. The table is made at first use: importing burnpy should not wait for it."""
+    from burnpy.autodiff.rules import RULES
+
+    return RULES.get(name)
 
 
 def fitted(pull: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +112,7 @@ def chosen(pull: Callable[..., Any]) -> Callable[..., Any]:
 def source(name: str) -> str:
     """The source text of the method for one operation."""
     op = operation(getattr(Backend, name))
-    rule = RULES.get(name)
+    rule = rule_of(name)
     lines = [f"def {name}({', '.join(['self', *map(_parameter, op.arguments)])}):"]
     if any(a.sequence for a in op.float_arguments):
         lines += _of_a_sequence(op)
@@ -207,7 +215,7 @@ def _one_edge(op: Operation, k: int, argument: str, rule: Rule, indent: str) -> 
         f"if parent is None or {_SILENT}:",
         "    out.node = None",
         "    return out",
-        "node = new(Kind)",
+        "node = Kind()",
         *_edge(0, "parent", f"pull{k}", _kept(op, rule.pulls[k])),
         "node.p1 = None",
         *_CLOSE,
@@ -216,7 +224,7 @@ def _one_edge(op: Operation, k: int, argument: str, rule: Rule, indent: str) -> 
 
 
 def _output(meta: str, indent: str) -> list[str]:
-    return [indent + line for line in ("out = new(Tracked)", "out.value = value", f"out.meta = {meta}")]
+    return [indent + line for line in ("out = Tracked()", "out.value = value", f"out.meta = {meta}")]
 
 
 def _recorded(op: Operation, rule: Rule) -> list[str]:
@@ -255,11 +263,11 @@ def _two_edges(one: str, two: str, pulls: tuple[str, str], kepts: tuple[str, str
         "    out.node = None",
         "    return out",
         f"if {one}.node is None:",
-        "    node = new(Kind)",
+        "    node = Kind()",
         *("    " + line for line in second),
         "    node.p1 = None",
         "else:",
-        "    node = new(Kind)",
+        "    node = Kind()",
         *("    " + line for line in first),
         f"    if {two}.node is None:",
         "        node.p1 = None",
@@ -337,8 +345,8 @@ def _elementwise_binary(op: Operation, rule: Rule) -> list[str]:
         f"    {two}_ = {two}.value",
         f"    meta = {one}.meta",
         f"    if meta is not {two}.meta or meta is None:",
-        f"        {one}_meta = {one}.measured()",
-        f"        {two}_meta = {two}.measured()",
+        f"        {one}_meta = {one}.meta or {one}.measured()",
+        f"        {two}_meta = {two}.meta or {two}.measured()",
         f"        if {one}_meta[1] != {two}_meta[1]:",
         f"            return self.{op.name}(*self.promote({one}, {two}))",
         f"        if {one}_meta[0] != {two}_meta[0]:",
@@ -347,12 +355,9 @@ def _elementwise_binary(op: Operation, rule: Rule) -> list[str]:
         f"            same0, same1 = shape == {one}_meta[0], shape == {two}_meta[0]",
         f"            meta = {one}_meta if same0 else {two}_meta if same1 else (shape, {one}_meta[1])",
         *_output("meta", "            "),
-        "            edges = []",
-        f"            if {one}.node is not None:",
-        f"                edges.append(({one}.node, pull0, {kept0}) if same0 else ({one}.node, fitted0, {fit0}))",
-        f"            if {two}.node is not None:",
-        f"                edges.append(({two}.node, pull1, {kept1}) if same1 else ({two}.node, fitted1, {fit1}))",
-        *("            " + line for line in _linked()),
+        f"            s0, k0 = (pull0, {kept0}) if same0 else (fitted0, {fit0})",
+        f"            s1, k1 = (pull1, {kept1}) if same1 else (fitted1, {fit1})",
+        *("        " + line for line in _two_edges(one, two, ("s0", "s1"), ("k0", "k1"))),
         f"        meta = {two}.meta = {one}_meta",
         f"    value = {_call(op, values)}",
         *_output("meta", "    "),

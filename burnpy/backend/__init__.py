@@ -1,6 +1,6 @@
 """Backends: the contract, devices and dtypes, and lazy doors to the backends that burnpy brings along.
 
-``from burnpy.backend import NumPy`` imports the NumPy backend; ``CuPy`` needs an extra, and says so where it is missing.
+``from burnpy.backend import NumPy`` imports the NumPy backend; ``CuPy`` needs an extra, and says where it is missing.
 """
 
 from __future__ import annotations

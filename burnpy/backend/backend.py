@@ -10,6 +10,7 @@ from burnpy.backend.dtypes import result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
+from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.random import Random
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from burnpy.backend.schema import Operation
 
 
-class Backend(Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random, Convolution):
+class Backend(
+    Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random, Convolution, Dense
+):
     """Where tensors live and who computes on them.
 
     A subclass names a backend in types; an instance is a device, of which there is one for each set of arguments.

@@ -7,9 +7,14 @@ whoever wants to know reads it.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from burnpy.backend.source_lines import Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from burnpy.backend.decorators.profile import Profile
 
 Direction: TypeAlias = Literal["forward", "backward"]
 
@@ -25,3 +30,17 @@ class Place(NamedTuple):
 FORWARD = Place()
 place: ContextVar[Place] = ContextVar("burnpy_place", default=FORWARD)
 """The place of the context. Sums of gradients belong to the rule that made the last addend."""
+recorders: ContextVar[tuple[Profile, ...]] = ContextVar("burnpy_profiles", default=())
+"""The profiles that are being recorded in this context, the outermost first."""
+
+
+def carried() -> Callable[[], None]:
+    """What brings the place and the profiles of this context to another, for who runs something of a backward pass in
+    a context of its own: called there."""
+    here, profiles = place.get(), recorders.get()
+
+    def bring() -> None:
+        place.set(here)
+        recorders.set(profiles)
+
+    return bring

@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.errors import DeviceError, ModuleError
 from burnpy.nn.held import Held
-from burnpy.nn.tree import FrozenDict, joined, walk
+from burnpy.nn.tree import FrozenDict, joined, places, regrouped, walk
 from burnpy.tensor.base import TensorBase
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
             "write Param(Tensor.from_data(array, device=device)) for what it learns, Buffer(...) for what it does not"
         )
     if isinstance(value, (list, tuple)):
-        found = [_settled(part, name, joined(path, k)) for k, part in enumerate(value)]
-        kept = [part for part, _ in found]
-        return (type(value)(*kept) if hasattr(value, "_fields") else tuple(kept)), any(tree for _, tree in found)
+        parts = value if isinstance(value, tuple) else tuple(value)
+        found = [_settled(part, name, joined(path, place)) for place, part in zip(places(parts), parts, strict=True)]
+        return regrouped(tuple([part for part, _ in found]), parts), any(tree for _, tree in found)
     if isinstance(value, Mapping):
         entries = {key: _settled(part, name, joined(path, key)) for key, part in value.items()}
         is_tree = any(tree for _, tree in entries.values())

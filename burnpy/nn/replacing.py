@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.fields import check_held, settled
 from burnpy.nn.selecting import suggestion
-from burnpy.nn.tree import FrozenDict, joined, made, walk
+from burnpy.nn.tree import FrozenDict, joined, made, places, regrouped, walk
 
 M = TypeVar("M", bound=ModuleBase[Any])
 
@@ -54,7 +54,10 @@ def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
         return out
     if isinstance(tree, dict) and name in tree:
         return FrozenDict({**tree, name: _with(tree[name], rest, value, inside)})
-    if isinstance(tree, tuple) and name.isdecimal() and int(name) < len(tree):
-        parts = [_with(part, rest, value, inside) if k == int(name) else part for k, part in enumerate(tree)]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    if isinstance(tree, tuple) and name in places(tree):
+        parts = [
+            _with(part, rest, value, inside) if place == name else part
+            for place, part in zip(places(tree), tree, strict=True)
+        ]
+        return regrouped(tuple(parts), tree)
     raise _NoSuchPathError

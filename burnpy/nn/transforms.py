@@ -99,8 +99,8 @@ class Transforms(ModuleBase[B]):
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
-        >>> Linear(2, 2, device=NumPy).map(lambda w: w * 0.0).weight.value.tolist()
-        [[0.0, 0.0], [0.0, 0.0]]
+        >>> Linear(2, 2, device=NumPy).map(lambda w: w.ones_like()).weight.value.tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
         """
         meant = {id(held) for held in selected(self, where, "map()").values()}
 

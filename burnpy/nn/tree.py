@@ -42,6 +42,16 @@ def joined(path: str, name: object) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
+def places(parts: tuple[Any, ...]) -> tuple[str, ...]:
+    """What the parts of a tuple are called: their numbers, or the names of a named tuple."""
+    return getattr(parts, "_fields", None) or tuple(map(str, range(len(parts))))
+
+
+def regrouped(parts: tuple[Any, ...], like: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Parts as a tuple of the class of another."""
+    return type(like)(*parts) if hasattr(like, "_fields") else parts
+
+
 def children(tree: Any) -> Iterator[tuple[str, Any]]:
     """The trees directly inside of a module, tuple or dict, by name."""
     if isinstance(tree, Held):
@@ -49,7 +59,7 @@ def children(tree: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(tree, dict):
         yield from ((str(key), tree[key]) for key in tree)
     elif isinstance(tree, tuple):
-        yield from ((str(k), part) for k, part in enumerate(tree))
+        yield from zip(places(tree), tree, strict=True)
     elif hasattr(tree, "_parts"):
         fields = vars(tree)
         yield from ((name, fields[name]) for name in tree._parts)
@@ -114,10 +124,9 @@ class Rebuild:
             same = all(new is old for new, old in zip(values, tree.values(), strict=True))
             return tree if same else FrozenDict(zip(tree, values, strict=True))
         if isinstance(tree, tuple):
-            parts = [self(part, joined(path, k)) for k, part in enumerate(tree)]
-            if all(new is old for new, old in zip(parts, tree, strict=True)):
-                return tree
-            return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+            parts = tuple([self(part, joined(path, name)) for name, part in zip(places(tree), tree, strict=True)])
+            same = all(new is old for new, old in zip(parts, tree, strict=True))
+            return tree if same else regrouped(parts, tree)
         if not hasattr(tree, "_parts"):
             return tree
         found = self.memo.get(id(tree))

@@ -235,10 +235,9 @@ class Differentiation(TensorBase[B]):
         >>> (x * x).sum().backward()[x].tolist()
         [6.0]
         """
-        from burnpy.autodiff.gradients import Gradients
-
         seed = seed_of(self, gradient, "backward")
-        return Gradients(self._device, self._device.gradients([(self._primitive, seed)], retain_graph=retain_graph))
+        found: Gradients[Any] = self._device.backward([(self._primitive, seed)], retain_graph=retain_graph)
+        return found
 
     @overload
     def grad(self: Differentiation[Autodiff[Balanced[I]]], grads: Gradients[I]) -> Tensor[I] | None: ...

@@ -76,6 +76,10 @@ def cross_entropy(
     dim = _class_dim("cross_entropy", logits)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy() was asked for label_smoothing={label_smoothing}; it is from 0 to 1")
+    if not isinstance(target, Tensor) and weight is None and not label_smoothing:
+        index, counted = _targets("cross_entropy", logits, target, dim, ignore_index)
+        losses = logits._like(logits._backend.cross_entropy(logits._primitive, index, dim)[0])
+        return _counted("cross_entropy", losses, counted, None, reduction)
     log_p = logits.log_softmax(dim)
     if not isinstance(target, Tensor):
         return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)
@@ -197,8 +201,15 @@ def _classes(
         smoothed = log_p * weights
     if label_smoothing:
         losses = losses * (1.0 - label_smoothing) - smoothed.sum(dim) * (label_smoothing / log_p.shape[dim])
+    return _counted(operation, losses, counted, kept, reduction)
+
+
+def _counted(
+    operation: str, losses: Tensor[B], counted: Bool | None, kept: Tensor[B] | None, reduction: Reduction
+) -> Tensor[B]:
+    """The losses of elements that count, reduced; ``kept`` is how much each counts, None where each counts 1."""
     if counted is not None:
-        mask = log_p._bool(counted)
+        mask = losses._bool(counted)
         losses = losses.where(mask, 0.0)
         kept = mask._float(losses.device.to_float(counted, losses.dtype)) if kept is None else kept.where(mask, 0.0)
     if reduction == "mean" and kept is not None:

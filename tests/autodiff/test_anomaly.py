@@ -21,9 +21,12 @@ from burnpy.autodiff import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
+from burnpy.autodiff.balanced import Balanced
+from burnpy.autodiff.checkpointing import checkpoint
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.functional import backward, grad
 from burnpy.autodiff.modes import current_mode, no_grad
+from burnpy.autodiff.offload import save_on_cpu
 from burnpy.backend import NumPy
 from burnpy.backend.errors import AnomalyError, GraphError
 
@@ -170,6 +173,20 @@ def test_other_passes_over_the_graph_are_as_they_were() -> None:
     with detect_anomaly(), pytest.raises(AnomalyError):
         loss.backward(retain_graph=True)
     assert math.isnan(loss.backward()[x].item())
+
+
+def test_with_strategies_and_hooks_that_store_what_is_kept() -> None:
+    x = Tensor.zeros((1000,), device=Autodiff[Balanced[NumPy]]).require_grad()
+    with (
+        detect_anomaly(),
+        pytest.raises(AnomalyError, match=r"backward of sqrt made NaN.*of shape \(1000,\) is finite"),
+    ):
+        ((x + 0.0).exp().log().sqrt() * 0.0).sum().backward()
+    y = leaf([0.0])
+    with detect_anomaly(), save_on_cpu(), pytest.raises(AnomalyError, match="backward of sqrt made NaN"):
+        (y.sqrt() * 0.0).sum().backward()
+    with detect_anomaly(), pytest.raises(AnomalyError, match="backward of sqrt made NaN"):
+        checkpoint(lambda y: (y + 0.0).sqrt() * 0.0, y).sum().backward()
 
 
 def test_as_a_decorator() -> None:

@@ -23,11 +23,12 @@ import pytest
 import burnpy.autodiff.autodiff as autodiff_module
 from burnpy import Autodiff, IntTensor, Tensor, cat
 from burnpy.autodiff import Forward, track_lines
+from burnpy.autodiff.checkpointing import checkpoint
 from burnpy.autodiff.telling import propagate_watched
 from burnpy.backend import Backend, CuPy, NumPy, Profiled, operations
 from burnpy.backend.decorators.costs import cost
-from burnpy.backend.decorators.profile import Profile, recorders
-from burnpy.backend.place import FORWARD, place
+from burnpy.backend.decorators.profile import Profile
+from burnpy.backend.place import FORWARD, place, recorders
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins
 
 Plain = Profiled[NumPy]
@@ -92,6 +93,18 @@ def test_nested_levels_and_forward_mode() -> None:
     with Profiled.record() as p:
         device.exp(device.dual(*[inner.full((2,), 1.0, np.dtype("float32"))] * 2))
     assert calls(p)["exp", "forward", ""] == 1
+
+
+def test_what_a_checkpoint_runs_again_is_of_the_backward_pass() -> None:
+    x = ones(3).require_grad()
+    with Profiled.record() as p:
+        loss = checkpoint(lambda x: x.exp().sin(), x).sum()
+    before = calls(p)
+    with Profiled.record() as q:
+        loss.backward()
+    assert calls(p) == before, "a profile went on after its block"
+    assert ("exp", "backward", "sin") in calls(q)
+    assert ("exp", "forward", "") not in calls(q)
 
 
 def test_a_derived_operation_is_one_call() -> None:

@@ -16,8 +16,8 @@ suite = conformance_suite(Profiled(Checked(NumPy, True)))
 class TestProfiledAndChecked(suite):  # type: ignore[misc,valid-type]  # made at run time
     @pytest.fixture(autouse=True)
     def looking_on(self, request: pytest.FixtureRequest) -> Iterator[None]:
-        """The device records, and what it noted can be read. Samples of values hold NaN and infinity, which are let pass;
-        derivatives are checked."""
+        """The device records, and what it noted can be read; NaN and infinity, which samples of values hold, are let
+        pass there, and derivatives are checked."""
         values = not request.node.name.startswith("test_derivatives")
         with Profiled.record(lines=False) as p, Checked.allow() if values else nullcontext():
             yield

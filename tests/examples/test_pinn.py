@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import subprocess
 import sys
@@ -94,7 +95,8 @@ def test_the_conditions_hold_by_construction() -> None:
 def test_a_few_epochs_learn_and_draw(tmp_path: Path) -> None:
     options = ["--epochs", "6", "--out", str(tmp_path / "deep" / "out")]
     command = [sys.executable, "-W", "error", str(EXAMPLES / "pinn.py"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=one_thread)
     assert done.returncode == 0, done.stderr
     losses = [float(found) for found in re.findall(r"loss ([\d.]+)", done.stdout)]
     assert len(losses) == 6

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from os import PathLike
 from time import perf_counter_ns
@@ -13,12 +12,9 @@ from typing import Any, NamedTuple, final
 
 from burnpy.backend.decorators.costs import Cost, Meta, cost
 from burnpy.backend.decorators.tables import scaled, table, time_of
-from burnpy.backend.place import Direction, Place
+from burnpy.backend.place import Direction, Place, recorders
 from burnpy.backend.schema import Operation
 from burnpy.backend.source_lines import Line, Stack, lines_of
-
-recorders: ContextVar[tuple[Profile, ...]] = ContextVar("burnpy_profiles", default=())
-"""The profiles that are being recorded in this context, the outermost first."""
 
 
 class Event(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy.testing.cases import activation, convolution, creation, indexing, pointwise, reduction, shape
+from burnpy.testing.cases import activation, convolution, creation, dense, indexing, pointwise, reduction, shape
 from burnpy.testing.cases.properties import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
 
@@ -13,6 +13,7 @@ __all__ = [
     "activation",
     "convolution",
     "creation",
+    "dense",
     "indexing",
     "pointwise",
     "reduction",

@@ -1,0 +1,66 @@
+"""Between and after the layers, with temporaries that are written over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.backend.dtypes import float32
+from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.indexing import grid
+from burnpy_array.softmax import widened
+
+
+class Dense(ArrayBase):
+    """16-bit floats are computed in float32."""
+
+    def linear(self, x: Any, weight: Any, bias: Any) -> Any:
+        out = self.matmul(x, weight)
+        if out.shape == () or is_half(out.dtype):
+            return self.add(out, bias)
+        return self._call(self.xp.add, out, bias, out)
+
+    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
+        return self._call(_masked_scale, self, x, mask, scale)
+
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        losses, total = self._call(_cross_entropy, self, x, index, dim)
+        return losses, total
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        return self._call(widened, _cross_entropy_backward, self, (index, dim), grad, x, logsumexp)
+
+
+def _masked_scale(b: ArrayBase, x: Any, mask: Any, scale: float) -> Any:
+    out = b.xp.asarray(b.xp.multiply(x, b._number(scale, x.dtype)))
+    zero = b.xp.logical_not(mask)
+    out[zero] = 0
+    return out
+
+
+def _cross_entropy(b: ArrayBase, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+    xp = b.xp
+    if is_half(x.dtype):
+        losses, total = _cross_entropy(b, x.astype(float32), index, dim)
+        return losses.astype(x.dtype), total.astype(x.dtype)
+    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    if not x.size:
+        return xp.zeros(index.shape, x.dtype), xp.full(shape, -xp.inf, x.dtype)
+    shift = x.max(dim, None, True)
+    shift = xp.where(xp.isfinite(shift), shift, x.dtype.type(0))
+    shifted = xp.subtract(x, shift)
+    picked = shifted[grid(xp, dim, index.reshape(shape))]
+    xp.exp(shifted, shifted)
+    total = xp.log(b._total(shifted, (dim,), True))
+    return xp.subtract(total, picked).reshape(index.shape), xp.add(total, shift)
+
+
+def _cross_entropy_backward(b: ArrayBase, where: tuple[Any, int], grad: Any, x: Any, logsumexp: Any) -> Any:
+    xp = b.xp
+    index, dim = where
+    wide = grad.reshape(logsumexp.shape)
+    out = xp.subtract(x, logsumexp)
+    xp.exp(out, out)
+    xp.multiply(out, wide, out)
+    key = grid(xp, dim, index.reshape(logsumexp.shape))
+    out[key] = xp.subtract(out[key], wide)
+    return out

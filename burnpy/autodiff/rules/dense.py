@@ -1,0 +1,67 @@
+"""Rules of what lies between and after the layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.autodiff.rules.algebra import general, joint, linear
+from burnpy.backend.backend import Backend
+from burnpy.backend.primitives import Float, Int, Shape
+
+
+def linear_by_x(i: Any, g: Float, weight: Float, x_shape: Shape) -> Float:
+    """g weightᵀ."""
+    return i.matmul(g, i.mT(weight)) if len(x_shape) == len(g.shape) else i.reshape(i.matmul(g, i.mT(weight)), x_shape)
+
+
+def linear_by_weight(i: Any, g: Float, x: Float) -> Float:
+    """xᵀ g, where all but the last dimension of x are rows."""
+    return i.matmul(i.mT(rows(i, x)), rows(i, g))
+
+
+def linear_by_bias(i: Any, g: Float) -> Float:
+    """The sum of the rows."""
+    return i.sum(g, tuple(range(len(g.shape) - 1)), False)
+
+
+def rows(i: Any, x: Float) -> Float:
+    """x as a matrix."""
+    return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def without_padding(i: Any, t: Float, index: Int, padding: int | None) -> Float:
+    """The tangent of an embedding: rows of the weight's, which does not move at ``padding``."""
+    out = i.embedding(t, index, None)
+    if padding is None:
+        return out
+    return i.where(i.discrete.reshape(i.discrete.ne(index, padding), (*index.shape, 1)), out, 0.0)
+
+
+def cross_entropy_pull(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
+    """The gradient by the logits, through the losses and through logsumexp."""
+    by_loss, by_sum = grads
+    part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
+    if by_sum is None:
+        return (part,)
+    other = i.mul(i.exp(i.sub(x, out1)), by_sum)
+    return (other if part is None else i.add(part, other),)
+
+
+general(
+    Backend.linear,
+    pulls=(linear_by_x, linear_by_weight, linear_by_bias),
+    pushes=(
+        lambda i, t, weight: i.matmul(t, weight),
+        lambda i, t, x: i.matmul(x, t),
+        lambda i, t, out: i.expand(t, out.shape),
+    ),
+)
+general(
+    Backend.embedding,
+    pulls=(lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),),
+    pushes=(without_padding,),
+)
+linear(Backend.embedding_backward, without_padding)
+linear(Backend.masked_scale, lambda i, g, mask, scale: i.masked_scale(g, mask, scale))
+joint(Backend.cross_entropy, cross_entropy_pull)
