@@ -30,6 +30,7 @@ class CuPy(Random):
     """
 
     _columns_bytes = 1 << 28
+    _update_block = 1 << 62
 
     def __init__(self, index: int = 0) -> None:
         library.check_index(index)

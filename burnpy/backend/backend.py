@@ -12,6 +12,7 @@ from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.indexing import Indexing
+from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
@@ -26,7 +27,18 @@ if TYPE_CHECKING:
 
 
 class Backend(
-    Creation, Arithmetic, Comparison, Unary, Activation, Reduction, Shaping, Indexing, Random, Convolution, Dense
+    Creation,
+    Arithmetic,
+    Comparison,
+    Unary,
+    Activation,
+    Reduction,
+    Shaping,
+    Indexing,
+    Random,
+    Convolution,
+    Dense,
+    Optimizer,
 ):
     """Where tensors live and who computes on them.
 

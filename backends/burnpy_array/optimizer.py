@@ -1,0 +1,208 @@
+"""Updates of optimizers, block by block, so that what is computed on the way stays in the cache; the only memory
+beyond the results is that of two blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.operations.optimizer import adam_rates
+from burnpy_array.base import ArrayBase, is_half
+
+
+class Optimizer(ArrayBase):
+    """16-bit floats are computed in float32."""
+
+    _update_block = 1 << 14
+    """How many elements are updated at a time."""
+
+    def sgd_update(self, param: Any, grad: Any, lr: float, weight_decay: float) -> Any:
+        return self._updated(_sgd, (param, grad), 1, (lr, weight_decay))[0]
+
+    def momentum_update(
+        self,
+        param: Any,
+        grad: Any,
+        velocity: Any,
+        lr: float,
+        momentum: float,
+        dampening: float,
+        nesterov: bool,
+        weight_decay: float,
+    ) -> tuple[Any, Any]:
+        numbers = (lr, momentum, 1.0 - dampening, weight_decay)
+        found = self._updated(_momentum, (param, grad, velocity), 2, numbers, nesterov)
+        return found[0], found[1]
+
+    def adam_update(
+        self,
+        param: Any,
+        grad: Any,
+        mean: Any,
+        square: Any,
+        lr: float,
+        beta1: float,
+        beta2: float,
+        eps: float,
+        weight_decay: float,
+        decoupled: bool,
+        step: int,
+    ) -> tuple[Any, Any, Any]:
+        numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
+        found = self._updated(_adam, (param, grad, mean, square), 3, numbers)
+        return found[0], found[1], found[2]
+
+    def amsgrad_update(
+        self,
+        param: Any,
+        grad: Any,
+        mean: Any,
+        square: Any,
+        largest: Any,
+        lr: float,
+        beta1: float,
+        beta2: float,
+        eps: float,
+        weight_decay: float,
+        decoupled: bool,
+        step: int,
+    ) -> tuple[Any, Any, Any, Any]:
+        numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
+        found = self._updated(_adam, (param, grad, mean, square, largest), 4, numbers)
+        return found[0], found[1], found[2], found[3]
+
+    def rmsprop_update(
+        self, param: Any, grad: Any, square: Any, lr: float, alpha: float, eps: float, weight_decay: float
+    ) -> tuple[Any, Any]:
+        found = self._updated(_rmsprop, (param, grad, square), 2, (-lr, alpha, 1.0 - alpha, eps, weight_decay))
+        return found[0], found[1]
+
+    def adagrad_update(
+        self,
+        param: Any,
+        grad: Any,
+        total: Any,
+        lr: float,
+        lr_decay: float,
+        eps: float,
+        weight_decay: float,
+        step: int,
+    ) -> tuple[Any, Any]:
+        rate = lr / (1.0 + (step - 1) * lr_decay)
+        found = self._updated(_rmsprop, (param, grad, total), 2, (-rate, 1.0, 1.0, eps, weight_decay))
+        return found[0], found[1]
+
+    def _updated(
+        self, f: Callable[..., None], given: tuple[Any, ...], count: int, numbers: tuple[float, ...], *rest: Any
+    ) -> list[Any]:
+        """The first ``count`` results of ``f``, which computes those of a block into memory that is given to it.
+
+        A number that is 0 stays Python's, so that ``f`` may leave out what it would do.
+        """
+        return self._call(_blockwise, self, f, given, count, numbers, rest)  # type: ignore[no-any-return]  # as _blockwise
+
+
+def _blockwise(
+    b: Optimizer,
+    f: Callable[..., None],
+    given: tuple[Any, ...],
+    count: int,
+    numbers: tuple[float, ...],
+    rest: tuple[Any, ...],
+) -> list[Any]:
+    xp, dtype, shape = b.xp, given[0].dtype, given[0].shape
+    if is_half(dtype):
+        wide = tuple([x.astype(float32) for x in given])
+        return [x.astype(dtype) for x in _blockwise(b, f, wide, count, numbers, rest)]
+    flat = [x.reshape(-1) for x in given]
+    size = flat[0].shape[0]
+    outs = [xp.empty(size, dtype) for _ in range(count)]
+    length = min(size, b._update_block)
+    spare = (xp.empty(length, dtype), xp.empty(length, dtype))
+    scalars = [b._number(number, dtype) if number else number for number in numbers]
+    for start in range(0, size, b._update_block):
+        stop = min(start + length, size)
+        left = spare if stop - start == length else (spare[0][: stop - start], spare[1][: stop - start])
+        f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], left, scalars, *rest)
+    return [out.reshape(shape) for out in outs]
+
+
+def _decayed(xp: Any, param: Any, grad: Any, weight_decay: Any, memory: Any) -> Any:
+    """The gradient with the parameter's decay, in ``memory`` where there is one."""
+    if type(weight_decay) is float and weight_decay == 0:
+        return grad
+    xp.multiply(param, weight_decay, memory)
+    return xp.add(memory, grad, memory)
+
+
+def _sgd(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
+    (param, grad), (out,), (one, _) = given, outs, spare
+    lr, weight_decay = numbers
+    xp.multiply(_decayed(xp, param, grad, weight_decay, one), lr, one)
+    xp.subtract(param, one, out)
+
+
+def _momentum(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any, nesterov: bool) -> None:
+    (param, grad, velocity), (new, moved), (one, two) = given, outs, spare
+    lr, momentum, share, weight_decay = numbers
+    grad = _decayed(xp, param, grad, weight_decay, one)
+    xp.multiply(velocity, momentum, moved)
+    xp.multiply(grad, share, two)
+    xp.add(moved, two, moved)
+    step = moved
+    if nesterov:
+        xp.multiply(moved, momentum, two)
+        step = xp.add(two, grad, two)
+    xp.multiply(step, lr, two)
+    xp.subtract(param, two, new)
+
+
+def _adam_numbers(
+    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, step: int
+) -> tuple[float, ...]:
+    rate, root = adam_rates(lr, beta1, beta2, step)
+    shrink = 1.0 - lr * weight_decay if decoupled and weight_decay else 0.0
+    return -rate, root, 1.0 - beta1, beta2, 1.0 - beta2, eps, 0.0 if decoupled else float(weight_decay), shrink
+
+
+def _adam(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
+    (param, grad, mean, square, *largest), (new, mean_out, square_out, *largest_out), (one, two) = given, outs, spare
+    rate, root, share, beta2, share2, eps, weight_decay, shrink = numbers
+    grad = _decayed(xp, param, grad, weight_decay, one)
+    xp.subtract(grad, mean, mean_out)
+    xp.multiply(mean_out, share, mean_out)
+    xp.add(mean, mean_out, mean_out)
+    xp.multiply(grad, grad, two)
+    xp.multiply(two, share2, two)
+    xp.multiply(square, beta2, square_out)
+    xp.add(square_out, two, square_out)
+    under = square_out
+    if largest:
+        under = xp.maximum(largest[0], square_out, largest_out[0])
+    xp.sqrt(under, two)
+    xp.divide(two, root, two)
+    xp.add(two, eps, two)
+    xp.multiply(mean_out, rate, one)
+    xp.divide(one, two, one)
+    if type(shrink) is float and shrink == 0:
+        xp.add(param, one, new)
+    else:
+        xp.multiply(param, shrink, new)
+        xp.add(new, one, new)
+
+
+def _rmsprop(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
+    """AdaGrad too, of which both shares of the sum are 1."""
+    (param, grad, square), (new, square_out), (one, two) = given, outs, spare
+    rate, kept, share, eps, weight_decay = numbers
+    grad = _decayed(xp, param, grad, weight_decay, one)
+    xp.multiply(grad, grad, two)
+    xp.multiply(two, share, two)
+    xp.multiply(square, kept, square_out)
+    xp.add(square_out, two, square_out)
+    xp.sqrt(square_out, two)
+    xp.add(two, eps, two)
+    xp.multiply(grad, rate, one)
+    xp.divide(one, two, one)
+    xp.add(param, one, new)
