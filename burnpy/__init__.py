@@ -85,9 +85,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``burnpy.bfloat16``, which needs the package ``ml_dtypes``."""
+    """``burnpy.bfloat16``, which needs the package ``ml_dtypes``, and the rooms that are opened at first use."""
     if name == "bfloat16":
         from burnpy.backend.dtypes import dtype_of
 
         return dtype_of("bfloat16")
+    if name in ("func", "nn", "optim", "record", "testing"):
+        from importlib import import_module
+
+        return import_module(f"burnpy.{name}")
     raise AttributeError(f"module 'burnpy' has no attribute {name!r}")

@@ -7,6 +7,7 @@ from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
 from burnpy_array.indexing import Indexing
+from burnpy_array.normalization import Normalization
 from burnpy_array.optimizer import Optimizer
 from burnpy_array.pointwise import Arithmetic, Unary
 from burnpy_array.reduction import Reduction
@@ -15,7 +16,18 @@ from burnpy_array.softmax import Softmax
 
 
 class ArrayBackend(
-    Creation, Arithmetic, Unary, Activation, Reduction, Softmax, Shaping, Indexing, Convolution, Dense, Optimizer
+    Creation,
+    Arithmetic,
+    Unary,
+    Activation,
+    Reduction,
+    Softmax,
+    Shaping,
+    Indexing,
+    Convolution,
+    Dense,
+    Normalization,
+    Optimizer,
 ):
     """A backend of an array module that speaks NumPy's language.
 

@@ -14,7 +14,7 @@ from burnpy_array.base import ArrayBase, is_half
 class Optimizer(ArrayBase):
     """16-bit floats are computed in float32."""
 
-    _update_block = 1 << 14
+    _update_block = 1 << 15
     """How many elements are updated at a time."""
 
     def sgd_update(self, param: Any, grad: Any, lr: float, weight_decay: float) -> Any:

@@ -19,6 +19,7 @@ from burnpy_numpy.blend import blendable, blended, kept
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.fast import fast_methods
+from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.quiet import quietly, run
 from burnpy_numpy.rows import few, row, total
 from burnpy_numpy.special import erf
@@ -28,7 +29,7 @@ _maximum = np.maximum
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 
 
-class NumPy(Convolution, Accumulation):
+class NumPy(Convolution, Normalization, Accumulation):
     """Tensors on the CPU, as NumPy arrays.
 
     The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from burnpy.autodiff.once import once_differentiable
     from burnpy.autodiff.saved import disable_saved_tensors_hooks, saved_tensors_hooks
     from burnpy.autodiff.source_lines import track_lines
+    from burnpy.testing.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Autodiff",
@@ -60,6 +61,8 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
@@ -105,6 +108,7 @@ _LATER = {
     "burnpy.autodiff.offload": ("save_on_cpu", "save_to_disk"),
     "burnpy.autodiff.saved": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
     "burnpy.autodiff.source_lines": ("track_lines",),
+    "burnpy.testing.gradcheck": ("gradcheck", "gradgradcheck"),
 }
 """What is imported at first use."""
 

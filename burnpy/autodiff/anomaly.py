@@ -7,7 +7,7 @@ from typing import Any, Self
 from burnpy.autodiff.graph import Leaf, Node, Placed, Relay, is_array, mapped
 from burnpy.autodiff.keeping import array_of
 from burnpy.autodiff.looking.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
-from burnpy.autodiff.modes import Mode, _mode, _Switch, current_mode
+from burnpy.autodiff.modes import Mode, Switch, current_mode, set_mode
 from burnpy.autodiff.opaque import pick
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.finite import Found, found_in, is_float
@@ -134,12 +134,7 @@ def _with(detector: Detector | None) -> Mode:
     return mode._replace(watchers=watchers, observers=observers)
 
 
-def _set(mode: Mode) -> None:
-    """Set the mode; one that changes nothing is none, which costs nothing."""
-    _mode.set(None if mode == Mode() else mode)
-
-
-class detect_anomaly(_Switch):  # noqa: N801  # PyTorch's name; it is used like a function
+class detect_anomaly(Switch):  # noqa: N801  # PyTorch's name; it is used like a function
     """A block, or as a decorator a function, in which the first NaN of a backward pass is an error.
 
     The error names the operation whose backward made it, the argument whose gradient it is in, and the user's lines
@@ -180,7 +175,7 @@ class detect_anomaly(_Switch):  # noqa: N801  # PyTorch's name; it is used like 
         return _with(self._detector)
 
 
-class set_detect_anomaly(_Switch):  # noqa: N801  # as above
+class set_detect_anomaly(Switch):  # noqa: N801  # as above
     """`detect_anomaly` by a flag: at once, as a function, and until the end of the block, as a context manager.
 
     >>> with set_detect_anomaly(True):
@@ -194,7 +189,7 @@ class set_detect_anomaly(_Switch):  # noqa: N801  # as above
         super().__init__()
         self._detector = Detector(check_nan, check_inf) if mode else None
         self._outside = current_mode()
-        _set(self._mode())
+        set_mode(self._mode())
 
     def _copy(self) -> Self:
         found = self._detector
@@ -205,7 +200,7 @@ class set_detect_anomaly(_Switch):  # noqa: N801  # as above
 
     def __enter__(self) -> None:
         self._before.append(self._outside)
-        _set(self._mode())
+        set_mode(self._mode())
 
 
 def is_anomaly_enabled() -> bool:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast, overload
 
-P = ParamSpec("P")
-R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 next_level = count(1).__next__
@@ -55,15 +54,20 @@ _mode: ContextVar[Mode | None] = ContextVar("burnpy_mode", default=None)
 current_mode = _mode.get
 
 
+def set_mode(mode: Mode | None) -> None:
+    """Set the mode of this context; one that changes nothing is none, which costs nothing."""
+    _mode.set(None if mode == _DEFAULT else mode)
+
+
 @contextmanager
 def using(**changes: Any) -> Iterator[None]:
     """The current mode with some fields changed, for a block."""
     before = current_mode()
-    _mode.set((before or _DEFAULT)._replace(**changes))
+    set_mode((before or _DEFAULT)._replace(**changes))
     try:
         yield
     finally:
-        _mode.set(before)
+        set_mode(before)
 
 
 def observing(observer: Observer) -> AbstractContextManager[None]:
@@ -97,10 +101,10 @@ def _changed(recording: bool, inference: bool | None = None) -> Mode:
     """The current mode with flags changed for all levels that there are by now."""
     mode = current_mode() or _DEFAULT
     kept = mode.inference if inference is None else inference
-    return mode._replace(recording=recording, inference=kept, until=next_level())
+    return mode._replace(recording=recording, inference=kept, until=0 if recording else next_level())
 
 
-class _Switch:
+class Switch(ABC):
     """A context manager and decorator that sets the mode, and sets back the mode that was, exceptions included.
 
     As a decorator it takes functions, generator functions (the mode holds while the generator runs, not while it is
@@ -110,18 +114,20 @@ class _Switch:
     def __init__(self) -> None:
         self._before: list[Mode | None] = []
 
+    @abstractmethod
     def _mode(self) -> Mode:
-        raise NotImplementedError
+        """The mode to set."""
 
+    @abstractmethod
     def _copy(self) -> Self:
-        return type(self)()
+        """A switch like this one that is in no use yet."""
 
     def __enter__(self) -> None:
         self._before.append(current_mode())
-        _mode.set(self._mode())
+        set_mode(self._mode())
 
     def __exit__(self, *exception: object) -> None:
-        _mode.set(self._before.pop())
+        set_mode(self._before.pop())
 
     def __call__(self, function: F) -> F:
         """``function``, run in this mode."""
@@ -166,7 +172,7 @@ class _Switch:
         return cast(F, plain)
 
 
-def _stepwise(make: Callable[[], _Switch], running: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Run a generator with the mode set during each of its steps only."""
     step: Callable[[], Any] = functools.partial(next, running)
     while True:
@@ -186,20 +192,25 @@ def _stepwise(make: Callable[[], _Switch], running: Generator[Any, Any, Any]) ->
             step = functools.partial(running.throw, error)
 
 
-class _Bare(type):
-    """Lets a switch decorate without parentheses: ``@no_grad``."""
+class Recording(Switch):
+    """The switch that `no_grad` and its kin give: recording on or off."""
 
-    @overload
-    def __call__(cls, argument: Callable[P, R], /) -> Callable[P, R]: ...
-    @overload
-    def __call__(cls, argument: bool = ..., /, *, mode: bool = ...) -> _Switch: ...
-    def __call__(cls, argument: Any = None, /, **named: Any) -> Any:
-        if callable(argument):
-            return super().__call__()(argument)
-        return super().__call__(**named) if argument is None else super().__call__(argument, **named)
+    def __init__(self, recording: bool, inference: bool | None = None) -> None:
+        super().__init__()
+        self._recording, self._inference = recording, inference
+
+    def _copy(self) -> Self:
+        return type(self)(self._recording, self._inference)
+
+    def _mode(self) -> Mode:
+        return _changed(self._recording, self._inference)
 
 
-class no_grad(_Switch, metaclass=_Bare):  # noqa: N801  # PyTorch's name; it is used like a function
+@overload
+def no_grad() -> Recording: ...
+@overload
+def no_grad(function: F, /) -> F: ...
+def no_grad(function: Any = None, /) -> Any:
     """Record nothing: results are untracked. ``with no_grad():``, ``@no_grad`` or ``@no_grad()``.
 
     >>> from burnpy import Autodiff, Tensor
@@ -209,19 +220,23 @@ class no_grad(_Switch, metaclass=_Bare):  # noqa: N801  # PyTorch's name; it is 
     ...     (x * 2).is_require_grad()
     False
     """
-
-    def _mode(self) -> Mode:
-        return _changed(recording=False)
+    return _around(Recording(False), function)
 
 
-class enable_grad(_Switch, metaclass=_Bare):  # noqa: N801  # as above
+@overload
+def enable_grad() -> Recording: ...
+@overload
+def enable_grad(function: F, /) -> F: ...
+def enable_grad(function: Any = None, /) -> Any:
     """Record again, inside of `no_grad`; inside of `inference_mode` too."""
-
-    def _mode(self) -> Mode:
-        return _changed(recording=True, inference=False)
+    return _around(Recording(True, inference=False), function)
 
 
-class inference_mode(_Switch, metaclass=_Bare):  # noqa: N801  # as above
+@overload
+def inference_mode(mode: bool = True) -> Recording: ...
+@overload
+def inference_mode(mode: F) -> F: ...
+def inference_mode(mode: Any = True) -> Any:
     """`no_grad` by another name, for code that comes from PyTorch.
 
     There it also skips what guards against changes in place; here nothing changes in place, and results are ordinary
@@ -230,19 +245,16 @@ class inference_mode(_Switch, metaclass=_Bare):  # noqa: N801  # as above
     Args:
         mode: False switches it off, as `enable_grad` does.
     """
-
-    def __init__(self, mode: bool = True) -> None:
-        super().__init__()
-        self._on = mode
-
-    def _copy(self) -> Self:
-        return type(self)(self._on)
-
-    def _mode(self) -> Mode:
-        return _changed(recording=not self._on, inference=self._on)
+    on = True if callable(mode) else bool(mode)
+    return _around(Recording(not on, inference=on), mode if callable(mode) else None)
 
 
-class set_grad_enabled(_Switch):  # noqa: N801  # as above
+def _around(switch: Recording, function: Any) -> Any:
+    """The switch, or the function that it was to decorate without parentheses."""
+    return switch if function is None else switch(function)
+
+
+class set_grad_enabled(Switch):  # noqa: N801  # PyTorch's name; it is used like a function
     """Switch recording by a flag: at once, as a function, and until the end of the block, as a context manager.
 
     >>> with set_grad_enabled(False):
@@ -254,7 +266,7 @@ class set_grad_enabled(_Switch):  # noqa: N801  # as above
         super().__init__()
         self._on = mode
         self._outside = current_mode()
-        _mode.set(self._mode())
+        set_mode(self._mode())
 
     def _copy(self) -> Self:
         return type(self)(self._on)
@@ -264,9 +276,9 @@ class set_grad_enabled(_Switch):  # noqa: N801  # as above
 
     def __enter__(self) -> None:
         self._before.append(self._outside)
-        _mode.set(self._mode())
+        set_mode(self._mode())
 
     def __call__(self, function: F) -> F:
         """``function``, run with the flag; the flag is not set outside of it."""
-        _mode.set(self._outside)
+        set_mode(self._outside)
         return super().__call__(function)

@@ -12,6 +12,7 @@ from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.indexing import Indexing
+from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.random import Random
@@ -38,6 +39,7 @@ class Backend(
     Random,
     Convolution,
     Dense,
+    Normalization,
     Optimizer,
 ):
     """Where tensors live and who computes on them.

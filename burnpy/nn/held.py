@@ -104,7 +104,7 @@ class Held(Subscriptable, Generic[B]):
         _set(out, "_id", id)
         return out
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise ImmutableError(
             f"a {type(self).__name__} never changes: its {name} cannot be assigned to; optim.step(...), model.map(f) "
             "and "

@@ -55,13 +55,13 @@ def results(f: Function, inputs: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
     return outs
 
 
-def by_reverse(problem: Problem) -> list[NDArray[Any]]:
-    """The gradient by each input, by one backward pass; zeros where none arrives."""
+def by_reverse(problem: Problem, only: int | None = None) -> list[NDArray[Any]]:
+    """The gradient by each input, by one backward pass from all results, or from one; zeros where none arrives."""
     device: Any = Autodiff(problem.inputs[0].device)
     leaves = [Tensor.from_inner(x).require_grad() for x in problem.inputs]
     outs = results(problem.function, leaves)
     roots = [(out._primitive, weight._primitive) for out, weight in zip(outs, problem.weights, strict=True)]
-    found = device.gradients(roots, retain_graph=False)
+    found = device.gradients(roots if only is None else [roots[only]], retain_graph=False)
     inner = device.inner
     return [
         _array(inner, found[leaf._primitive.node]) if leaf._primitive.node in found else np.zeros(x.shape, x.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,18 @@ class GradcheckError(BurnpyError, AssertionError):
     """A derivative that is not the function's, or a function that cannot have one: see the message."""
 
 
+class Options(NamedTuple):
+    """What `gradcheck` was asked to check, and how closely."""
+
+    atol: float
+    rtol: float
+    nondet_tol: float
+    undefined: bool
+    forward: bool
+    backward: bool
+    elements: int
+
+
 def gradcheck(
     f: Function,
     inputs: Tensor[Any] | Sequence[Tensor[Any]],
@@ -30,11 +42,15 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
-    check_forward: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_forward_ad: bool = True,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
     elements: int = 32,
     seed: int = 0,
 ) -> bool:
-    """Compare reverse and forward mode with central differences.
+    """Compare reverse and forward mode with central differences; the arguments are PyTorch's.
 
     The results of ``f`` are weighted with random numbers and summed; the derivative of that sum by each input is
     compared element by element for inputs of at most ``elements`` elements, and along two random directions. Besides,
@@ -47,8 +63,12 @@ def gradcheck(
         atol: a difference of derivatives that is always accepted,
         rtol: and one that is accepted relative to the central difference.
         raise_exception: raise where the check fails; otherwise return False.
-        check_forward: check `Forward` too.
-        elements: inputs with more elements are checked along random directions only.
+        nondet_tol: how far two runs on the same inputs may differ.
+        check_undefined_grad: where there are several results, check that one without a gradient counts as zeros.
+        check_forward_ad: check forward mode, `Forward`.
+        check_backward_ad: check reverse mode, `Autodiff`.
+        fast_mode: check along random directions only, whose number does not grow with the inputs.
+        elements: inputs with more elements are checked along random directions only, in any case.
         seed: of the random weights and directions.
 
     Returns:
@@ -57,7 +77,7 @@ def gradcheck(
     Raises:
         GradcheckError: it failed; the message names the input, the element or direction and both numbers.
         DTypeError: an input or a result is not float64, in which alone differences are exact enough.
-        ArgumentError, KindError, DeviceError: inputs or results are not as described.
+        ArgumentError, KindError, DeviceError: inputs or results are not as described, or neither mode is to be checked.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -65,9 +85,14 @@ def gradcheck(
     >>> gradcheck(lambda x: (x * x).exp(), x)
     True
     """
+    if not (check_forward_ad or check_backward_ad):
+        raise ArgumentError("gradcheck() was asked to check neither forward nor reverse mode; leave one of them on")
+    options = Options(
+        atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad, 0 if fast_mode else elements
+    )
     problem = _problem(f, inputs, eps, seed)
     try:
-        _check(problem, atol, rtol, check_forward, elements)
+        _check(problem, options)
     except GradcheckError:
         if raise_exception:
             raise
@@ -83,7 +108,11 @@ def gradgradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
-    check_forward: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_forward_ad: bool = True,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
     elements: int = 32,
     seed: int = 0,
 ) -> bool:
@@ -107,7 +136,8 @@ def gradgradcheck(
 
     return gradcheck(
         gradients, (*xs, *first.weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-        check_forward=check_forward, elements=elements, seed=seed + 1,
+        nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_forward_ad=check_forward_ad,
+        check_backward_ad=check_backward_ad, fast_mode=fast_mode, elements=elements, seed=seed + 1,
     )  # fmt: skip
 
 
@@ -158,10 +188,23 @@ def _direction(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArra
     return np.asarray(generator.uniform(0.5, 1.5, shape) * generator.choice([-1.0, 1.0], shape))
 
 
-def _check(problem: Problem, atol: float, rtol: float, check_forward: bool, elements: int) -> None:
+def _check(problem: Problem, options: Options) -> None:
     _unchanged(problem, "the function")
-    _deterministic(problem)
+    _deterministic(problem, options.nondet_tol)
     _unchanged(problem, "the function")
+    gradients = _gradients(problem, options) if options.backward else []
+    for k, x in enumerate(problem.inputs):
+        for name, direction in _directions(problem.generator, x.shape, options.elements):
+            expected = by_differences(problem, k, direction)
+            if options.backward:
+                _compare("reverse", k, name, float((gradients[k] * direction).sum()), expected, options)
+            if options.forward:
+                _compare("forward", k, name, _forward(problem, k, direction), expected, options)
+    _unchanged(problem, "forward mode")
+
+
+def _gradients(problem: Problem, options: Options) -> list[NDArray[Any]]:
+    """The gradients by reverse mode, with what can be said of them without differences."""
     gradients = by_reverse(problem)
     _unchanged(problem, "the backward pass")
     for k, (x, gradient) in enumerate(zip(problem.inputs, gradients, strict=True)):
@@ -171,25 +214,37 @@ def _check(problem: Problem, atol: float, rtol: float, check_forward: bool, elem
                 f"and the input has {x.shape} and {x.dtype}"
             )
     for k, gradient in enumerate(by_reverse(problem)):
-        if not _same(gradient, gradients[k]):
+        if not _same(gradient, gradients[k], options.nondet_tol):
             raise GradcheckError(
                 f"two backward passes gave different gradients of input {k}: {gradients[k]}, then {gradient}"
             )
-    for k, x in enumerate(problem.inputs):
-        for name, direction in _directions(problem.generator, x.shape, elements):
-            expected = by_differences(problem, k, direction)
-            _compare("reverse", k, name, float((gradients[k] * direction).sum()), expected, atol, rtol)
-            if check_forward:
-                tangents = by_forward(problem, k, direction)
-                for j, (tangent, weight) in enumerate(zip(tangents, problem.weights, strict=True)):
-                    if (tangent.shape, tangent.dtype) != (weight.shape, weight.dtype):
-                        raise GradcheckError(
-                            f"the tangent of result {j}, by input {k}, has shape {tangent.shape} and dtype "
-                            f"{tangent.dtype}, and the result has {weight.shape} and {weight.dtype}"
-                        )
-                found = sum(float((t * w.to_numpy()).sum()) for t, w in zip(tangents, problem.weights, strict=True))
-                _compare("forward", k, name, found, expected, atol, rtol)
-    _unchanged(problem, "forward mode")
+    if options.undefined and len(problem.weights) > 1:
+        _check_undefined(problem, gradients, options)
+    return gradients
+
+
+def _check_undefined(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
+    """Passes that start from one result each, and from no other, must add up to the pass that starts from all."""
+    apart = [by_reverse(problem, only=j) for j in range(len(problem.weights))]
+    for k, gradient in enumerate(gradients):
+        total = sum(parts[k] for parts in apart)
+        if not np.allclose(total, gradient, options.rtol, options.atol, equal_nan=True):
+            raise GradcheckError(
+                f"the gradients of input {k} that start from one result each add up to {total}, and the one that starts "
+                f"from all is {gradient}: a result without a gradient does not count as zeros"
+            )
+
+
+def _forward(problem: Problem, k: int, direction: NDArray[Any]) -> float:
+    """The derivative of the results' weighted sum, by forward mode."""
+    tangents = by_forward(problem, k, direction)
+    for j, (tangent, weight) in enumerate(zip(tangents, problem.weights, strict=True)):
+        if (tangent.shape, tangent.dtype) != (weight.shape, weight.dtype):
+            raise GradcheckError(
+                f"the tangent of result {j}, by input {k}, has shape {tangent.shape} and dtype "
+                f"{tangent.dtype}, and the result has {weight.shape} and {weight.dtype}"
+            )
+    return sum(float((t * w.to_numpy()).sum()) for t, w in zip(tangents, problem.weights, strict=True))
 
 
 def _directions(
@@ -207,7 +262,8 @@ def _directions(
     return found
 
 
-def _compare(mode: str, k: int, name: str, found: float, expected: float, atol: float, rtol: float) -> None:
+def _compare(mode: str, k: int, name: str, found: float, expected: float, options: Options) -> None:
+    atol, rtol = options.atol, options.rtol
     if not abs(found - expected) <= atol + rtol * abs(expected):  # so that NaN fails
         raise GradcheckError(
             f"the derivative by input {k}, {name}: {mode} mode gives {found!r}, central differences give {expected!r} "
@@ -215,10 +271,10 @@ def _compare(mode: str, k: int, name: str, found: float, expected: float, atol: 
         )
 
 
-def _deterministic(problem: Problem) -> None:
+def _deterministic(problem: Problem, tolerance: float) -> None:
     first, second = (results(problem.function, problem.inputs) for _ in range(2))
     for k, (one, two) in enumerate(zip(first, second, strict=True)):
-        if not _same(one.to_numpy(), two.to_numpy()):
+        if not _same(one.to_numpy(), two.to_numpy(), tolerance):
             raise GradcheckError(
                 f"two calls of the function gave different results {k}: {one.to_numpy()}, then {two.to_numpy()}"
             )
@@ -232,5 +288,5 @@ def _unchanged(problem: Problem, who: str) -> None:
             raise GradcheckError(f"{who} changed {name} in place: it was {old} and is {x.to_numpy()}")
 
 
-def _same(x: NDArray[Any], y: NDArray[Any]) -> bool:
-    return x.shape == y.shape and x.dtype == y.dtype and np.array_equal(x, y, equal_nan=True)
+def _same(x: NDArray[Any], y: NDArray[Any], tolerance: float = 0.0) -> bool:
+    return x.shape == y.shape and x.dtype == y.dtype and np.allclose(x, y, 0.0, tolerance, equal_nan=True)

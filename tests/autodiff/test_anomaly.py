@@ -20,6 +20,7 @@ from burnpy.autodiff import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
+    telling,
 )
 from burnpy.autodiff.balanced import Balanced
 from burnpy.autodiff.checkpointing import checkpoint
@@ -257,7 +258,7 @@ def test_it_costs_nothing_when_absent(monkeypatch: pytest.MonkeyPatch) -> None:
         return propagate(*args, **keywords)
 
     monkeypatch.setattr(autodiff_module, "propagate", noting)
-    monkeypatch.setattr(autodiff_module, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
+    monkeypatch.setattr(telling, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
     x = leaf([4.0])
     y = x.sqrt()
     y.sum().backward()

@@ -98,8 +98,8 @@ def test_custom_vjp_in_reverse_and_twice() -> None:
         return product(x, 3.0, y.sin()) * x
 
     x, y = plain([0.3, -0.5]), plain([1.5, 0.7])
-    gradcheck(f, (x, y), check_forward=False)
-    gradgradcheck(f, (x, y), check_forward=False)
+    gradcheck(f, (x, y), check_forward_ad=False)
+    gradgradcheck(f, (x, y), check_forward_ad=False)
 
 
 def test_what_differentiates_is_what_runs() -> None:

@@ -155,7 +155,7 @@ def test_gradcheck_refuses(with_rule: Callable[..., None], what: str, sides: dic
 
 def test_gradcheck_leaves_forward_mode_out_when_asked(with_rule: Callable[..., None]) -> None:
     with_rule("sin", pushes=(lambda i, t, x: t,))
-    assert gradcheck(by_sin, X, check_forward=False)
+    assert gradcheck(by_sin, X, check_forward_ad=False)
 
 
 def test_gradgradcheck_refuses_a_wrong_second_derivative(with_rule: Callable[..., None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, assert_type
+from typing import Any, TypeAlias, TypeVar, assert_type
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.autodiff import (
@@ -11,11 +11,13 @@ from burnpy.autodiff import (
     HookHandle,
     custom_jvp,
     custom_vjp,
+    no_grad,
     once_differentiable,
     register_multi_grad_hook,
 )
 from burnpy.backend import Backend, NumPy
 
+Train: TypeAlias = Autodiff[NumPy]
 B = TypeVar("B", bound=Backend)
 
 x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
@@ -115,3 +117,18 @@ assert_type(hooked, tuple[Tensor[Autodiff[NumPy]], ...])
 first, _ = register_multi_grad_hook([x], lambda grad: print(grad.shape), mode="any")
 with handle:
     hooked[0].sum().backward()
+
+
+# Modes decorate with and without parentheses.
+@no_grad
+def quiet(t: Tensor[Train]) -> Tensor[Train]:
+    return t * 2
+
+
+@no_grad()
+def quiet_too(t: Tensor[Train]) -> Tensor[Train]:
+    return t * 2
+
+
+assert_type(quiet(Tensor[Train].ones((2,))), Tensor[Autodiff[NumPy]])
+assert_type(quiet_too(Tensor[Train].ones((2,))), Tensor[Autodiff[NumPy]])

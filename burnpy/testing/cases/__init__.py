@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy.testing.cases import activation, convolution, creation, dense, indexing, optimizer, pointwise, reduction, shape
+from burnpy.testing.cases import activation, convolution, creation, dense, indexing, normalization, optimizer, pointwise, reduction, shape
 from burnpy.testing.cases.properties import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
 
@@ -15,6 +15,7 @@ __all__ = [
     "creation",
     "dense",
     "indexing",
+    "normalization",
     "optimizer",
     "pointwise",
     "reduction",

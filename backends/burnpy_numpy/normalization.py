@@ -1,0 +1,171 @@
+"""Normalisation block by block, in the two layouts that most layers have: over the last dimensions, as rows of a matrix,
+and over all but the channels. A block stays in the cache from the first sum over it to its last product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Dims
+from burnpy_array import ArrayBackend
+from burnpy_numpy.rows import row
+
+_BLOCK = 1 << 15
+"""How many elements a block has, more or less."""
+_LONG = 8192
+"""Sums of more in one piece would be less exact than NumPy's."""
+
+_einsum: Any = np.einsum
+
+
+class Normalization(ArrayBackend):
+    """Everything else goes the general way."""
+
+    def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+        if are_rows(x, weight, dims) and bias.shape == weight.shape:
+            return _rows(x, weight, bias, dims, eps)
+        if are_channels(x, weight, dims) and bias.shape == weight.shape:
+            return _channels(x, weight, bias, dims, eps)
+        return super()._normalize(x, weight, bias, dims, eps)
+
+    def _normalize_backward(
+        self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+    ) -> tuple[Any, Any, Any]:
+        if are_rows(x, weight, dims):
+            return _rows_backward(grad, x, weight, mean, var, dims, eps)
+        if are_channels(x, weight, dims):
+            return _channels_backward(grad, x, weight, mean, var, eps)
+        return super()._normalize_backward(grad, x, weight, mean, var, dims, eps)
+
+
+def are_rows(x: Any, weight: Any, dims: Dims) -> bool:
+    """Whether ``dims`` are the last, and the weight has their shape."""
+    length = math.prod(weight.shape)
+    return (
+        bool(x.size)
+        and (x.dtype is float32 or x.dtype is float64)
+        and dims[0] == x.ndim - len(dims)
+        and weight.shape == x.shape[dims[0] :]
+        and 8 <= length <= _LONG
+    )
+
+
+def are_channels(x: Any, weight: Any, dims: Dims) -> bool:
+    """Whether ``dims`` are all but the second, after which there is room, and the weight is one for each channel."""
+    if not x.size or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64):
+        return False
+    return (
+        dims == (0, *range(2, x.ndim))
+        and weight.shape == (x.shape[1], *(1,) * (x.ndim - 2))
+        and 8 <= math.prod(x.shape[2:]) <= _LONG
+    )
+
+
+def _blocks(count: int, each: int) -> Iterator[slice]:
+    """Slices of ``count`` members of ``each`` elements."""
+    step = max(1, _BLOCK // each)
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def _rows(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+    length = math.prod(weight.shape)
+    flat = x.reshape((-1, length))
+    out = np.empty(flat.shape, x.dtype)
+    mean, var = np.empty((2, flat.shape[0], 1), x.dtype)
+    weights, biases, ones = weight.reshape(-1), bias.reshape(-1), row(1, length, x.dtype)
+    for block in _blocks(flat.shape[0], length):
+        part, made = flat[block], out[block]
+        mean[block, 0] = part.dot(ones)
+        mean[block] /= length
+        np.subtract(part, mean[block], made)
+        var[block, 0] = _einsum("ij,ij->i", made, made)
+        var[block] /= length
+        np.multiply(made, _scale(var[block], eps), made)
+        np.multiply(made, weights, made)
+        np.add(made, biases, made)
+    small = (*x.shape[: dims[0]], *(1,) * len(dims))
+    return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
+
+
+def _rows_backward(
+    grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+) -> tuple[Any, Any, Any]:
+    length = math.prod(weight.shape)
+    flat, grads = x.reshape((-1, length)), grad.reshape((-1, length))
+    means, scales = mean.reshape((-1, 1)), _scale(var.reshape((-1, 1)), eps)
+    out = np.empty(flat.shape, x.dtype)
+    by_weight, by_bias = np.zeros((2, length), x.dtype)
+    weights, ones = weight.reshape(-1), row(1, length, x.dtype)
+    spare: Any = np.empty((max(1, _BLOCK // length), length), x.dtype)
+    for block in _blocks(flat.shape[0], length):
+        part, made = grads[block], out[block]
+        normal = spare[: part.shape[0]]
+        np.subtract(flat[block], means[block], normal)
+        np.multiply(normal, scales[block], normal)
+        down = row(1, part.shape[0], x.dtype)
+        np.multiply(part, normal, made)
+        by_weight += down.dot(made)
+        by_bias += down.dot(part)
+        np.multiply(part, weights, made)
+        level = made.dot(ones)
+        along = _einsum("ij,ij->i", made, normal)
+        np.multiply(normal, (along / length)[:, None], normal)
+        np.subtract(made, normal, made)
+        np.subtract(made, (level / length)[:, None], made)
+        np.multiply(made, scales[block], made)
+    return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+
+
+def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+    n, c = x.shape[:2]
+    planes = x.reshape((n, c, -1))
+    size = planes.shape[2]
+    out = np.empty(planes.shape, x.dtype)
+    mean = planes.dot(row(1, size, x.dtype)).sum(0).reshape((c, 1)) / (n * size)
+    squares = np.zeros(c, x.dtype)
+    for block in _blocks(n, c * size):
+        made = out[block]
+        np.subtract(planes[block], mean, made)
+        squares += _einsum("ncs,ncs->nc", made, made).sum(0)
+    var = squares.reshape((c, 1)) / (n * size)
+    scale, biases = _scale(var, eps) * weight.reshape((c, 1)), bias.reshape((c, 1))
+    for block in _blocks(n, c * size):
+        made = out[block]
+        np.multiply(made, scale, made)
+        np.add(made, biases, made)
+    small = tuple(1 if d in dims else k for d, k in enumerate(x.shape))
+    return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
+
+
+def _channels_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps: float) -> tuple[Any, Any, Any]:
+    n, c = x.shape[:2]
+    planes, grads = x.reshape((n, c, -1)), grad.reshape((n, c, -1))
+    size = planes.shape[2]
+    means, scale = mean.reshape((c, 1)), _scale(var.reshape((c, 1)), eps)
+    out = np.empty(planes.shape, x.dtype)
+    by_bias = grads.dot(row(1, size, x.dtype)).sum(0).reshape((c, 1))
+    products = np.zeros(c, x.dtype)
+    for block in _blocks(n, c * size):
+        made = out[block]
+        np.subtract(planes[block], means, made)
+        products += _einsum("ncs,ncs->nc", made, grads[block]).sum(0)
+    by_weight = products.reshape((c, 1)) * scale
+    along, level = by_weight * scale / (n * size), by_bias / (n * size)
+    factor = scale * weight.reshape((c, 1))
+    for block in _blocks(n, c * size):
+        made = out[block]
+        np.multiply(made, along, made)
+        np.subtract(grads[block], made, made)
+        np.subtract(made, level, made)
+        np.multiply(made, factor, made)
+    return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+
+
+def _scale(var: Any, eps: float) -> Any:
+    return np.reciprocal(np.sqrt(var + eps))
+

@@ -1,0 +1,73 @@
+"""Training: gradients by parameter, optimizers, clipping, and schedules of the learning rate.
+
+>>> from burnpy import Autodiff, Tensor
+>>> from burnpy.backend import NumPy
+>>> from burnpy.nn import Linear
+>>> model, optim, schedule = Linear(2, 1, device=Autodiff[NumPy]), Adam(), CosineLr(0.1, steps=100)
+>>> x = Tensor[Autodiff[NumPy]].from_data([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+>>> y = Tensor[Autodiff[NumPy]].from_data([[1.0], [2.0], [3.0]])
+>>> for step in range(100):
+...     loss = ((model(x) - y) ** 2).mean()
+...     grads = GradientsParams.from_grads(loss.backward(), model)
+...     model = optim.step(schedule(step), model, clip_by_global_norm(grads, 10.0))
+>>> loss.item() < 0.1
+True
+"""
+
+from __future__ import annotations
+
+from burnpy.optim.accumulator import GradientsAccumulator
+from burnpy.optim.adagrad import AdaGrad
+from burnpy.optim.adam import Adam, AdamW
+from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.groups import Group
+from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.rmsprop import RmsProp
+from burnpy.optim.schedules.base import LrSchedule
+from burnpy.optim.schedules.composed import ProductLr, SequentialLr, WarmUpLr
+from burnpy.optim.schedules.one_cycle import OneCycleLr
+from burnpy.optim.schedules.simple import (
+    ConstantLr,
+    CosineLr,
+    CosineRestartsLr,
+    ExponentialLr,
+    LinearLr,
+    MultiStepLr,
+    NoamLr,
+    PolynomialLr,
+    StepLr,
+)
+from burnpy.optim.sgd import Sgd
+from burnpy.optim.state import OptimizerRecord, ParamState
+
+__all__ = [
+    "AdaGrad",
+    "Adam",
+    "AdamW",
+    "ConstantLr",
+    "CosineLr",
+    "CosineRestartsLr",
+    "ExponentialLr",
+    "GradientsAccumulator",
+    "GradientsParams",
+    "Group",
+    "LinearLr",
+    "LrSchedule",
+    "MultiStepLr",
+    "NoamLr",
+    "OneCycleLr",
+    "Optimizer",
+    "OptimizerRecord",
+    "ParamState",
+    "PolynomialLr",
+    "ProductLr",
+    "RmsProp",
+    "SequentialLr",
+    "Sgd",
+    "StepLr",
+    "WarmUpLr",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+]

@@ -1,0 +1,139 @@
+"""`GradientsAccumulator`: the sum or mean of the gradients of several micro-batches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Generic, NoReturn, TypeVar, final
+
+from burnpy.backend.alias import Subscriptable
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, ImmutableError, KindError
+from burnpy.optim.checks import number
+from burnpy.optim.grads_params import GradientsParams
+
+B = TypeVar("B", bound=Backend)
+
+
+@final
+class GradientsAccumulator(Subscriptable, Generic[B]):
+    """Gradients of micro-batches, added up until a step is taken. It never changes: `add` returns the next one.
+
+    ``len(accumulator)`` counts the micro-batches, and an empty one is false: what is left at the end of an epoch is
+    seen, and used like any other::
+
+        accumulator = GradientsAccumulator[NumPy]()
+        for x, y in batches:
+            grads = GradientsParams.from_grads(loss(model, x, y).backward(), model)
+            accumulator = accumulator.add(grads, weight=len(x))
+            if len(accumulator) == 4:
+                model, accumulator = optim.step(rate, model, accumulator.mean()), GradientsAccumulator[NumPy]()
+        if accumulator:
+            model = optim.step(rate, model, accumulator.mean())
+
+    A parameter that a micro-batch has no gradient for counts as if it had a zero one there. Updates of buffers are
+    added, not scaled: they carry weights of their own.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model = Linear(1, 1, device=Autodiff[NumPy])
+    >>> accumulator = GradientsAccumulator[NumPy]()
+    >>> for batch in ([[1.0], [3.0], [5.0]], [[7.0]]):
+    ...     loss = model(Tensor[Autodiff[NumPy]].from_data(batch)).mean()
+    ...     grads = GradientsParams.from_grads(loss.backward(), model)
+    ...     accumulator = accumulator.add(grads, weight=len(batch))
+    >>> accumulator.mean()["weight"].item(), accumulator.weight, len(accumulator)
+    (4.0, 4.0, 2)
+    """
+
+    __slots__ = ("_count", "_total", "_weight")
+
+    _count: int
+    _total: GradientsParams[B] | None
+    _weight: float
+
+    def __init__(self, *backend: object) -> None:
+        """An empty one; ``GradientsAccumulator[NumPy]()`` says to type checkers of what."""
+        self._set(0, None, 0.0)
+
+    def add(self, grads: GradientsParams[B], weight: float = 1.0) -> GradientsAccumulator[B]:
+        """The accumulator with the gradients of one more micro-batch.
+
+        Args:
+            grads: of the mean loss of the micro-batch, for `mean`.
+            weight: what they count; for micro-batches of different sizes their sizes, so that `mean` is the gradient of
+                the mean over all examples.
+
+        Raises:
+            KindError: they are no `GradientsParams`.
+            DeviceError: they are on another device than those before.
+            ShapeError: for a parameter they are of another shape or dtype.
+            ArgumentError: the weight is not positive and finite.
+        """
+        given: object = grads
+        if not isinstance(given, GradientsParams):
+            raise KindError(
+                f"add() takes GradientsParams, and was given a {type(given).__name__}; "
+                "write GradientsParams.from_grads(grads, model)"
+            )
+        counts = number(weight, "the weight of a micro-batch")
+        if not 0 < counts < math.inf:
+            raise ArgumentError(f"the weight of a micro-batch was given as {weight!r}; it is positive and finite")
+        weighted = grads if counts == 1 else grads * counts
+        out: GradientsAccumulator[B] = object.__new__(GradientsAccumulator)
+        out._set(
+            self._count + 1, weighted if self._total is None else self._total + weighted, self._weight + float(counts)
+        )
+        return out
+
+    def sum(self) -> GradientsParams[B]:
+        """The sum of all gradients, each times its weight.
+
+        Raises:
+            ArgumentError: nothing was added.
+        """
+        if self._total is None:
+            raise ArgumentError(
+                "sum() and mean() were asked of an accumulator that nothing was added to; an empty one is false: "
+                "if accumulator: ..."
+            )
+        return self._total
+
+    def mean(self) -> GradientsParams[B]:
+        """The mean of all gradients, by their weights: `sum` over `weight`.
+
+        Raises:
+            ArgumentError: nothing was added.
+        """
+        total = self.sum()
+        return total if self._weight == 1 else total / self._weight
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights."""
+        return self._weight
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _set(self, count: int, total: GradientsParams[B] | None, weight: float) -> None:
+        object.__setattr__(self, "_count", count)
+        object.__setattr__(self, "_total", total)
+        object.__setattr__(self, "_weight", weight)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ImmutableError(
+            f"an accumulator never changes: {name} cannot be set; accumulator.add(grads) returns the next"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._count, self._total, self._weight)
+
+    def __repr__(self) -> str:
+        return f"GradientsAccumulator({self._count} micro-batches, weight {self._weight:g})"
+
+
+def _restored(count: int, total: GradientsParams[Any] | None, weight: float) -> GradientsAccumulator[Any]:
+    out: GradientsAccumulator[Any] = object.__new__(GradientsAccumulator)
+    out._set(count, total, weight)
+    return out

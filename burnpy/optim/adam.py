@@ -1,0 +1,122 @@
+"""`Adam` and `AdamW`: steps scaled by running averages of the gradient and of its square."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.optim.checks import at_least_zero, fraction
+from burnpy.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import Float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Adam(Optimizer):
+    """Steps scaled by running averages of the gradient and of its square::
+
+        g = grad + weight_decay · p
+        m = β₁ · m + (1 - β₁) · g
+        v = β₂ · v + (1 - β₂) · g²
+        p = p - lr · (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + eps)
+
+    t counts the updates of the parameter. With ``amsgrad`` the largest v so far takes the place of v in the last line. The
+    numbers are those of `torch.optim.Adam`.
+
+    Sources: Kingma and Ba, Adam: A method for stochastic optimization, 2015; Reddi et al., On the convergence of Adam
+    and beyond, 2018.
+
+    Args:
+        betas: (β₁, β₂), each in [0, 1).
+        eps: what keeps the divisor from 0.
+        amsgrad: whether the divisor may only grow.
+        weight_decay: the strength of an L2 penalty, which goes into the averages: `AdamW` keeps it out.
+        groups: parameters for which some of it is different: see `Group`.
+
+    Raises:
+        ArgumentError: a number is out of its range.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), Adam()
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -2.0]])).sum()
+    >>> [round(w, 4) for (w,) in optim.step(0.01, model, loss.backward()).weight.value.tolist()]
+    [-0.01, 0.01]
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    amsgrad: bool = False
+
+    decoupled: ClassVar[bool] = False
+    """Whether weights decay beside the averages."""
+
+    def check(self) -> None:
+        """Refuse numbers out of their ranges.
+
+        Raises:
+            ArgumentError: one is.
+        """
+        name, betas = type(self).__name__, self.betas
+        given: object = betas
+        if not isinstance(given, (tuple, list)) or len(betas) != 2:
+            raise ArgumentError(f"{name}(betas=) was given as {given!r:.80}; it is a pair such as (0.9, 0.999)")
+        for beta in betas:
+            fraction(beta, f"each of {name}(betas={betas!r})")
+        at_least_zero(self.eps, f"{name}(eps=)")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The averages of the gradient and of its square; with amsgrad, the largest of the latter."""
+        return ("m", "v", "vmax") if self.amsgrad else ("m", "v")
+
+    def update(
+        self,
+        device: Any,
+        param: Float,
+        grad: Float,
+        state: tuple[Float, ...],
+        *,
+        lr: float,
+        weight_decay: float,
+        step: int,
+    ) -> tuple[Float, ...]:
+        """See the class."""
+        operation = device.amsgrad_update if self.amsgrad else device.adam_update
+        found: tuple[Float, ...] = operation(
+            param, grad, *state, lr, *self.betas, self.eps, weight_decay, self.decoupled, step
+        )
+        return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AdamW(Adam):
+    """`Adam` with weights that decay by themselves: p is first multiplied by 1 - lr · weight_decay, and g is the gradient.
+
+    The numbers are those of `torch.optim.AdamW`.
+
+    Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
+
+    Args:
+        betas: as of `Adam`.
+        eps: as of `Adam`.
+        amsgrad: as of `Adam`.
+        weight_decay: how fast weights decay, in proportion to the learning rate.
+        groups: parameters for which some of it is different: biases and scales of norms are often left to be::
+
+            AdamW(groups=[Group(lambda path, param: len(param.shape) < 2, weight_decay=0.0)])
+
+    Raises:
+        ArgumentError: a number is out of its range.
+
+    >>> from burnpy.optim import Group
+    >>> AdamW(weight_decay=0.1, groups=[Group("*.bias", weight_decay=0.0)]).groups
+    (Group('*.bias', weight_decay=0.0),)
+    """
+
+    weight_decay: float = 0.01
+
+    decoupled: ClassVar[bool] = True

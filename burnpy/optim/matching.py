@@ -1,0 +1,86 @@
+"""Which gradients are whose: leaves of a backward pass matched with the parameters of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from burnpy.autodiff.gradients import Gradients
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError
+from burnpy.nn.base import ModuleBase
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+    Tensors: TypeAlias = dict[str, Tensor[Any]]
+
+
+def beneath(model: ModuleBase[Any]) -> Any:
+    """The device of a model's gradients: the one beneath its own; of a plain one, its own.
+
+    Raises:
+        KindError: it is no module.
+    """
+    given: object = model
+    if not isinstance(given, ModuleBase):
+        raise KindError(f"a model is a burnpy.nn.Module, and was given as a {type(given).__name__}")
+    device: Any = model.device
+    return device.inner if hasattr(device, "lower") else device
+
+
+def refuse_device(model: ModuleBase[Any], device: Any) -> None:
+    """Refuse gradients that are on another device than a model's.
+
+    Raises:
+        DeviceError: they are.
+    """
+    wanted = beneath(model)
+    if device is not wanted:
+        raise DeviceError(
+            f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, are on {wanted}; "
+            "take them from the model that computed the loss, or move them with GradientsParams.to_device(device)"
+        )
+
+
+def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dict[str, str], Tensors]:
+    """The gradients by parameter id, the paths of all parameters that learn by id, and the updates of buffers by id.
+
+    Raises:
+        ArgumentError: the model and the gradients have nothing in common.
+        DeviceError: they are not on the device beneath the model's.
+        KindError: ``grads`` are no `Gradients`.
+    """
+    given: object = grads
+    if not isinstance(given, Gradients):
+        raise KindError(
+            f"from_grads() takes the Gradients that backward() returned, and was given a {type(given).__name__}"
+        )
+    refuse_device(model, grads.device)
+    if not hasattr(model.device, "lower"):
+        raise DeviceError(
+            f"from_grads() was given a {type(model).__name__} on {model.device}, which computes no gradients; "
+            "give the model on Autodiff[...] that computed the loss, not what valid() made of it"
+        )
+    learning = {path: param for path, param in model.named_params().items() if not param.frozen}
+    values: Tensors = {}
+    for param in learning.values():
+        grad = grads.get(param.value)
+        if grad is not None:
+            values[param.id] = grad
+    buffers = {buffer.id for buffer in model.named_buffers().values()}
+    updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
+    if not values and not updates:
+        raise ArgumentError(_strangers(grads, model, len(learning)))
+    return values, {param.id: path for path, param in learning.items()}, updates
+
+
+def _strangers(grads: Gradients[Any], model: ModuleBase[Any], learning: int) -> str:
+    name = type(model).__name__
+    if not learning:
+        return (
+            f"from_grads() was given a {name} of which every parameter is frozen; model.require_grad() lets them learn"
+        )
+    return (
+        f"from_grads() was given gradients of {len(grads)} leaves, none of which is one of the {learning} parameters of this "
+        f"{name}; give the very model that computed the loss: step(), fork() and to_device() make models with leaves of "
+        "their own"
+    )

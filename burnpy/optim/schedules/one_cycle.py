@@ -1,0 +1,73 @@
+"""`OneCycleLr`: up, and then down to nearly nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.optim.checks import at_least_zero, count, number
+from burnpy.optim.schedules.base import LrSchedule
+from burnpy.optim.schedules.simple import cosine
+
+
+@dataclass(frozen=True)
+class OneCycleLr(LrSchedule):
+    """From ``peak / start_factor`` up to ``peak``, then down to ``peak / start_factor / end_factor``, and there it stays.
+
+    The numbers are those of `torch.optim.lr_scheduler.OneCycleLR`, whose names are in parentheses.
+
+    Source: Smith and Topin, Super-convergence: Very fast training of neural networks using large learning rates, 2018.
+
+    Args:
+        peak: the largest rate (max_lr).
+        steps: how many steps there are (total_steps): the last is ``steps - 1``.
+        rising: which part of them goes up (pct_start), in [0, 1].
+        start_factor: how much smaller the first rate is than the peak (div_factor).
+        end_factor: how much smaller the last rate is than the first (final_div_factor).
+        shape: along half a "cosine", or in a "linear" way (anneal_strategy).
+        three_phase: whether to come down to the first rate as fast as it went up, and then to the last.
+
+    Raises:
+        ArgumentError: a number is out of its range.
+
+    >>> [round(OneCycleLr(1.0, 11, rising=0.5, shape="linear")(step), 4) for step in (0, 4, 10, 11)]
+    [0.04, 0.8933, 0.0, 0.0]
+    """
+
+    peak: float
+    steps: int
+    rising: float = 0.3
+    start_factor: float = 25.0
+    end_factor: float = 1e4
+    shape: Literal["cosine", "linear"] = "cosine"
+    three_phase: bool = False
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.peak, "OneCycleLr(peak)")
+        count(self.steps, "OneCycleLr(steps)", least=2)
+        if not 0 <= number(self.rising, "OneCycleLr(rising)") <= 1:
+            raise ArgumentError(
+                f"OneCycleLr(rising) was given as {self.rising!r}; it is a part of the steps, in [0, 1]"
+            )
+        for name in ("start_factor", "end_factor"):
+            if at_least_zero(getattr(self, name), f"OneCycleLr({name})") == 0:
+                raise ArgumentError(f"OneCycleLr({name}) was given as 0, and is divided by")
+        if self.shape not in ("cosine", "linear"):
+            raise ArgumentError(f'OneCycleLr(shape) was given as {self.shape!r}; it is "cosine" or "linear"')
+
+    def at(self, step: int) -> float:
+        """Of the phase that the step is in."""
+        first = self.peak / self.start_factor
+        last = first / self.end_factor
+        top = self.rising * self.steps - 1
+        phases = [(top, first, self.peak), (self.steps - 1.0, self.peak, last)]
+        if self.three_phase:
+            phases[1:] = [(2 * top, self.peak, first), (self.steps - 1.0, first, last)]
+        begin = 0.0
+        for end, low, high in phases:
+            if step <= end:
+                done = (step - begin) / (end - begin)
+                return cosine(low, high, done) if self.shape == "cosine" else low + (high - low) * done
+            begin = end
+        return last

@@ -1,0 +1,251 @@
+"""Schedules of one formula."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.optim.checks import at_least_zero, count
+from burnpy.optim.schedules.base import LrSchedule
+
+
+@dataclass(frozen=True)
+class ConstantLr(LrSchedule):
+    """The same rate always.
+
+    >>> ConstantLr(0.1)(1000)
+    0.1
+    """
+
+    lr: float
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "ConstantLr(lr)")
+
+    def at(self, step: int) -> float:
+        """The rate."""
+        return self.lr
+
+
+@dataclass(frozen=True)
+class LinearLr(LrSchedule):
+    """From ``start`` to ``end`` in ``steps`` steps in a straight line, and there it stays: `torch.optim.lr_scheduler.LinearLR`.
+
+    >>> [LinearLr(0.0, 1.0, 4)(step) for step in (0, 1, 4, 9)]
+    [0.0, 0.25, 1.0, 1.0]
+    """
+
+    start: float
+    end: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.start, "LinearLr(start)")
+        at_least_zero(self.end, "LinearLr(end)")
+        count(self.steps, "LinearLr(steps)")
+
+    def at(self, step: int) -> float:
+        """start + (end - start) · t / steps."""
+        done = min(step / self.steps, 1.0)
+        return self.start * (1.0 - done) + self.end * done
+
+
+@dataclass(frozen=True)
+class PolynomialLr(LrSchedule):
+    """From ``lr`` to 0 in ``steps`` steps, as a power of what is left: `torch.optim.lr_scheduler.PolynomialLR`.
+
+    >>> [PolynomialLr(1.0, 4, power=2.0)(step) for step in (0, 2, 4, 9)]
+    [1.0, 0.25, 0.0, 0.0]
+    """
+
+    lr: float
+    steps: int
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "PolynomialLr(lr)")
+        count(self.steps, "PolynomialLr(steps)")
+        at_least_zero(self.power, "PolynomialLr(power)")
+
+    def at(self, step: int) -> float:
+        """lr · (1 - t / steps) to the power."""
+        return float(self.lr * (1.0 - min(step / self.steps, 1.0)) ** self.power)
+
+
+@dataclass(frozen=True)
+class CosineLr(LrSchedule):
+    """From ``lr`` to ``end`` in ``steps`` steps along half a cosine, and there it stays.
+
+    Up to ``steps`` it is `torch.optim.lr_scheduler.CosineAnnealingLR`, which rises again after that.
+
+    Source: Loshchilov and Hutter, SGDR: Stochastic gradient descent with warm restarts, 2017.
+
+    >>> [round(CosineLr(1.0, 4)(step), 6) for step in (0, 2, 4, 9)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+
+    lr: float
+    steps: int
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "CosineLr(lr)")
+        count(self.steps, "CosineLr(steps)")
+        at_least_zero(self.end, "CosineLr(end)")
+
+    def at(self, step: int) -> float:
+        """end + (lr - end) · (1 + cos(π t / steps)) / 2."""
+        return cosine(self.lr, self.end, min(step / self.steps, 1.0))
+
+
+@dataclass(frozen=True)
+class CosineRestartsLr(LrSchedule):
+    """`CosineLr` again and again, each time ``factor`` times as long: `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts`.
+
+    Source: Loshchilov and Hutter, SGDR: Stochastic gradient descent with warm restarts, 2017.
+
+    >>> [round(CosineRestartsLr(1.0, 2, factor=2)(step), 6) for step in range(7)]
+    [1.0, 0.5, 1.0, 0.853553, 0.5, 0.146447, 1.0]
+    """
+
+    lr: float
+    steps: int
+    factor: int = 1
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "CosineRestartsLr(lr)")
+        count(self.steps, "CosineRestartsLr(steps)")
+        count(self.factor, "CosineRestartsLr(factor)")
+        at_least_zero(self.end, "CosineRestartsLr(end)")
+
+    def at(self, step: int) -> float:
+        """Of the round that the step is in, as `CosineLr`."""
+        length = self.steps
+        if self.factor == 1:
+            step %= length
+        while step >= length:
+            step -= length
+            length *= self.factor
+        return cosine(self.lr, self.end, step / length)
+
+
+@dataclass(frozen=True)
+class ExponentialLr(LrSchedule):
+    """``lr`` times ``factor`` to the power of the step: `torch.optim.lr_scheduler.ExponentialLR`.
+
+    >>> ExponentialLr(1.0, 0.5)(3)
+    0.125
+    """
+
+    lr: float
+    factor: float
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "ExponentialLr(lr)")
+        at_least_zero(self.factor, "ExponentialLr(factor)")
+
+    def at(self, step: int) -> float:
+        """lr · factorᵗ."""
+        return power(self.lr, self.factor, step)
+
+
+@dataclass(frozen=True)
+class StepLr(LrSchedule):
+    """``lr`` times ``factor`` once more every ``every`` steps: `torch.optim.lr_scheduler.StepLR`.
+
+    >>> [StepLr(1.0, every=10, factor=0.5)(step) for step in (0, 9, 10, 20)]
+    [1.0, 1.0, 0.5, 0.25]
+    """
+
+    lr: float
+    every: int
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "StepLr(lr)")
+        count(self.every, "StepLr(every)")
+        at_least_zero(self.factor, "StepLr(factor)")
+
+    def at(self, step: int) -> float:
+        """lr · factor to the power of ⌊t / every⌋."""
+        return power(self.lr, self.factor, step // self.every)
+
+
+@dataclass(frozen=True)
+class MultiStepLr(LrSchedule):
+    """``lr`` times ``factor`` once more from each milestone on: `torch.optim.lr_scheduler.MultiStepLR`.
+
+    >>> [MultiStepLr(1.0, (10, 30), factor=0.5)(step) for step in (9, 10, 29, 30)]
+    [1.0, 0.5, 0.5, 0.25]
+    """
+
+    lr: float
+    milestones: tuple[int, ...]
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "MultiStepLr(lr)")
+        object.__setattr__(self, "milestones", ascending(self.milestones, "MultiStepLr(milestones)"))
+        at_least_zero(self.factor, "MultiStepLr(factor)")
+
+    def at(self, step: int) -> float:
+        """lr · factor to the power of how many milestones are behind."""
+        return power(self.lr, self.factor, sum(milestone <= step for milestone in self.milestones))
+
+
+@dataclass(frozen=True)
+class NoamLr(LrSchedule):
+    """``lr`` · size^-½ · min(t^-½, t · warm_up^-1½), t counted from 1: up in a straight line, down as 1/√t.
+
+    Source: Vaswani et al., Attention is all you need, 2017.
+
+    >>> NoamLr(1.0, warm_up=4, size=16)(3)
+    0.125
+    """
+
+    lr: float
+    warm_up: int
+    size: int
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "NoamLr(lr)")
+        count(self.warm_up, "NoamLr(warm_up)")
+        count(self.size, "NoamLr(size)")
+
+    def at(self, step: int) -> float:
+        """See the class."""
+        t = step + 1
+        return float(self.lr * self.size**-0.5 * min(t**-0.5, t * self.warm_up**-1.5))
+
+
+def cosine(start: float, end: float, done: float) -> float:
+    """From ``start``, for ``done`` = 0, to ``end``, for 1, along half a cosine."""
+    return end + (start - end) * (1.0 + math.cos(math.pi * done)) / 2.0
+
+
+def power(lr: float, factor: float, exponent: int) -> float:
+    """lr · factor^exponent.
+
+    Raises:
+        ArgumentError: it is too large for a float.
+    """
+    try:
+        return float(lr * factor**exponent)
+    except OverflowError:
+        raise ArgumentError(f"the learning rate {lr} · {factor}^{exponent} is too large for a float") from None
+
+
+def ascending(milestones: object, what: str) -> tuple[int, ...]:
+    """Steps, each later than the one before it.
+
+    Raises:
+        ArgumentError: they are something else.
+    """
+    if not isinstance(milestones, (tuple, list)):
+        raise ArgumentError(f"{what} was given {milestones!r:.80}; give a tuple of steps")
+    found = tuple(count(step, f"each of {what}", least=0) for step in milestones)
+    if any(a >= b for a, b in zip(found, found[1:], strict=False)):
+        raise ArgumentError(f"{what} was given {found}; each is later than the one before it")
+    return found

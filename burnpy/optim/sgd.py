@@ -1,0 +1,91 @@
+"""`Sgd`: gradient descent, with momentum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.optim.checks import at_least_zero, fraction
+from burnpy.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import Float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sgd(Optimizer):
+    """Gradient descent, with momentum::
+
+        g = grad + weight_decay · p
+        v = momentum · v + (1 - dampening) · g       at first v = g
+        p = p - lr · v                               nesterov: p - lr · (g + momentum · v)
+
+    Without momentum p = p - lr · g, and nothing is remembered. The numbers are those of `torch.optim.SGD`.
+
+    Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
+
+    Args:
+        momentum: how much of the velocity stays, in [0, 1).
+        dampening: how much of the gradient does not go into it, in [0, 1).
+        nesterov: whether the step looks ahead; wants a momentum and no dampening.
+        weight_decay: the strength of an L2 penalty.
+        groups: parameters for which some of it is different: see `Group`.
+
+    Raises:
+        ArgumentError: a number is out of its range.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), Sgd(momentum=0.5)
+    >>> for _ in range(2):
+    ...     loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, 2.0]])).sum()
+    ...     model = optim.step(0.5, model, loss.backward())
+    >>> model.weight.value.tolist()
+    [[-1.25], [-2.5]]
+    """
+
+    momentum: float = 0.0
+    dampening: float = 0.0
+    nesterov: bool = False
+
+    def check(self) -> None:
+        """Refuse numbers out of their ranges.
+
+        Raises:
+            ArgumentError: one is.
+        """
+        fraction(self.momentum, "Sgd(momentum=)")
+        if at_least_zero(self.dampening, "Sgd(dampening=)") > 1:
+            raise ArgumentError(f"Sgd(dampening=) was given as {self.dampening!r}; it is at most 1")
+        if self.nesterov and not (self.momentum > 0 and self.dampening == 0):
+            raise ArgumentError(
+                f"Sgd(nesterov=True) wants a momentum and no dampening, and was given momentum={self.momentum} and "
+                f"dampening={self.dampening}"
+            )
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """With momentum, the velocity."""
+        return ("velocity",) if self.momentum else ()
+
+    def update(
+        self,
+        device: Any,
+        param: Float,
+        grad: Float,
+        state: tuple[Float, ...],
+        *,
+        lr: float,
+        weight_decay: float,
+        step: int,
+    ) -> tuple[Float, ...]:
+        """See the class."""
+        if not self.momentum:
+            return (device.sgd_update(param, grad, lr, weight_decay),)
+        dampening = self.dampening if step > 1 else 0.0
+        found: tuple[Float, ...] = device.momentum_update(
+            param, grad, *state, lr, self.momentum, dampening, self.nesterov, weight_decay
+        )
+        return found

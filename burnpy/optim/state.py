@@ -1,0 +1,126 @@
+"""What an optimizer remembers of each parameter, taken out and put in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import BurnpyError, StateError
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.nn.base import ModuleBase
+    from burnpy.nn.param import Param
+
+
+class ParamState(NamedTuple):
+    """What an optimizer remembers of one parameter."""
+
+    path: str  #: where it was when the optimizer last met it
+    step: int  #: how many updates it had
+    values: dict[str, Any]  #: running averages and the like, by name: tensors, or NumPy arrays in a record
+
+
+class OptimizerRecord(NamedTuple):
+    """What is saved of an optimizer: plain values and read-only NumPy arrays, which belong to no device."""
+
+    optimizer: str  #: the name of its class
+    states: dict[str, ParamState]  #: by the parameters' ids
+
+
+def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, ParamState]:
+    """The states of a record that is one of an optimizer called ``name`` that remembers ``slots``.
+
+    Raises:
+        StateError: it is none, or of another optimizer, or of one with other settings.
+    """
+    if not isinstance(record, tuple) or len(record) != 2 or not isinstance(record[1], Mapping):
+        raise StateError(
+            f"load_record() of {name} wants what into_record() of one gave, not a {type(record).__name__}; nothing was loaded"
+        )
+    made_by, states = record
+    if made_by != name:
+        raise StateError(f"this record is of the optimizer {made_by}, not of {name}; nothing was loaded")
+    found = {}
+    for ident, given in states.items():
+        if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[2], Mapping):
+            raise StateError(f"this record of {name} has no state for {ident}, but a {type(given).__name__}")
+        state = ParamState(*given)
+        trouble = _trouble(state, slots)
+        if trouble:
+            raise StateError(f"the state of {state.path} in this record {trouble}; nothing was loaded")
+        found[str(ident)] = ParamState(str(state.path), int(state.step), dict(state.values))
+    return found
+
+
+def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any]) -> dict[str, ParamState]:
+    """The states under the ids of a model's parameters: those of the same id, else those of the same path.
+
+    Raises:
+        StateError: a state is of no parameter of the model, or of another shape.
+    """
+    params = model.named_params()
+    by_id: dict[str, tuple[str, Param[Any]]] = {param.id: (path, param) for path, param in params.items()}
+    found: dict[str, ParamState] = {}
+    strangers = []
+    for ident, state in states.items():
+        known = by_id.get(ident)
+        if known is None and state.path in params and params[state.path].id not in states:
+            known = state.path, params[state.path]
+        if known is None:
+            strangers.append(state.path)
+            continue
+        path, param = known
+        refuse_shape(state, path, param.shape)
+        found[param.id] = state._replace(path=path)
+    if strangers:
+        raise StateError(
+            f"this record has states of {', '.join(strangers)}, which {type(model).__name__} does not have; nothing was loaded"
+        )
+    return found
+
+
+def refuse_shape(state: ParamState, path: str, shape: tuple[int, ...]) -> None:
+    """Refuse a state of another shape than its parameter.
+
+    Raises:
+        StateError: it is of another.
+    """
+    for name, value in state.values.items():
+        if tuple(value.shape) != shape:
+            raise StateError(
+                f"the optimizer's {name} of {path} is of shape {tuple(value.shape)}, and the parameter is of {shape}; it is the "
+                "state of another model"
+            )
+
+
+def placed(value: Any, device: Any, dtype: Any) -> Any:
+    """A tensor or array of a state as a primitive of a device that records nothing."""
+    if isinstance(value, np.ndarray):
+        value = Tensor.from_data(value, device=device)
+    elif value._device is not device:
+        value = value.to_device(device)
+    primitive = value._primitive
+    return primitive if primitive.dtype == dtype else device.cast(primitive, dtype)
+
+
+def _trouble(state: ParamState, slots: Sequence[str]) -> str:
+    """Why a state is not one of an optimizer with these slots; empty if it is."""
+    if isinstance(state.step, bool) or not isinstance(state.step, (int, np.integer)) or state.step < 0:
+        return f"has the step {state.step!r}, which is no count of updates"
+    if set(state.values) != set(slots):
+        has, wants = (", ".join(names) or "nothing" for names in (sorted(state.values), slots))
+        return f"holds {has}, and this optimizer remembers {wants}: it was saved with other settings"
+    for name, value in state.values.items():
+        if not isinstance(value, (Tensor, np.ndarray)):
+            return f"has a {type(value).__name__} for {name}"
+        try:
+            kind = kind_of(value.dtype)
+        except BurnpyError:
+            kind = "bool"
+        if kind != "float":
+            return f"has dtype {value.dtype} for {name}"
+    return ""

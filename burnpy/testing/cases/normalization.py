@@ -1,0 +1,82 @@
+"""Cases of normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.testing.cases.samples import Large, x
+from burnpy.testing.cases.table import row
+
+
+def _normalize(x: Any, weight: Any, bias: Any, dims: Any, eps: float) -> Any:
+    mean = x.mean(dims, keepdims=True)
+    var = ((x - mean) ** 2).mean(dims, keepdims=True)
+    return (x - mean) / np.sqrt(var + eps) * weight + bias, mean, var
+
+
+def _backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Any, eps: float) -> Any:
+    normal = (x - mean) / np.sqrt(var + eps)
+    g = grad * weight
+    part = g - g.mean(dims, keepdims=True) - normal * (g * normal).mean(dims, keepdims=True)
+    rest = tuple(d for d in range(x.ndim) if d < x.ndim - weight.ndim or weight.shape[d - x.ndim] == 1 != x.shape[d])
+    return part / np.sqrt(var + eps), *((a.sum(rest).reshape(weight.shape)) for a in (grad * normal, grad))
+
+
+def _moments(shape: Any, dims: Any, kind: Any) -> tuple[Any, Any]:
+    """A mean and a variance, which a backward of its own need not be told truly."""
+    small = tuple(1 if d in dims else n for d, n in enumerate(shape))
+    return kind(*small, low=-0.5, high=0.5), kind(*small, low=0.7, high=1.5)
+
+
+def _large(*shape: int, low: float, high: float) -> Large:
+    return Large(shape, low, high)
+
+
+_SHAPES: list[tuple[Any, ...]] = [  # of x, of weight and bias, dims
+    ((3, 4), (4,), (1,)),
+    ((2, 2, 3), (2, 3), (1, 2)),
+    ((3, 2, 2), (2, 1), (0, 2)),
+    ((4, 3), (3,), (0,)),
+    ((2, 2, 2, 2), (2, 2, 1), (2, 3)),
+]
+_LARGE: list[tuple[Any, ...]] = [
+    ((90, 130), (130,), (1,)),
+    ((30, 7, 200), (200,), (2,)),
+    ((12, 9, 6, 30), (9, 1, 1), (0, 2, 3)),
+    ((200, 40), (40,), (0,)),
+    ((6, 4, 3, 50), (4, 3, 1), (2, 3)),
+]
+_EPS = 0.1
+
+row(
+    "normalize",
+    _normalize,
+    [
+        *((x(*s), x(*w, low=0.3), x(*w, low=-1.0), dims, _EPS) for s, w, dims in _SHAPES),
+        *((Large(s), Large(w, 0.3, 2.0), Large(w, -1.0, 1.0), dims, _EPS) for s, w, dims in _LARGE),
+    ],
+    loose=16,
+)
+row(
+    "normalize_backward",
+    _backward,
+    [
+        *((x(*s), x(*s, high=1.9), x(*w, low=0.3), *_moments(s, dims, x), dims, _EPS) for s, w, dims in _SHAPES),
+        *(
+            (Large(s, -1.0, 1.0), Large(s), Large(w, 0.3, 2.0), *_moments(s, dims, _large), dims, _EPS)
+            for s, w, dims in _LARGE
+        ),
+    ],
+    loose=64,
+)
+row(
+    "rms_norm",
+    lambda x, weight, dims, eps: x / np.sqrt((x**2).mean(dims, keepdims=True) + eps) * weight,
+    [
+        *((x(*s), x(*w, low=0.3), dims, _EPS) for s, w, dims in _SHAPES),
+        *((Large(s), Large(w, 0.3, 2.0), dims, _EPS) for s, w, dims in _LARGE),
+    ],
+    loose=16,
+)

@@ -1,0 +1,138 @@
+"""The state of a module: by path, with ids, put in whole or not at all."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.backend import Backend, NumPy
+from burnpy.backend.errors import ModuleError, StateError
+from burnpy.nn import Entry, IntBuffer, Linear, Module
+
+B = TypeVar("B", bound=Backend)
+Train = Autodiff[NumPy]
+
+
+class Tied(Module[B]):
+    def __init__(self, device: B | type[B]) -> None:
+        self.one = Linear(3, 3, device=device)
+        self.two = Linear(3, 3, device=device)
+        self.head = self.one.weight
+        self.count = IntBuffer(IntTensor.zeros((), device=device))
+
+
+PATHS = ("one.weight", "one.bias", "two.weight", "two.bias", "count")
+
+
+@pytest.fixture
+def model() -> Tied[Any]:
+    return Tied(Train)
+
+
+def values(model: Module[Any]) -> dict[str, Any]:
+    return {path: entry.value.tolist() for path, entry in model.state().items()}
+
+
+def test_the_state_has_every_path_once_with_id_and_untracked_value(model: Tied[Any]) -> None:
+    state = model.state()
+    assert tuple(state) == PATHS
+    assert state["one.weight"].id == model.head.id
+    assert not state["one.weight"].value.is_require_grad()
+    assert state["one.weight"].value.to_numpy() is not None
+    assert np.shares_memory(state["one.weight"].value.to_numpy(), model.head.value.to_numpy())
+
+
+def test_a_record_is_of_no_device_and_can_be_pickled(model: Tied[Any]) -> None:
+    record = pickle.loads(pickle.dumps(model.into_record()))
+    assert {type(entry.value) for entry in record.values()} == {np.ndarray}
+    assert values(Tied(Train).load_record(record)) == values(model)
+
+
+@pytest.mark.parametrize("source", [Train, NumPy], ids=str)
+@pytest.mark.parametrize("target", [Train, NumPy, Autodiff[Train]], ids=str)
+def test_loading_brings_values_ids_and_leaves_to_any_device(source: Any, target: Any) -> None:
+    model, other = Tied(source), Tied(target)
+    found = other.with_state(model.state())
+    assert values(found) == values(model) != values(other)
+    assert [p.id for p in found.params()] == [p.id for p in model.params()]
+    assert found.device is other.device
+    assert found.head is found.one.weight
+    assert found.head.value.is_require_grad() == (target is not NumPy)
+
+
+def test_bare_values_and_missing_ids_keep_the_id(model: Tied[Any]) -> None:
+    other = Tied(Train)
+    bare = {path: entry.value for path, entry in model.into_record().items()}
+    assert [p.id for p in other.with_state(bare).params()] == [p.id for p in other.params()]
+    nameless = {path: Entry(None, value) for path, value in bare.items()}
+    assert values(other.with_state(nameless)) == values(model)
+    pairs = {path: (None, value) for path, value in bare.items()}
+    assert values(other.with_state(pairs)) == values(model)
+
+
+def test_values_come_to_the_dtype_of_the_module(model: Tied[Any]) -> None:
+    wide = {path: entry.value for path, entry in model.astype("float64").into_record().items()}
+    found = model.with_state(wide)
+    assert found.head.dtype == np.float32
+    assert values(found) == values(model)
+
+
+def test_any_path_of_what_is_shared_will_do(model: Tied[Any]) -> None:
+    state: dict[str, Any] = dict(model.state())
+    state["head"] = state.pop("one.weight")
+    assert values(Tied(Train).with_state(state)) == values(model)
+
+
+def spoiled(model: Tied[Any]) -> dict[str, Any]:
+    state: dict[str, Any] = dict(model.state())
+    del state["one.bias"]
+    state["three.weight"] = np.ones(2)
+    state["two.weight"] = np.ones((3, 4))
+    state["two.bias"] = np.ones(3, np.int64)
+    state["count"] = "seven"
+    return state
+
+
+def test_everything_that_does_not_fit_is_reported_at_once_and_nothing_changes(model: Tied[Any]) -> None:
+    before = values(model)
+    with pytest.raises(StateError) as caught:
+        model.with_state(spoiled(model))
+    report: Any = caught.value.report
+    assert report.applied == ("one.weight",)
+    assert report.missing == ("one.bias",)
+    assert report.unexpected == ("three.weight",)
+    assert report.mismatched == (
+        "two.weight (of shape (3, 4), not (3, 3))",
+        "two.bias (of dtype int64, not float32)",
+        "count (neither tensor nor array: a str)",
+    )
+    assert "nothing was loaded: 1 fit; 1 missing: one.bias; 1 unexpected: three.weight; 3 mismatched" in str(caught.value)
+    assert values(model) == before
+    assert model.state_report(spoiled(model)) == report
+
+
+def test_what_fits_is_taken_where_that_is_asked_for(model: Tied[Any]) -> None:
+    other = Tied(Train)
+    found = values(other.with_state(spoiled(model), strict=False))
+    assert found == {**values(other), "one.weight": values(model)["one.weight"]}
+
+
+def test_two_parameters_never_come_to_one_id(model: Tied[Any]) -> None:
+    state: dict[str, Any] = dict(model.state())
+    state["two.weight"] = state["one.weight"]
+    with pytest.raises(ModuleError, match=r"would give one\.weight and two\.weight of Tied one id"):
+        model.with_state(state)
+
+
+def test_frozen_parameters_are_loaded_and_stay_frozen(model: Tied[Any]) -> None:
+    other = Tied(Train).no_grad("one")
+    found = other.with_state(model.state())
+    assert values(found) == values(model)
+    assert found.head.frozen
+    assert not found.head.value.is_require_grad()
+
+
