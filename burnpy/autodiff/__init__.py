@@ -23,22 +23,22 @@ if TYPE_CHECKING:
         is_anomaly_enabled,
         set_detect_anomaly,
     )
-    from burnpy.autodiff.balanced import Balanced
-    from burnpy.autodiff.checkpointing import checkpoint, checkpoint_sequential
-    from burnpy.autodiff.context import Context
-    from burnpy.autodiff.custom import custom_jvp, custom_vjp
-    from burnpy.autodiff.duals import Unpacked, make_dual, unpack_dual
-    from burnpy.autodiff.forward import Forward
-    from burnpy.autodiff.function import Function
-    from burnpy.autodiff.group_hooks import register_multi_grad_hook
-    from burnpy.autodiff.hooks import HookHandle
+    from burnpy.autodiff.custom.context import Context
+    from burnpy.autodiff.custom.decorators import custom_jvp, custom_vjp
+    from burnpy.autodiff.custom.function import Function
+    from burnpy.autodiff.custom.once import once_differentiable
+    from burnpy.autodiff.forward.duals import Unpacked, make_dual, unpack_dual
+    from burnpy.autodiff.forward.forward import Forward
+    from burnpy.autodiff.hooks.group_hooks import register_multi_grad_hook
+    from burnpy.autodiff.hooks.tensor_hooks import HookHandle
     from burnpy.autodiff.looking.drawing import to_dot, to_mermaid, to_svg
     from burnpy.autodiff.looking.memory import MemoryReport, memory_report
+    from burnpy.autodiff.looking.source_lines import track_lines
     from burnpy.autodiff.looking.views import GradFn
-    from burnpy.autodiff.offload import save_on_cpu, save_to_disk
-    from burnpy.autodiff.once import once_differentiable
-    from burnpy.autodiff.saved import disable_saved_tensors_hooks, saved_tensors_hooks
-    from burnpy.autodiff.source_lines import track_lines
+    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.saving.checkpointing import checkpoint, checkpoint_sequential
+    from burnpy.autodiff.saving.offload import save_on_cpu, save_to_disk
+    from burnpy.autodiff.saving.saved import disable_saved_tensors_hooks, saved_tensors_hooks
     from burnpy.testing.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
@@ -86,28 +86,28 @@ __all__ = [
 ]
 
 _LATER = {
-    "burnpy.autodiff.context": ("Context",),
-    "burnpy.autodiff.custom": ("custom_jvp", "custom_vjp"),
-    "burnpy.autodiff.duals": ("Unpacked", "make_dual", "unpack_dual"),
-    "burnpy.autodiff.forward": ("Forward",),
-    "burnpy.autodiff.function": ("Function",),
-    "burnpy.autodiff.group_hooks": ("register_multi_grad_hook",),
-    "burnpy.autodiff.hooks": ("HookHandle",),
-    "burnpy.autodiff.once": ("once_differentiable",),
+    "burnpy.autodiff.custom.context": ("Context",),
+    "burnpy.autodiff.custom.decorators": ("custom_jvp", "custom_vjp"),
+    "burnpy.autodiff.forward.duals": ("Unpacked", "make_dual", "unpack_dual"),
+    "burnpy.autodiff.forward.forward": ("Forward",),
+    "burnpy.autodiff.custom.function": ("Function",),
+    "burnpy.autodiff.hooks.group_hooks": ("register_multi_grad_hook",),
+    "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle",),
+    "burnpy.autodiff.custom.once": ("once_differentiable",),
     "burnpy.autodiff.anomaly": (
         "detect_anomaly",
         "is_anomaly_check_nan_enabled",
         "is_anomaly_enabled",
         "set_detect_anomaly",
     ),
-    "burnpy.autodiff.balanced": ("Balanced",),
-    "burnpy.autodiff.checkpointing": ("checkpoint", "checkpoint_sequential"),
+    "burnpy.autodiff.saving.balanced": ("Balanced",),
+    "burnpy.autodiff.saving.checkpointing": ("checkpoint", "checkpoint_sequential"),
     "burnpy.autodiff.looking.drawing": ("to_dot", "to_mermaid", "to_svg"),
     "burnpy.autodiff.looking.memory": ("MemoryReport", "memory_report"),
     "burnpy.autodiff.looking.views": ("GradFn",),
-    "burnpy.autodiff.offload": ("save_on_cpu", "save_to_disk"),
-    "burnpy.autodiff.saved": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
-    "burnpy.autodiff.source_lines": ("track_lines",),
+    "burnpy.autodiff.saving.offload": ("save_on_cpu", "save_to_disk"),
+    "burnpy.autodiff.saving.saved": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
+    "burnpy.autodiff.looking.source_lines": ("track_lines",),
     "burnpy.testing.gradcheck": ("gradcheck", "gradgradcheck"),
 }
 """What is imported at first use."""

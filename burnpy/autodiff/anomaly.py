@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.autodiff.graph import Leaf, Node, Placed, Relay, is_array, mapped
-from burnpy.autodiff.keeping import array_of
 from burnpy.autodiff.looking.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
 from burnpy.autodiff.modes import Mode, Switch, current_mode, set_mode
 from burnpy.autodiff.opaque import pick
+from burnpy.autodiff.saving.keeping import array_of
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.finite import Found, found_in, is_float
 from burnpy.backend.errors import AnomalyError

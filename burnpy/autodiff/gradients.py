@@ -23,7 +23,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.balanced import Balanced
+    from burnpy.autodiff.saving.balanced import Balanced
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 

@@ -15,6 +15,7 @@ from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
+from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.shape import Shaping
@@ -39,6 +40,7 @@ class Backend(
     Random,
     Convolution,
     Dense,
+    Pooling,
     Normalization,
     Optimizer,
 ):

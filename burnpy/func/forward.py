@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
-from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.forward.forward import Forward
 from burnpy.backend.backend import Backend
 from burnpy.func.arguments import Chosen, checked_function, chosen, flat_output, matching, outputs_of, several
 from burnpy.func.levels import Level, base_for, lowered, primitive_on

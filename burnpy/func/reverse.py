@@ -9,8 +9,8 @@ from typing import Any
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Pull, Tracked
-from burnpy.autodiff.keeping import opened
 from burnpy.autodiff.modes import Watcher, current_mode
+from burnpy.autodiff.saving.keeping import opened
 from burnpy.autodiff.telling import propagate_watched
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import Float, Value

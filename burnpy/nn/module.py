@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from burnpy.autodiff.balanced import Balanced
+from burnpy.autodiff.saving.balanced import Balanced
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError
 from burnpy.nn.base import ModuleBase
@@ -132,7 +132,7 @@ class Module(Stateful[B], Transforms[B]):
         return self._moved(device, renewed=False)
 
 
-class Unplaced(Transforms[Any]):
+class Unplaced(Stateful[Any], Transforms[Any]):
     """A module with nothing to hold, which is on no device and takes tensors of every backend."""
 
     __slots__ = ()

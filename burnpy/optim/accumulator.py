@@ -122,9 +122,7 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         object.__setattr__(self, "_weight", weight)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ImmutableError(
-            f"an accumulator never changes: {name} cannot be set; accumulator.add(grads) returns the next"
-        )
+        raise ImmutableError(f"an accumulator never changes: {name} cannot be set; add(grads) returns the next")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._count, self._total, self._weight)

@@ -45,6 +45,7 @@ class AdaGrad(Optimizer):
         Raises:
             ArgumentError: one is.
         """
+        super().check()
         for name in ("lr_decay", "eps", "initial_sum"):
             at_least_zero(getattr(self, name), f"AdaGrad({name}=)")
 

@@ -22,8 +22,8 @@ class Adam(Optimizer):
         v = β₂ · v + (1 - β₂) · g²
         p = p - lr · (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + eps)
 
-    t counts the updates of the parameter. With ``amsgrad`` the largest v so far takes the place of v in the last line. The
-    numbers are those of `torch.optim.Adam`.
+    t counts the updates of the parameter. With ``amsgrad`` the largest v so far takes the place of v in the last line.
+    The numbers are those of `torch.optim.Adam`.
 
     Sources: Kingma and Ba, Adam: A method for stochastic optimization, 2015; Reddi et al., On the convergence of Adam
     and beyond, 2018.
@@ -60,6 +60,7 @@ class Adam(Optimizer):
         Raises:
             ArgumentError: one is.
         """
+        super().check()
         name, betas = type(self).__name__, self.betas
         given: object = betas
         if not isinstance(given, (tuple, list)) or len(betas) != 2:
@@ -94,7 +95,7 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdamW(Adam):
-    """`Adam` with weights that decay by themselves: p is first multiplied by 1 - lr · weight_decay, and g is the gradient.
+    """`Adam` with weights that decay by themselves: p is first multiplied by 1 - lr · weight_decay, and g is grad.
 
     The numbers are those of `torch.optim.AdamW`.
 

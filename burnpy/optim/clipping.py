@@ -6,6 +6,7 @@ They take what ``backward()`` returns as well as `GradientsParams`. Updates of b
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
@@ -17,7 +18,7 @@ from burnpy.optim.norms import norm_of
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
-G = TypeVar("G", Gradients[Any], GradientsParams[Any])
+G = TypeVar("G", bound="Gradients[Any] | GradientsParams[Any]")
 
 _EPS = 1e-6
 """What PyTorch adds to the norm."""
@@ -102,8 +103,8 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
     return _mapped(grads, lambda grad: grad * factor)
 
 
-def _mapped(grads: Any, f: Any) -> Any:
-    return grads.map(f)
+def _mapped(grads: G, f: Callable[[Tensor[Any]], Tensor[Any]]) -> G:
+    return grads.map(f)  # type: ignore[return-value]  # of the same class
 
 
 def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:

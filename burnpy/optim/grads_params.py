@@ -26,7 +26,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.balanced import Balanced
+    from burnpy.autodiff.saving.balanced import Balanced
     from burnpy.nn.module import Module
 
 B = TypeVar("B", bound=Backend)
@@ -123,8 +123,8 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return MappingProxyType(self._updates)
 
     def named(self) -> dict[str, Tensor[B]]:
-        """The gradients by the paths of their parameters."""
-        return {self._paths.get(ident, ident): value for ident, value in self._values.items()}
+        """The gradients by the paths of their parameters; by id where two models had one path."""
+        return {self._shown(ident): value for ident, value in self._values.items()}
 
     def __getitem__(self, key: Param[Any] | str) -> Tensor[B]:
         """The gradient of a parameter.
@@ -142,9 +142,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         except KeyError:
             path = self._paths.get(ident)
             if path is not None:
-                reason = (
-                    f"none for {path}: the loss does not depend on it; grads.get(key) gives None instead of this error"
-                )
+                reason = f"none for {path}: the loss does not depend on it; grads.get(key) gives None instead"
             elif isinstance(key, str):
                 reason = f"none for {key!r}{suggestion(key, [*self._paths.values()])}"
             else:
@@ -153,6 +151,8 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
     @overload
     def get(self, key: Param[Any] | str) -> Tensor[B] | None: ...
+    @overload
+    def get(self, key: Param[Any] | str, default: Tensor[B]) -> Tensor[B]: ...
     @overload
     def get(self, key: Param[Any] | str, default: D) -> Tensor[B] | D: ...
     def get(self, key: Param[Any] | str, default: Any = None) -> Any:
@@ -248,7 +248,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             raise DeviceError(
                 f"gradients on {self._device} and {other._device} do not add; move one with .to_device(device)"
             )
-        paths = {**self._paths, **other._paths}
+        paths = {**other._paths, **self._paths}
         summed = [
             _added(mine, theirs, paths)
             for mine, theirs in ((self._values, other._values), (self._updates, other._updates))
@@ -264,6 +264,11 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def __truediv__(self, divisor: float | Tensor[B]) -> GradientsParams[B]:
         """Every gradient over a number."""
         return self.map(lambda grad: grad / divisor)
+
+    def _shown(self, ident: str) -> str:
+        """The path of a parameter, or where another has the same, its id."""
+        path = self._paths.get(ident, ident)
+        return path if sum(path == other for other in self._paths.values()) < 2 else ident
 
     def _of(self, values: Mapping[str, Tensor[B]]) -> GradientsParams[B]:
         return GradientsParams(self._device, values, paths=self._paths, updates=self._updates)

@@ -20,8 +20,8 @@ class Group:
     """Some parameters, and what is different for them. What a group does not say stays as for all.
 
     A parameter may be in several groups that say different things of it: ``Group("*.bias", weight_decay=0.0)`` and
-    ``Group("encoder", lr_scale=0.1)`` both count for ``encoder.0.bias``. Two that say the same thing are an error at the
-    first step.
+    ``Group("encoder", lr_scale=0.1)`` both count for ``encoder.0.bias``. Two that say the same thing are an error at
+    the first step.
 
     Args:
         where: which parameters: a path (``"encoder"``: all below it), a pattern (``"*.bias"``), several of these, or a
@@ -46,9 +46,7 @@ class Group:
         else:
             wrong = [] if callable(given) else [given]
         if wrong or not given:
-            raise ArgumentError(
-                f"a Group is of a path, a pattern, several of these, or a function of path and parameter; {given!r:.80} is none"
-            )
+            raise ArgumentError(f"a Group is of a path, a pattern, several of these, or a function, not {given!r:.60}")
         for name in _OPTIONS:
             if getattr(self, name) is not None:
                 at_least_zero(getattr(self, name), f"the {name} of {self}")
@@ -97,15 +95,15 @@ def options_of(model: ModuleBase[Any], groups: Sequence[Group], weight_decay: fl
                     continue
                 rate = "lr" if name == "lr_scale" else name
                 if rate in own:
+                    said_twice = "rate" if rate == "lr" else rate
                     raise ArgumentError(
-                        f"{own[rate][0]} and {group} both say the {'rate' if rate == 'lr' else rate} of {path}; let one of "
-                        "them meet it"
+                        f"{own[rate][0]} and {group} both say the {said_twice} of {path}; let only one of them meet it"
                     )
                 own[rate] = group, value
     found = {}
     for ident, own in said.items():
-        group, value = own.get("lr", (None, None))
-        fixed = group is not None and group.lr is not None
+        by_rate = own["lr"][0] if "lr" in own else None
+        scale = 1.0 if by_rate is None or by_rate.lr_scale is None else by_rate.lr_scale
         decay = own["weight_decay"][1] if "weight_decay" in own else weight_decay
-        found[ident] = Options(value if fixed else None, 1.0 if fixed or value is None else value, decay)
+        found[ident] = Options(None if by_rate is None else by_rate.lr, scale, decay)
     return found

@@ -36,7 +36,7 @@ def refuse_device(model: ModuleBase[Any], device: Any) -> None:
     wanted = beneath(model)
     if device is not wanted:
         raise DeviceError(
-            f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, are on {wanted}; "
+            f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, on {wanted}; "
             "take them from the model that computed the loss, or move them with GradientsParams.to_device(device)"
         )
 
@@ -76,11 +76,8 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
 def _strangers(grads: Gradients[Any], model: ModuleBase[Any], learning: int) -> str:
     name = type(model).__name__
     if not learning:
-        return (
-            f"from_grads() was given a {name} of which every parameter is frozen; model.require_grad() lets them learn"
-        )
+        return f"a {name} was given of which every parameter is frozen; model.require_grad() lets them learn"
     return (
-        f"from_grads() was given gradients of {len(grads)} leaves, none of which is one of the {learning} parameters of this "
-        f"{name}; give the very model that computed the loss: step(), fork() and to_device() make models with leaves of "
-        "their own"
+        f"these gradients of {len(grads)} leaves have none of the {learning} parameters of this {name}; give the very "
+        "model that computed the loss: step(), fork() and to_device() make models with leaves of their own"
     )

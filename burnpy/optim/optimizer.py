@@ -44,14 +44,9 @@ class Optimizer(ABC):
 
     def __post_init__(self) -> None:
         self.check()
-        at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
         groups: Any = self.groups
-        wrong = [groups] if isinstance(groups, (Group, str)) else [g for g in groups if not isinstance(g, Group)]
-        if wrong:
-            raise ArgumentError(
-                f"{type(self).__name__}(groups=) takes a list of Group(...), and was given {wrong[0]!r:.80}"
-                + (" itself" if groups is wrong[0] else " in it")
-            )
+        if not isinstance(groups, (list, tuple)) or not all(isinstance(group, Group) for group in groups):
+            raise ArgumentError(f"{type(self).__name__}(groups=) takes a list of Group(...), not {groups!r:.80}")
         _set(self, "groups", tuple(groups))
         _set(self, "_states", {})
         _set(self, "_loaded", False)
@@ -68,6 +63,7 @@ class Optimizer(ABC):
         Raises:
             ArgumentError: they make none.
         """
+        at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
 
     @property
     @abstractmethod
@@ -130,8 +126,8 @@ class Optimizer(ABC):
         everywhere = Options(None, 1.0, self.weight_decay)
         if self._loaded and not any(param.id in self._states for param in model.params()):
             raise StateError(
-                f"the record that this {type(self).__name__} was loaded from knows no parameter of {type(model).__name__} "
-                "by id; load the model's record too, or load_record(record, model), which goes by paths as well"
+                f"the record that {type(self).__name__} has loaded knows no parameter of this {type(model).__name__} by "
+                "id; load the model's record too, or load_record(record, model), which goes by paths as well"
             )
         values: dict[str, Tensor[Any]] = {}
         states: dict[str, ParamState] = {}
@@ -146,7 +142,9 @@ class Optimizer(ABC):
                     f"{param.shape} and {param.dtype}; take the gradients from the model as it is"
                 )
             own = options.get(ident, everywhere)
-            value, state = self._updated(path, bare(param.value), bare(grad), self._states.get(ident), device, own, rate)
+            value, state = self._updated(
+                path, bare(param.value), bare(grad), self._states.get(ident), device, own, rate
+            )
             values[ident], states[ident] = made(Tensor, device, device, value), state
         new = stepped(model, values, found.buffer_updates)
         _set(self, "_states", {**self._states, **states})
@@ -196,8 +194,8 @@ class Optimizer(ABC):
             return GradientsParams.from_grads(grads, model)
         if not isinstance(grads, GradientsParams):
             raise KindError(
-                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, and was "
-                f"given a {type(grads).__name__}"
+                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, not a "
+                f"{type(grads).__name__}"
             )
         refuse_device(model, grads.device)
         known = {param.id for param in model.params()}

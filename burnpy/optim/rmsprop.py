@@ -51,6 +51,7 @@ class RmsProp(Optimizer):
         Raises:
             ArgumentError: one is.
         """
+        super().check()
         fraction(self.alpha, "RmsProp(alpha=)")
         at_least_zero(self.eps, "RmsProp(eps=)")
         fraction(self.momentum, "RmsProp(momentum=)")

@@ -56,6 +56,7 @@ class Sgd(Optimizer):
         Raises:
             ArgumentError: one is.
         """
+        super().check()
         fraction(self.momentum, "Sgd(momentum=)")
         if at_least_zero(self.dampening, "Sgd(dampening=)") > 1:
             raise ArgumentError(f"Sgd(dampening=) was given as {self.dampening!r}; it is at most 1")

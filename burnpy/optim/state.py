@@ -39,7 +39,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, Pa
     """
     if not isinstance(record, tuple) or len(record) != 2 or not isinstance(record[1], Mapping):
         raise StateError(
-            f"load_record() of {name} wants what into_record() of one gave, not a {type(record).__name__}; nothing was loaded"
+            f"load_record() of {name} takes what into_record() gave, not a {type(record).__name__}; nothing was loaded"
         )
     made_by, states = record
     if made_by != name:
@@ -78,7 +78,8 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any]) -> dict[st
         found[param.id] = state._replace(path=path)
     if strangers:
         raise StateError(
-            f"this record has states of {', '.join(strangers)}, which {type(model).__name__} does not have; nothing was loaded"
+            f"this record has states of {', '.join(strangers)}, which this {type(model).__name__} does not have; "
+            "nothing was loaded"
         )
     return found
 
@@ -92,8 +93,8 @@ def refuse_shape(state: ParamState, path: str, shape: tuple[int, ...]) -> None:
     for name, value in state.values.items():
         if tuple(value.shape) != shape:
             raise StateError(
-                f"the optimizer's {name} of {path} is of shape {tuple(value.shape)}, and the parameter is of {shape}; it is the "
-                "state of another model"
+                f"the optimizer's {name} of {path} is of shape {tuple(value.shape)}, and the parameter is of {shape}; "
+                "it comes from another model"
             )
 
 
@@ -109,8 +110,9 @@ def placed(value: Any, device: Any, dtype: Any) -> Any:
 
 def _trouble(state: ParamState, slots: Sequence[str]) -> str:
     """Why a state is not one of an optimizer with these slots; empty if it is."""
-    if isinstance(state.step, bool) or not isinstance(state.step, (int, np.integer)) or state.step < 0:
-        return f"has the step {state.step!r}, which is no count of updates"
+    step: Any = state.step
+    if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0:
+        return f"has the step {step!r}, which is no count of updates"
     if set(state.values) != set(slots):
         has, wants = (", ".join(names) or "nothing" for names in (sorted(state.values), slots))
         return f"holds {has}, and this optimizer remembers {wants}: it was saved with other settings"

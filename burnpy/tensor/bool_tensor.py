@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.balanced import Balanced
+    from burnpy.autodiff.saving.balanced import Balanced
 
 B2 = TypeVar("B2", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.balanced import Balanced
     from burnpy.autodiff.gradients import Gradients
-    from burnpy.autodiff.hooks import HookHandle
+    from burnpy.autodiff.hooks.tensor_hooks import HookHandle
     from burnpy.autodiff.looking.views import GradFn
+    from burnpy.autodiff.saving.balanced import Balanced
     from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -127,7 +127,7 @@ class Differentiation(TensorBase[B]):
         >>> (x * x).sum().backward()[x].tolist()
         [2.0, 3.0]
         """
-        from burnpy.autodiff.hooks import hook_gradient
+        from burnpy.autodiff.hooks.tensor_hooks import hook_gradient
 
         return hook_gradient(self, hook)  # type: ignore[arg-type]  # a float tensor is a Tensor
 
@@ -160,7 +160,7 @@ class Differentiation(TensorBase[B]):
         >>> y.sum().backward()[x].tolist()
         [4.0, 4.0]
         """
-        from burnpy.autodiff.node_hooks import hook_node
+        from burnpy.autodiff.hooks.node_hooks import hook_node
 
         return hook_node(self, before, after)  # type: ignore[arg-type]  # a float tensor is a Tensor
 

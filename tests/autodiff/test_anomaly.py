@@ -22,12 +22,12 @@ from burnpy.autodiff import (
     set_detect_anomaly,
     telling,
 )
-from burnpy.autodiff.balanced import Balanced
-from burnpy.autodiff.checkpointing import checkpoint
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.functional import backward, grad
 from burnpy.autodiff.modes import current_mode, no_grad
-from burnpy.autodiff.offload import save_on_cpu
+from burnpy.autodiff.saving.balanced import Balanced
+from burnpy.autodiff.saving.checkpointing import checkpoint
+from burnpy.autodiff.saving.offload import save_on_cpu
 from burnpy.backend import NumPy
 from burnpy.backend.errors import AnomalyError, GraphError
 

@@ -17,7 +17,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
 from burnpy.autodiff import Balanced, Forward, Function, checkpoint, checkpoint_sequential
 from burnpy.autodiff.functional import grad
 from burnpy.autodiff.modes import no_grad
-from burnpy.autodiff.recipes import LARGEST, Source
+from burnpy.autodiff.saving.recipes import LARGEST, Source
 from burnpy.backend import NumPy
 
 Plain = Autodiff[NumPy]

@@ -21,7 +21,7 @@ from burnpy.autodiff import (
     track_lines,
 )
 from burnpy.autodiff.looking.nodes import walk
-from burnpy.autodiff.saved import saved_tensors_hooks
+from burnpy.autodiff.saving.saved import saved_tensors_hooks
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 

@@ -11,8 +11,8 @@ import pytest
 
 from burnpy import Autodiff, Tensor, cat
 from burnpy.autodiff import memory_report, track_lines
-from burnpy.autodiff.balanced import Balanced
-from burnpy.autodiff.saved import saved_tensors_hooks
+from burnpy.autodiff.saving.balanced import Balanced
+from burnpy.autodiff.saving.saved import saved_tensors_hooks
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import KindError, NotTrackedError
 

@@ -11,7 +11,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
-from burnpy.autodiff.pushing import Pushed
+from burnpy.autodiff.forward.pushing import Pushed
 from burnpy.autodiff.recording import Recorded, source
 from burnpy.autodiff.rules import RULES
 from burnpy.backend import Algebra, Backend, NumPy, Operation, operations

@@ -23,7 +23,7 @@ import pytest
 import burnpy.autodiff.autodiff as autodiff_module
 from burnpy import Autodiff, IntTensor, Tensor, cat
 from burnpy.autodiff import Forward, track_lines
-from burnpy.autodiff.checkpointing import checkpoint
+from burnpy.autodiff.saving.checkpointing import checkpoint
 from burnpy.autodiff.telling import propagate_watched
 from burnpy.backend import Backend, CuPy, NumPy, Profiled, operations
 from burnpy.backend.decorators.costs import cost

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.autodiff.checkpointing import checkpoint
-from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.saving.checkpointing import checkpoint
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import DeviceError, ModuleError, ShapeError
 from burnpy.nn import Buffer, Linear, Module, Param, record_update, stepped

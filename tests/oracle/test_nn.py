@@ -202,7 +202,7 @@ def path_of(name: str) -> str:
 def laid_out(model: Any, path: str, array: Any) -> Any:
     """PyTorch's array in our layout."""
     owner = model.named_modules().get(path.rpartition(".")[0], model)
-    return array.T if array.ndim == 2 and not isinstance(owner, ours.Embedding) else array
+    return array.T if array.ndim == 2 and not isinstance(owner, (ours.Embedding, ours.LayerNorm)) else array
 
 
 def pair(case: Case) -> tuple[Any, Any]:
@@ -394,7 +394,7 @@ def same_distribution(mine: Any, other: Any, name: str) -> None:
     at = np.concatenate([a, b])
     distance = np.abs(np.searchsorted(a, at, "right") / a.size - np.searchsorted(b, at, "right") / b.size).max()
     assert distance < 2.2 * np.sqrt(2 / a.size), f"{name}: {distance}"
-    assert a.std() == pytest.approx(b.std(), rel=0.1, abs=1e-7), name
+    assert a.std() == pytest.approx(b.std(), rel=0.05 if a.size > 1000 else 0.3, abs=1e-7), name
 
 
 def test_dropout_keeps_as_many_and_the_mean() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
-
-from typing import assert_type
+from typing import TypeAlias, TypeVar, assert_type
 
 from burnpy import Autodiff, BoolTensor, Gradients, IntTensor, Tensor
 from burnpy.autodiff import Balanced, checkpoint

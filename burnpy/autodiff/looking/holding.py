@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped
-from burnpy.autodiff.keeping import Stored
 from burnpy.autodiff.looking.nodes import edges, walk
-from burnpy.autodiff.recipes import Computed, Source
+from burnpy.autodiff.saving.keeping import Stored
+from burnpy.autodiff.saving.recipes import Computed, Source
 from burnpy.backend.backend import Backend
 
 

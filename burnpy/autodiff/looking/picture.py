@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from burnpy.autodiff.functional import _listed
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array
-from burnpy.autodiff.keeping import Stored
 from burnpy.autodiff.looking.holding import held_by
 from burnpy.autodiff.looking.nodes import all_saved, is_freed, parents, stack_of, walk
 from burnpy.autodiff.looking.shapes import metas
+from burnpy.autodiff.saving.keeping import Stored
 from burnpy.backend.decorators.tables import scaled
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.source_lines import lines_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, final
 from weakref import ref
 
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, wrapped
-from burnpy.autodiff.keeping import Stored, array_of
 from burnpy.autodiff.looking.nodes import all_saved, is_freed, note, stack_of
 from burnpy.autodiff.looking.shapes import own_meta, parents_with_metas
+from burnpy.autodiff.saving.keeping import Stored, array_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import GraphError, NotTrackedError
 from burnpy.backend.source_lines import Line, lines_of

@@ -54,7 +54,5 @@ def schedule_of(value: object, what: str) -> LrSchedule:
         ArgumentError: it is none.
     """
     if not isinstance(value, LrSchedule):
-        raise ArgumentError(
-            f"{what} was given {value!r:.80}, which is no schedule; of a number make ConstantLr(number)"
-        )
+        raise ArgumentError(f"{what} was given {value!r:.80}, which is no schedule; for a number, ConstantLr(number)")
     return value

@@ -67,9 +67,10 @@ class SequentialLr(LrSchedule):
         object.__setattr__(self, "schedules", _schedules(self.schedules, "SequentialLr()"))
         object.__setattr__(self, "milestones", ascending(self.milestones, "SequentialLr(milestones)"))
         if len(self.milestones) != len(self.schedules) - 1:
+            parts, milestones = len(self.schedules), len(self.milestones)
             raise ArgumentError(
-                f"SequentialLr() was given {len(self.schedules)} schedules and {len(self.milestones)} milestones; there is one "
-                "fewer of these, where the second, third … begin"
+                f"SequentialLr() was given {parts} schedules and {milestones} milestones; of these there is one fewer, where "
+                " the second, third … begin"
             )
 
     def at(self, step: int) -> float:

@@ -13,7 +13,7 @@ from burnpy.optim.schedules.simple import cosine
 
 @dataclass(frozen=True)
 class OneCycleLr(LrSchedule):
-    """From ``peak / start_factor`` up to ``peak``, then down to ``peak / start_factor / end_factor``, and there it stays.
+    """From ``peak / start_factor`` up to ``peak``, and down to ``peak / start_factor / end_factor``, where it stays.
 
     The numbers are those of `torch.optim.lr_scheduler.OneCycleLR`, whose names are in parentheses.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import at_least_zero, count
@@ -30,7 +31,9 @@ class ConstantLr(LrSchedule):
 
 @dataclass(frozen=True)
 class LinearLr(LrSchedule):
-    """From ``start`` to ``end`` in ``steps`` steps in a straight line, and there it stays: `torch.optim.lr_scheduler.LinearLR`.
+    """From ``start`` to ``end`` in ``steps`` steps in a straight line, and there it stays.
+
+    It is `torch.optim.lr_scheduler.LinearLR`.
 
     >>> [LinearLr(0.0, 1.0, 4)(step) for step in (0, 1, 4, 9)]
     [0.0, 0.25, 1.0, 1.0]
@@ -101,7 +104,9 @@ class CosineLr(LrSchedule):
 
 @dataclass(frozen=True)
 class CosineRestartsLr(LrSchedule):
-    """`CosineLr` again and again, each time ``factor`` times as long: `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts`.
+    """`CosineLr` again and again, each time ``factor`` times as long.
+
+    It is `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts`.
 
     Source: Loshchilov and Hutter, SGDR: Stochastic gradient descent with warm restarts, 2017.
 
@@ -246,6 +251,6 @@ def ascending(milestones: object, what: str) -> tuple[int, ...]:
     if not isinstance(milestones, (tuple, list)):
         raise ArgumentError(f"{what} was given {milestones!r:.80}; give a tuple of steps")
     found = tuple(count(step, f"each of {what}", least=0) for step in milestones)
-    if any(a >= b for a, b in zip(found, found[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(found)):
         raise ArgumentError(f"{what} was given {found}; each is later than the one before it")
     return found

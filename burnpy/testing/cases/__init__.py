@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from burnpy.testing.cases import activation, convolution, creation, dense, indexing, normalization, optimizer, pointwise, reduction, shape
+from burnpy.testing.cases import (
+    activation,
+    convolution,
+    creation,
+    dense,
+    indexing,
+    normalization,
+    optimizer,
+    pointwise,
+    pooling,
+    reduction,
+    shape,
+)
 from burnpy.testing.cases.properties import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
 
@@ -18,6 +30,7 @@ __all__ = [
     "normalization",
     "optimizer",
     "pointwise",
+    "pooling",
     "reduction",
     "shape",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from burnpy.autodiff.arguments import Kept, brought
+from burnpy.autodiff.custom.arguments import Kept, brought
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, made

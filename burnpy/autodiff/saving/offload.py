@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary, finalize, ref
 
 import numpy as np
 
-from burnpy.autodiff.keeping import Saver, Stored, array_of
-from burnpy.autodiff.saved import saving
+from burnpy.autodiff.saving.keeping import Saver, Stored, array_of
+from burnpy.autodiff.saving.saved import saving
 from burnpy.backend.errors import ArgumentError, SavedTensorsError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
-from burnpy.autodiff.arguments import brought, tensors
+from burnpy.autodiff.custom.arguments import brought, tensors
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, ImmutableError, KindError
 from burnpy.tensor.base import TensorBase
 

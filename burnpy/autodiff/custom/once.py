@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from burnpy.autodiff.arguments import primitives, tensor, tensors
-from burnpy.autodiff.calls import ONCE, Call, applied
-from burnpy.autodiff.context import Context
-from burnpy.autodiff.function import Function
+from burnpy.autodiff.custom.arguments import primitives, tensor, tensors
+from burnpy.autodiff.custom.calls import ONCE, Call, applied
+from burnpy.autodiff.custom.context import Context
+from burnpy.autodiff.custom.function import Function
 from burnpy.autodiff.opaque import node_kind
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from burnpy.autodiff.graph import Leaf, Node, identity, linked, next_seq
-from burnpy.autodiff.hooks import Hook, HookHandle, Seen, lasting, seen_through, tracked
+from burnpy.autodiff.hooks.tensor_hooks import Hook, HookHandle, Seen, lasting, seen_through, tracked
 from burnpy.autodiff.opaque import placed, put
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from burnpy.autodiff.arguments import Kept, kept_of, kept_of_tensor, lifted, tensor, tensors
 from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.custom.arguments import Kept, kept_of, kept_of_tensor, lifted, tensor, tensors
+from burnpy.autodiff.custom.returned import parts_of, results_of
 from burnpy.autodiff.graph import Leaf, Tracked, wrapped
 from burnpy.autodiff.looking.nodes import rule_of
 from burnpy.autodiff.modes import next_level, observing
 from burnpy.autodiff.opaque import Opaque
-from burnpy.autodiff.returned import parts_of, results_of
 from burnpy.autodiff.rules import RULES
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.arguments import positional
-from burnpy.autodiff.calls import applied
-from burnpy.autodiff.context import Context
+from burnpy.autodiff.custom.arguments import positional
+from burnpy.autodiff.custom.calls import applied
+from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.opaque import node_kind
 from burnpy.backend.errors import KindError
 

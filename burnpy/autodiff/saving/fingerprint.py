@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from burnpy.autodiff.graph import mapped
-from burnpy.autodiff.keeping import array_of, tensor_around
+from burnpy.autodiff.saving.keeping import array_of, tensor_around
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import Key, Shape
 from burnpy.tensor.base import TensorBase

@@ -16,10 +16,10 @@ from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar, overload
 from weakref import ref
 
-from burnpy.autodiff.fingerprint import Fingerprint, fingerprint, same, with_tensors
 from burnpy.autodiff.graph import Leaf, mapped
-from burnpy.autodiff.keeping import Saver, Stored, array_of, innermost_saver, refuse_where_disabled, restored
 from burnpy.autodiff.modes import Mode, Watcher, current_mode, observing, using
+from burnpy.autodiff.saving.fingerprint import Fingerprint, fingerprint, same, with_tensors
+from burnpy.autodiff.saving.keeping import Saver, Stored, array_of, innermost_saver, refuse_where_disabled, restored
 from burnpy.backend.errors import ArgumentError, SavedTensorsError
 from burnpy.backend.place import carried
 from burnpy.tensor.base import TensorBase, made

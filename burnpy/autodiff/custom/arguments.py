@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.forward.forward import Forward
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError
 from burnpy.backend.primitives import DType, Shape, Value
 from burnpy.tensor.base import TensorBase, made

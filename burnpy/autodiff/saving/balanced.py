@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 from burnpy.autodiff.graph import Pull, Relay, mapped
 from burnpy.autodiff.modes import Mode, current_mode
-from burnpy.autodiff.recipes import Computed, Source
+from burnpy.autodiff.saving.recipes import Computed, Source
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.generic import Decorator, complete
 from burnpy.backend.primitives import Float, Value

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, Relay, Retained
-from burnpy.autodiff.hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
+from burnpy.autodiff.hooks.tensor_hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
 from burnpy.autodiff.opaque import connected, placed
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
-from burnpy.autodiff.arguments import (
+from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
     kept_of,
@@ -24,12 +24,12 @@ from burnpy.autodiff.arguments import (
     tensor,
     tensors,
 )
-from burnpy.autodiff.forward import Forward
-from burnpy.autodiff.linear import tangent_parts, traced, transposed
+from burnpy.autodiff.custom.linear import tangent_parts, traced, transposed
+from burnpy.autodiff.custom.residuals import packed, unpacked
+from burnpy.autodiff.custom.returned import parts_of, regrouped, results_of, zero_like
+from burnpy.autodiff.forward.forward import Forward
+from burnpy.autodiff.forward.pushing import Dual
 from burnpy.autodiff.opaque import connected, node_kind
-from burnpy.autodiff.pushing import Dual
-from burnpy.autodiff.residuals import packed, unpacked
-from burnpy.autodiff.returned import parts_of, regrouped, results_of, zero_like
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
-from burnpy.autodiff.arguments import Kept
+from burnpy.autodiff.custom.arguments import Kept
+from burnpy.autodiff.custom.returned import misfit
 from burnpy.autodiff.graph import Leaf, Node, Tracked, linked, wrapped
-from burnpy.autodiff.returned import misfit
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float

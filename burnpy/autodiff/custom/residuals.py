@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.autodiff.arguments import Kept, brought, kept_of, tensor
+from burnpy.autodiff.custom.arguments import Kept, brought, kept_of, tensor
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.primitives import Value
 from burnpy.tensor.base import TensorBase

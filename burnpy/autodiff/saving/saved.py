@@ -6,8 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
-from burnpy.autodiff.keeping import Saver, Stored, array_of, innermost_saver, refuse_where_disabled, tensor_around
 from burnpy.autodiff.modes import observing, using
+from burnpy.autodiff.saving.keeping import (
+    Saver,
+    Stored,
+    array_of,
+    innermost_saver,
+    refuse_where_disabled,
+    tensor_around,
+)
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError
 from burnpy.tensor.base import TensorBase
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar, final
 
+from burnpy.autodiff.forward.pushing import Dual, Pushed
 from burnpy.autodiff.modes import current_mode
-from burnpy.autodiff.pushing import Dual, Pushed
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.arguments import (
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
     kept_of,
@@ -23,18 +24,17 @@ from burnpy.autodiff.arguments import (
     tensor,
     tensors,
 )
-from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.context import Context
-from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.custom.context import Context
+from burnpy.autodiff.custom.returned import parts_of, regrouped, results_of, zero_like
+from burnpy.autodiff.forward.forward import Forward
+from burnpy.autodiff.forward.pushing import Dual
 from burnpy.autodiff.opaque import connected
-from burnpy.autodiff.pushing import Dual
-from burnpy.autodiff.returned import parts_of, regrouped, results_of, zero_like
 from burnpy.backend.errors import ArgumentError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.function import Function
+    from burnpy.autodiff.custom.function import Function
 
 ONCE = "_burnpy_once"
 """The attribute of a backward() that `burnpy.autodiff.once_differentiable` marked."""
@@ -153,7 +153,7 @@ def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...]
     own = [next(incoming) if differentiable else None for differentiable in call.differentiable]
     given = [_given(call, like, inner, grad) for like, grad in zip(call.outputs, own, strict=True)]
     if hasattr(call.function.backward, ONCE):
-        from burnpy.autodiff.once import pulled_once
+        from burnpy.autodiff.custom.once import pulled_once
 
         return pulled_once(inner, call, needs, given, saved)
     ctx = call.context("backward", needs, inner, saved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.forward.forward import Forward
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError, ShapeError
 from burnpy.tensor.base import made

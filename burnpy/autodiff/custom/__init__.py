@@ -1,0 +1,1 @@
+"""Operations of the user's own: `Function`, and rules for plain functions."""

@@ -1,0 +1,1 @@
+"""Hooks: user code that is shown gradients on their way, and may replace them."""

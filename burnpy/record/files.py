@@ -1,0 +1,167 @@
+"""safetensors files: tensors by name and metadata, written and read in one pass, with a SHA-256 of all of it.
+
+The digest stands in the metadata and is that of the whole file with zeros in its own place. A tensor is copied only
+where its memory is in no order that can be written; none is held twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from io import FileIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError
+from burnpy.record.header import LONGEST, METADATA, damaged, parsed, written
+from burnpy.record.replacing import replacing
+from burnpy.tensor.readonly import readonly
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DIGEST = "sha256"
+_CHUNK = 1 << 22
+_ZEROS = b"0" * 64
+_START = f'{{"{METADATA}":{{"{DIGEST}":"'.encode()  # how the header of a file with a digest begins
+_AT = 8 + len(_START)  # where the digest is
+
+
+class Contents(NamedTuple):
+    """What was in a file."""
+
+    tensors: dict[str, NDArray[Any]]  #: read-only, by name
+    metadata: dict[str, str]
+    checked: bool  #: whether there was a digest, which is then the right one
+
+
+def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Write a file in the place of the one that is there, all or nothing: see `replacing`.
+
+    Raises:
+        RecordNotFoundError: the folder is not there.
+        RecordFileError: it cannot be written; the old one is as it was.
+        RecordError: there are more names and plain values than a header may be long.
+    """
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize)  # so that each is aligned
+    first = written([(name, x.dtype, x.shape) for name, x in ordered], {DIGEST: _ZEROS.decode(), **metadata})
+    with replacing(path) as file:
+        sha = hashlib.sha256(first)
+        _write_all(file, memoryview(first))
+        for _, x in ordered:
+            data = _bytes(x)
+            for start in range(0, len(data), _CHUNK):
+                chunk = data[start : start + _CHUNK]
+                sha.update(chunk)
+                _write_all(file, chunk)
+        file.seek(_AT)
+        _write_all(file, memoryview(sha.hexdigest().encode()))
+
+
+def read(path: str | os.PathLike[str]) -> Contents:
+    """Read a file, whoever wrote it. With a digest that is not the file's it is refused.
+
+    Raises:
+        RecordNotFoundError: it is not there.
+        RecordFileError: it cannot be read.
+        RecordError: it is no safetensors file, or damaged.
+    """
+    source = os.fspath(path)
+    try:
+        with FileIO(source) as file:
+            return _read(file, source)
+    except FileNotFoundError as error:
+        raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
+    except OSError as error:
+        raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The metadata alone, with no look at the rest.
+
+    Raises:
+        RecordNotFoundError, RecordFileError, RecordError: as `read`.
+    """
+    source = os.fspath(path)
+    try:
+        with FileIO(source) as file:
+            text, size = _read_header(file, source)
+            return parsed(text, size, source).metadata
+    except FileNotFoundError as error:
+        raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
+    except OSError as error:
+        raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+
+
+def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:
+    """The header's text, and how many bytes follow it."""
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(8)
+    if start.startswith(b"PK\x03\x04") or start.startswith(b"\x80\x02\x8a\nl\xfc\x9cF"):
+        raise RecordError(
+            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) takes what is "
+            "in it"
+        )
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or length > min(size - 8, LONGEST):
+        raise RecordError(
+            f"{source} is no safetensors file, or one that was cut short: its {size} bytes do not begin with the length "
+            "of a header"
+        )
+    text = bytearray(length)
+    _fill(file, memoryview(text), source)
+    return bytes(text), size - 8 - length
+
+
+def _read(file: FileIO, source: str) -> Contents:
+    text, size = _read_header(file, source)
+    header = parsed(text, size, source)
+    claimed = header.metadata.get(DIGEST)
+    given = text[len(_START) : len(_START) + 64]
+    in_place = text.startswith(_START) and given.decode(errors="replace") == claimed
+    sha = hashlib.sha256(len(text).to_bytes(8, "little"))
+    sha.update(text[: len(_START)] + _ZEROS + text[len(_START) + 64 :])
+    tensors = {}
+    for name, dtype, shape, begin, end in header.places:
+        data: NDArray[Any] = np.empty(end - begin, np.uint8)
+        view = memoryview(data)
+        for start in range(0, len(view), _CHUNK):
+            chunk = view[start : start + _CHUNK]
+            _fill(file, chunk, source)
+            if claimed is not None:
+                sha.update(chunk)
+        if dtype.kind == "b" and data.max(initial=0) > 1:
+            raise damaged(source, f"{name} of dtype bool has bytes that are neither 0 nor 1")
+        tensors[name] = readonly(_native(data, dtype).reshape(shape))
+    if claimed is not None and not (in_place and sha.hexdigest() == claimed):
+        raise damaged(source, "its SHA-256 is not the one that was saved with it; load another copy or an earlier one")
+    return Contents(tensors, header.metadata, claimed is not None)
+
+
+def _fill(file: FileIO, view: memoryview, source: str) -> None:
+    while view:
+        count = file.readinto(view)
+        if not count:
+            raise damaged(source, "it became shorter while it was read")
+        view = view[count:]
+
+
+def _write_all(file: FileIO, view: memoryview) -> None:
+    while view:
+        view = view[file.write(view) or 0 :]
+
+
+def _bytes(x: NDArray[Any]) -> memoryview:
+    """The bytes of an array as they are written: in C order, little-endian; without a copy where they are."""
+    flat = np.asarray(x, order="C").reshape(-1)
+    if sys.byteorder == "big" and x.dtype.itemsize > 1:
+        flat = flat.byteswap()
+    return memoryview(flat.view(np.uint8))
+
+
+def _native(data: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    found = data.view(dtype)
+    return found.byteswap() if sys.byteorder == "big" and dtype.itemsize > 1 else found

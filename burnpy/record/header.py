@@ -1,0 +1,152 @@
+"""The header of a safetensors file: which tensors there are, and where. Everything in one that is read is checked.
+
+A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, one after another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.errors import RecordError
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
+
+LONGEST = 100_000_000
+"""What a header may be long, in bytes; as for all who read such files."""
+METADATA = "__metadata__"
+
+_NAMES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+_CODES = {name: code for code, name in _NAMES.items()}
+
+
+class Place(NamedTuple):
+    """One tensor of a file."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    begin: int  #: the first byte, counted from the end of the header
+    end: int  #: the one after the last
+
+
+class Header(NamedTuple):
+    """What a header says."""
+
+    places: tuple[Place, ...]  #: in the order in which they lie in the file, without gaps
+    metadata: dict[str, str]
+
+
+def code_of(dtype: DType) -> str:
+    """What the format calls a dtype.
+
+    Raises:
+        KeyError: it has no name for it.
+    """
+    return _CODES[dtype.name]
+
+
+def written(tensors: Sequence[tuple[str, DType, tuple[int, ...]]], metadata: Mapping[str, str]) -> bytes:
+    """The first bytes of a file that has the tensors in this order: the header's length and the header.
+
+    The metadata comes first, in its own order; spaces at the end let the tensors begin at a multiple of 64.
+
+    Raises:
+        RecordError: there is more of it than a header may be long.
+    """
+    entries: dict[str, Any] = {METADATA: dict(metadata)}
+    begin = 0
+    for name, dtype, shape in tensors:
+        end = begin + prod(shape) * dtype.itemsize
+        entries[name] = {"dtype": code_of(dtype), "shape": list(shape), "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    if len(text) > LONGEST:
+        raise RecordError(
+            f"names and plain values come to {len(text)} bytes, and a safetensors file has room for {LONGEST}; keep large "
+            "lists of numbers as arrays"
+        )
+    return len(text).to_bytes(8, "little") + text
+
+
+def parsed(text: bytes, size: int, source: str) -> Header:
+    """What a header says, if all of it makes sense.
+
+    Args:
+        text: the header, without its length.
+        size: how many bytes follow it.
+        source: what the file is called in messages.
+
+    Raises:
+        RecordError: it is damaged, not of this format, or has a dtype that no tensor has.
+    """
+    try:
+        entries = json.loads(text.decode(), object_pairs_hook=_without_twins)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{source} is no safetensors file, or a damaged one: its header cannot be read") from error
+    if not isinstance(entries, dict):
+        raise damaged(source, f"its header is a {type(entries).__name__}")
+    metadata = entries.pop(METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise damaged(source, "its metadata are not strings by name")
+    places = sorted((_place(name, entry, source) for name, entry in entries.items()), key=lambda place: place[3:])
+    end = 0
+    for place in places:
+        if place.begin != end:
+            raise damaged(source, f"{place.name} begins at byte {place.begin}, and what is before it ends at {end}")
+        end = place.end
+    if end > size:
+        raise damaged(source, f"it is cut short: of {end} bytes of tensors it has {size}")
+    if end < size:
+        raise damaged(source, f"{size - end} bytes follow its last tensor")
+    return Header(tuple(places), metadata)
+
+
+def damaged(source: str, what: str) -> RecordError:
+    """The error that a file is not as it should be."""
+    return RecordError(f"{source} is damaged, and nothing was loaded: {what}")
+
+
+def _place(name: str, entry: Any, source: str) -> Place:
+    match entry:
+        case {"dtype": str(code), "shape": [*shape], "data_offsets": [begin, end]}:
+            numbers = [*shape, begin, end]
+        case _:
+            raise damaged(source, f"its header does not say where {name} is")
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise damaged(source, f"its header has no numbers where the shape and place of {name} should be")
+    if code not in _NAMES:
+        raise RecordError(
+            f"{source} has {name} of dtype {code}, which no tensor of burnpy has, and nothing was loaded; "
+            f"known are {', '.join(_NAMES)}"
+        )
+    dtype = dtype_of(_NAMES[code])
+    if prod(shape) * dtype.itemsize != end - begin:
+        raise damaged(source, f"{name} of shape {tuple(shape)} and dtype {dtype} cannot be {end - begin} bytes")
+    return Place(name, dtype, tuple(shape), begin, end)
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("one name twice")
+    return found

@@ -1,0 +1,117 @@
+"""Writing a file so that under its name there is, at any moment, the old one or the new one, whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+
+from burnpy.backend.errors import RecordFileError, RecordNotFoundError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where leftovers stay
+    fcntl = None  # type: ignore[assignment]  # None where there is no such module
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
+    """A new file to write to, which takes the place of the one at ``path`` when all is done, or not at all.
+
+    It is written beside the old one under another name, brought to the disk, and renamed. A process that is killed
+    leaves that name behind; whoever writes the same file next removes it. A link stays a link; permissions stay.
+
+    Raises:
+        RecordNotFoundError: the folder is not there.
+        RecordFileError: it cannot be written: no permission, a full disk. The old file is as it was.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        _remove_leftovers(target)
+        temporary, file = _opened(target)
+    except FileNotFoundError as error:
+        raise RecordNotFoundError(
+            error.errno, f"cannot save {target}: there is no folder {target.parent}; make it first"
+        ) from error
+    except OSError as error:
+        raise _failed(path, error) from error
+    try:
+        with file:
+            yield file
+            os.fsync(file.fileno())
+            os.replace(temporary, target)
+        _sync_folder(target.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and not isinstance(error, RecordFileError):
+            raise _failed(path, error) from error
+        raise
+
+
+def _failed(path: str | os.PathLike[str], error: OSError) -> RecordFileError:
+    return RecordFileError(
+        error.errno,
+        f"cannot save {os.fspath(path)}: {error.strerror or error}; what was there before is as it was",
+    )
+
+
+def _opened(target: Path) -> tuple[Path, FileIO]:
+    """A new file beside the target, locked: nobody takes it for a leftover."""
+    while True:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        if _locked(number) and os.fstat(number).st_nlink == 0:  # taken for one before it was locked
+            os.close(number)
+            continue
+        with suppress(OSError):
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        return temporary, FileIO(number, "r+")
+
+
+def _locked(number: int) -> bool:
+    """Lock an open file for this process; False where it is locked already, or cannot be."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what killed processes left behind of this file: what nobody has locked."""
+    if fcntl is None:
+        return
+    pattern = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{8}\.tmp")
+    for entry in os.scandir(target.parent):
+        if not pattern.fullmatch(entry.name):
+            continue
+        with suppress(OSError):
+            number = os.open(entry.path, os.O_RDWR)
+            try:
+                if _locked(number):
+                    os.unlink(entry.path)
+            finally:
+                os.close(number)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the new name to the disk."""
+    if os.name == "nt":  # a folder cannot be opened there
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,136 @@
+"""What goes into a file besides tensors: trees of plain values, as JSON; tensors in them become names.
+
+Only plain values come out again, and nothing is executed: a file cannot say of which class something is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.errors import ArgumentError, DTypeError, RecordError
+from burnpy.nn.stateful import Entry
+from burnpy.nn.tree import joined
+from burnpy.record.header import METADATA
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.generator import Generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_TENSOR, _TUPLE, _ENTRY, _DICT = "$tensor", "$tuple", "$entry", "$dict"
+
+
+class Encoder:
+    """Turns values into what JSON can hold, and keeps the arrays in them aside, by name."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, NDArray[Any]] = {}
+        self._inside: set[int] = set()
+
+    def __call__(self, value: Any, path: str) -> Any:
+        """A value as JSON.
+
+        Args:
+            value: None, bool, int, float, str, a tensor, an array, a `Generator`, what has an ``into_record``; lists,
+                tuples and dicts of these.
+            path: where it is, which arrays are named by.
+
+        Raises:
+            ArgumentError: it is, or contains, something else.
+            DTypeError: an array is of a dtype that no tensor has.
+        """
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if isinstance(value, TensorBase):
+            return self._array(value.to_numpy(), path)  # type: ignore[attr-defined]  # every tensor has it
+        if isinstance(value, np.ndarray):
+            return self._array(value, path)
+        if isinstance(value, Generator):
+            value = value.get_state()
+        elif hasattr(value, "into_record") and not isinstance(value, type):
+            value = value.into_record()
+        if id(value) in self._inside:
+            raise ArgumentError(f"save() was given {path}, which contains itself")
+        self._inside.add(id(value))
+        try:
+            return self._tree(value, path)
+        finally:
+            self._inside.discard(id(value))
+
+    def _tree(self, value: Any, path: str) -> Any:
+        if isinstance(value, Entry):
+            return {_ENTRY: [value.id, self(value.value, path)]}
+        if isinstance(value, tuple):
+            names = getattr(value, "_fields", range(len(value)))
+            return {_TUPLE: [self(part, joined(path, name)) for name, part in zip(names, value, strict=True)]}
+        if isinstance(value, list):
+            return [self(part, joined(path, k)) for k, part in enumerate(value)]
+        if isinstance(value, Mapping):
+            if all(type(key) is str and not key.startswith("$") for key in value):
+                return {key: self(part, joined(path, key)) for key, part in value.items()}
+            for key in value:
+                if key is not None and type(key) not in (bool, int, float, str):
+                    raise ArgumentError(f"save() was given {path} with a key {key!r:.40}; keys are strings or numbers")
+            return {_DICT: [[key, self(part, joined(path, key))] for key, part in value.items()]}
+        raise ArgumentError(
+            f"save() was given {path}, a {type(value).__module__}.{type(value).__qualname__}; what can be saved are None, "
+            "bools, numbers, strings, tensors, arrays, generators, modules, optimizers and whatever else has an "
+            "into_record(), and lists, tuples and dicts of these"
+        )
+
+    def _array(self, array: NDArray[Any], path: str) -> dict[str, str]:
+        try:
+            dtype = dtype_of(array.dtype)
+        except DTypeError as error:
+            raise DTypeError(f"save() was given {path} of shape {array.shape}: {error}") from error
+        name, count = path, 1
+        while name in self.tensors or name == METADATA:
+            count += 1
+            name = f"{path}~{count}"
+        self.tensors[name] = array.astype(dtype, copy=False)
+        return {_TENSOR: name}
+
+
+class Decoder:
+    """Turns JSON back into values; refuses whatever `Encoder` does not make."""
+
+    def __init__(self, tensors: Mapping[str, NDArray[Any]], source: str) -> None:
+        self.tensors, self.source = tensors, source
+        self.used: set[str] = set()
+
+    def __call__(self, node: Any) -> Any:
+        """The value.
+
+        Raises:
+            RecordError: no `Encoder` made this.
+        """
+        match node:
+            case None | bool() | int() | float() | str():
+                return node
+            case list():
+                return [self(part) for part in node]
+            case {"$tensor": str(name), **rest} if not rest and name in self.tensors:
+                self.used.add(name)
+                return self.tensors[name]
+            case {"$tuple": list(parts), **rest} if not rest:
+                return tuple(self(part) for part in parts)
+            case {"$entry": [None | str() as id, value], **rest} if not rest:
+                return Entry(id, self(value))
+            case {"$dict": list(pairs), **rest} if not rest and all(_is_pair(pair) for pair in pairs):
+                return {key: self(part) for key, part in pairs}
+            case dict() if all(not key.startswith("$") for key in node):
+                return {key: self(part) for key, part in node.items()}
+            case _:
+                raise RecordError(
+                    f"{self.source} is no record of burnpy, though it says so: there is no {node!r:.80}; nothing was loaded"
+                )
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and (pair[0] is None or isinstance(pair[0], (bool, int, float, str)))

@@ -1,0 +1,125 @@
+"""Cases of pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.operations.windows import window_counts
+from burnpy.testing.cases.samples import Large, x
+from burnpy.testing.cases.table import row
+
+
+def _places(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any) -> Any:
+    """For each window its place, and the positions of its elements in x, those in the padding left out."""
+    for at in np.ndindex(*counts):
+        inside = [
+            [i * s - p + k * d for k in range(n) if 0 <= i * s - p + k * d < size]
+            for i, s, p, d, n, size in zip(at, stride, padding, dilation, kernel, x.shape[2:], strict=True)
+        ]
+        yield at, np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)
+
+
+def _max_pool2d(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
+    out = np.zeros((*x.shape[:2], *counts))
+    for (i, j), key in _places(x, kernel, stride, padding, dilation, counts):
+        out[:, :, i, j] = x[key].max((2, 3))
+    return out
+
+
+def _max_pool2d_backward(grad: Any, x: Any, out: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+    total = np.zeros(x.shape)
+    for (i, j), key in _places(x, kernel, stride, padding, dilation, out.shape[2:]):
+        for n, c in np.ndindex(*x.shape[:2]):
+            rows, columns = key[2].ravel(), key[3].ravel()
+            hits = [(a, b) for a in rows for b in columns if not x[n, c, a, b] < out[n, c, i, j]]
+            if hits:
+                total[(n, c, *hits[0])] += grad[n, c, i, j]
+    return total
+
+
+def _area(shape: Any, at: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool) -> int:
+    sizes = []
+    for n, i, k, s, p in zip(shape[2:], at, kernel, stride, padding, strict=True):
+        low, high = (-p, n + p) if count_include_pad else (0, n)
+        sizes.append(min(i * s - p + k, high) - max(i * s - p, low))
+    return sizes[0] * sizes[1]
+
+
+def _avg_pool2d(x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool) -> Any:
+    counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
+    out = np.zeros((*x.shape[:2], *counts))
+    for at, key in _places(x, kernel, stride, padding, (1, 1), counts):
+        out[:, :, at[0], at[1]] = x[key].sum((2, 3)) / _area(x.shape, at, kernel, stride, padding, count_include_pad)
+    return out
+
+
+def _avg_pool2d_backward(
+    grad: Any, shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool
+) -> Any:
+    total = np.zeros(shape)
+    for at, key in _places(total, kernel, stride, padding, (1, 1), grad.shape[2:]):
+        area = _area(shape, at, kernel, stride, padding, count_include_pad)
+        total[key] += grad[:, :, at[0], at[1], None, None] / area
+    return total
+
+
+def _adaptive(x: Any, size: Any) -> Any:
+    out = np.zeros((*x.shape[:2], *size))
+    for i, j in np.ndindex(*size):
+        (top, bottom), (left, right) = (
+            (k * n // m, -(-(k + 1) * n // m)) for k, n, m in zip((i, j), x.shape[2:], size, strict=True)
+        )
+        out[:, :, i, j] = x[:, :, top:bottom, left:right].mean((2, 3))
+    return out
+
+
+_WHERE: list[tuple[Any, ...]] = [  # of x, kernel, stride, padding, dilation, ceil_mode
+    ((2, 1, 4, 4), (2, 2), (2, 2), (0, 0), (1, 1), False),
+    ((1, 2, 4, 3), (3, 2), (1, 1), (1, 1), (1, 1), False),
+    ((1, 1, 5, 5), (2, 2), (2, 2), (0, 0), (1, 1), True),
+    ((1, 1, 5, 6), (2, 2), (1, 2), (1, 0), (2, 3), False),
+    ((1, 1, 5, 4), (3, 3), (2, 2), (1, 1), (1, 1), True),
+    ((1, 2, 3, 3), (1, 1), (1, 1), (0, 0), (1, 1), False),
+    ((0, 1, 3, 3), (2, 2), (1, 1), (0, 0), (1, 1), False),
+]
+_BIG: list[tuple[Any, ...]] = [((8, 3, 20, 22), (2, 2), (2, 2), (0, 0), (1, 1), False)]
+_AVERAGES = [(shape, *how[:3], how[4], count) for shape, *how in [*_WHERE[:3], *_WHERE[4:]] for count in (True, False)]
+
+
+def _out(shape: Any, *how: Any) -> tuple[int, ...]:
+    return (*shape[:2], *window_counts(shape, *how))
+
+
+row(
+    "max_pool2d",
+    _max_pool2d,
+    [*((x(*shape), *how) for shape, *how in _WHERE), *((Large(shape), *how) for shape, *how in _BIG)],
+)
+row(
+    "max_pool2d_backward",
+    _max_pool2d_backward,
+    [
+        *((x(*_out(shape, *how)), x(*shape), x(*_out(shape, *how), low=-1.0), *how[:4]) for shape, *how in _WHERE),
+        *((Large(_out(shape, *how)), Large(shape), Large(_out(shape, *how)), *how[:4]) for shape, *how in _BIG),
+    ],
+    loose=4,
+)
+row("avg_pool2d", _avg_pool2d, [(x(*shape), *how) for shape, *how in _AVERAGES], loose=4)
+row(
+    "avg_pool2d_backward",
+    _avg_pool2d_backward,
+    [
+        (x(*_out(shape, kernel, stride, padding, (1, 1), ceil)), shape, kernel, stride, padding, count)
+        for shape, kernel, stride, padding, ceil, count in _AVERAGES
+    ],
+    loose=4,
+)
+row(
+    "adaptive_avg_pool2d",
+    _adaptive,
+    [(x(2, 2, 4, 6), (2, 3)), (x(1, 2, 5, 3), (2, 2)), (x(2, 1, 3, 3), (1, 1)), (x(1, 1, 2, 3), (3, 5))],
+    loose=4,
+)

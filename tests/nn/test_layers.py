@@ -1,0 +1,364 @@
+"""Layers by the formulas that they are made of, in training and in use, and what they say of mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, manual_seed
+from burnpy.autodiff import checkpoint
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, IndexRangeError, KindError, ShapeError
+from burnpy.func import grad
+from burnpy.nn import (
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    BatchNorm,
+    BceWithLogitsLoss,
+    Conv2d,
+    CrossEntropyLoss,
+    Dropout,
+    Embedding,
+    Flatten,
+    LayerNorm,
+    Linear,
+    Lstm,
+    LstmState,
+    MaxPool2d,
+    MseLoss,
+    MultiHeadAttention,
+    NllLoss,
+    Relu,
+    Sequential,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    functional as F,
+    init,
+    stepped,
+)
+from burnpy.testing import gradcheck
+
+Train = Autodiff[NumPy]
+D: Any = {"device": Train}
+
+
+def drawn(*shape: int, device: Any = Train, seed: int = 0) -> Tensor[Any]:
+    return Tensor.normal(shape, generator=Generator(seed), device=device)
+
+
+def test_linear_is_a_product_and_a_sum() -> None:
+    layer, x = Linear(3, 2, **D), drawn(4, 3)
+    expected = x.to_numpy() @ layer.weight.value.to_numpy() + layer.bias.value.to_numpy()  # type: ignore[union-attr]
+    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(layer(x[0]).to_numpy(), expected[0], rtol=1e-6)
+
+
+def test_conv2d_is_a_sum_over_windows() -> None:
+    layer, x = Conv2d(2, 3, (2, 3), stride=(1, 2), padding=(1, 0), **D), drawn(2, 2, 4, 5)
+    padded = np.pad(x.to_numpy(), ((0, 0), (0, 0), (1, 1), (0, 0)))
+    weight, bias = layer.weight.value.to_numpy(), layer.bias.value.to_numpy()  # type: ignore[union-attr]
+    expected = np.zeros((2, 3, 5, 2))
+    for n, o, i, j in np.ndindex(expected.shape):
+        expected[n, o, i, j] = (padded[n, :, i : i + 2, 2 * j : 2 * j + 3] * weight[o]).sum() + bias[o]
+    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_pools_are_of_windows() -> None:
+    x = drawn(2, 3, 4, 6)
+    windows = x.to_numpy().reshape(2, 3, 2, 2, 3, 2)
+    np.testing.assert_allclose(MaxPool2d(2)(x).to_numpy(), windows.max((3, 5)))
+    np.testing.assert_allclose(AvgPool2d(2)(x).to_numpy(), windows.mean((3, 5)), rtol=1e-5, atol=1e-7)
+    means = AdaptiveAvgPool2d(1)(x).to_numpy()
+    np.testing.assert_allclose(means[..., 0, 0], x.to_numpy().mean((2, 3)), rtol=1e-4, atol=1e-7)
+
+
+def test_layer_norm_has_mean_0_and_variance_1() -> None:
+    out = LayerNorm((3, 4), **D)(drawn(5, 3, 4) * 3.0 + 2.0).to_numpy().reshape(5, -1)
+    np.testing.assert_allclose(out.mean(1), 0.0, atol=1e-6)
+    np.testing.assert_allclose(out.var(1), 1.0, rtol=1e-4)
+
+
+def test_embedding_picks_rows_and_padding_has_no_gradient() -> None:
+    layer = Embedding(4, 2, padding_idx=1, **D)
+    index = IntTensor[Train].from_data([[1, 3], [3, 0]])
+    out = layer(index)
+    assert out.tolist() == layer.weight.value.to_numpy()[index.to_numpy()].tolist()
+    assert layer.weight.value[1].tolist() == [0.0, 0.0]
+    assert out.sum().backward()[layer.weight.value].tolist() == [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [2.0, 2.0]]
+
+
+def test_dropout_follows_the_device_and_the_override() -> None:
+    x = Tensor[Train].ones((1000,))
+    manual_seed(0)
+    assert set(Dropout(0.5)(x).tolist()) == {0.0, 2.0}
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+    assert Dropout(1.0)(x).tolist() == [0.0] * 1000
+    assert Dropout(0.5)(x.inner()) is not None
+    assert Dropout(0.5)(x.inner()).tolist() == [1.0] * 1000
+    assert set(Dropout(0.5).train()(x.inner()).tolist()) == {0.0, 2.0}
+    model = Sequential(Linear(2, 2, **D), Dropout(0.5))
+    assert model.valid()(Tensor[NumPy].ones((3, 2))).tolist() == model[0].valid()(Tensor[NumPy].ones((3, 2))).tolist()
+
+
+def test_dropout_draws_from_its_generator() -> None:
+    x = Tensor[Train].ones((50,))
+    one, two = (Dropout(0.5, generator=Generator(3))(x).tolist() for _ in range(2))
+    assert one == two != Dropout(0.5, generator=Generator(4))(x).tolist()
+
+
+def test_dropout_in_a_checkpoint_is_the_same_twice() -> None:
+    layer, x = Linear(6, 6, **D), drawn(4, 6)
+    model = Sequential(layer, Dropout(0.5), Relu())
+    manual_seed(1)
+    plain = model(x).sum().backward()[layer.weight.value]
+    manual_seed(1)
+    again = checkpoint(model, x).sum().backward()[layer.weight.value]
+    assert plain.tolist() == again.tolist()
+
+
+def norm_stats(norm: BatchNorm[Any]) -> tuple[Any, Any, int]:
+    buffers = norm.named_buffers()
+    mean, var, count = (buffers[n].value.to_numpy() for n in ("running_mean", "running_var", "num_batches_tracked"))  # type: ignore[attr-defined]
+    return mean, var, int(count)
+
+
+def test_batch_norm_normalizes_by_the_batch_in_training_and_by_the_past_in_use() -> None:
+    x = drawn(6, 3, 4) * 2.0 + 1.0
+    norm = BatchNorm(3, eps=0.0, momentum=0.25, **D)
+    out = norm(x)
+    array = x.to_numpy().transpose(1, 0, 2).reshape(3, -1)
+    expected = (array - array.mean(1, keepdims=True)) / array.std(1, keepdims=True)
+    np.testing.assert_allclose(out.to_numpy().transpose(1, 0, 2).reshape(3, -1), expected, rtol=1e-4, atol=1e-5)
+    grads = (out * out).sum().backward()
+    after = stepped(norm, {}, grads.buffer_updates)
+    mean, var, count = norm_stats(after)
+    np.testing.assert_allclose(mean, 0.25 * array.mean(1), rtol=1e-5)
+    np.testing.assert_allclose(var, 0.75 + 0.25 * array.var(1, ddof=1), rtol=1e-5)
+    assert count == 1
+    used = after.valid()(x.inner()).to_numpy().transpose(1, 0, 2).reshape(3, -1)
+    np.testing.assert_allclose(used, (array - mean[:, None]) / np.sqrt(var)[:, None], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(after.eval()(x).to_numpy(), after.valid()(x.inner()).to_numpy())
+
+
+def test_batch_norm_merges_micro_batches_and_forks_into_one_step() -> None:
+    norm = BatchNorm(2, momentum=0.1, **D)
+    fork: Any = norm.fork()
+    one, two = drawn(5, 2, seed=1), drawn(5, 2, seed=2) + 3.0
+    grads = norm(one).sum().backward() * 0.5 + fork(two).sum().backward() * 0.5
+    mean, var, count = norm_stats(stepped(norm, {}, grads.buffer_updates))
+    means = (one.to_numpy().mean(0) + two.to_numpy().mean(0)) / 2
+    variances = (one.to_numpy().var(0, ddof=1) + two.to_numpy().var(0, ddof=1)) / 2
+    np.testing.assert_allclose(mean, 0.1 * means, rtol=1e-5)
+    np.testing.assert_allclose(var, 0.9 + 0.1 * variances, rtol=1e-5)
+    assert count == 2
+
+
+def test_batch_norm_without_momentum_is_the_mean_of_all_batches() -> None:
+    norm: Any = BatchNorm(2, momentum=None, **D)
+    batches = [drawn(4, 2, seed=k) for k in range(4)]
+    norm = stepped(norm, {}, norm(batches[0]).sum().backward().buffer_updates)
+    rest = [norm(b).sum().backward() for b in batches[1:]]
+    norm = stepped(norm, {}, (rest[0] + rest[1] + rest[2]).buffer_updates)
+    mean, _, count = norm_stats(norm)
+    np.testing.assert_allclose(mean, np.mean([b.to_numpy().mean(0) for b in batches], 0), rtol=1e-5)
+    assert count == 4
+
+
+def test_batch_norm_frozen_or_in_use_says_nothing() -> None:
+    x = drawn(4, 2).require_grad()
+    for norm in (BatchNorm(2, **D).no_grad(), BatchNorm(2, **D).eval(), BatchNorm(2, track_running_stats=False, **D)):
+        assert not norm(x).sum().backward().buffer_updates
+    kept = BatchNorm(2, **D).no_grad("running_mean")
+    assert list(kept(x).sum().backward().buffer_updates) == [kept.named_buffers()["running_var"].id]
+
+
+def test_batch_norm_in_a_checkpoint_counts_once() -> None:
+    norm = BatchNorm(3, **D)
+    x = drawn(5, 3)
+    plain = norm(x).exp().sum().backward()
+    inside = checkpoint(lambda x: norm(x).exp(), x).sum().backward()
+    assert {k: v.tolist() for k, v in plain.buffer_updates.items()} == {
+        k: v.tolist() for k, v in inside.buffer_updates.items()
+    }
+
+
+def test_a_derivative_of_func_goes_by_the_running_statistics_of_a_plain_model() -> None:
+    norm = BatchNorm(2, device=NumPy)
+    x = drawn(4, 2, device=NumPy)
+    slope = grad(lambda x: norm(x).sum())(x)
+    np.testing.assert_allclose(slope.to_numpy(), 1 / np.sqrt(1 + 1e-5), rtol=1e-6)
+
+
+def test_attention_by_hand() -> None:
+    layer, x = MultiHeadAttention(6, 2, **D).astype("float64"), drawn(2, 4, 6).double()
+    q, k, v = np.split(x.to_numpy() @ layer.in_proj_weight.value.to_numpy(), 3, 2)
+    heads = []
+    for h in range(2):
+        part = slice(3 * h, 3 * h + 3)
+        scores = q[..., part] @ k[..., part].swapaxes(1, 2) / np.sqrt(3)
+        weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        heads.append(weights @ v[..., part])
+    expected = np.concatenate(heads, 2) @ layer.out_proj.weight.value.to_numpy()
+    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_attention_sees_what_masks_allow() -> None:
+    layer, x = MultiHeadAttention(4, 2, **D), drawn(1, 3, 4)
+    there = BoolTensor[Train].from_data([[True, True, False]])
+    np.testing.assert_allclose(
+        layer(x, key_mask=there).to_numpy()[:, :2], layer(x[:, :2]).to_numpy(), rtol=1e-5, atol=1e-6
+    )
+    causal = layer(x, causal=True).to_numpy()
+    np.testing.assert_allclose(causal[:, :1], layer(x[:, :1]).to_numpy(), rtol=1e-5, atol=1e-6)
+    mask = BoolTensor[Train].ones((3, 3)).tril()
+    np.testing.assert_allclose(causal, layer(x, mask=mask).to_numpy(), rtol=1e-5, atol=1e-6)
+    nothing = layer(x, key_mask=BoolTensor[Train].zeros((1, 3)))
+    assert nothing.tolist() == [[[0.0] * 4] * 3], "the bias is 0 at first"
+
+
+def test_attention_drops_weights_in_training_only() -> None:
+    layer, x = MultiHeadAttention(4, 2, dropout=0.5, **D), drawn(2, 8, 4)
+    assert layer(x).tolist() != layer(x).tolist()
+    used = layer.eval()
+    assert used(x).tolist() == used(x).tolist() == layer.valid()(x.inner()).tolist()
+
+
+def test_a_transformer_is_causal_throughout() -> None:
+    model = TransformerEncoder(2, 8, 2, feedforward=16, norm_first=True, **D).eval()
+    x = drawn(1, 6, 8)
+    whole, part = model(x, causal=True).to_numpy(), model(x[:, :4], causal=True).to_numpy()
+    np.testing.assert_allclose(whole[:, :4], part, rtol=1e-4, atol=1e-5)
+    assert "layers.1.self_attn.in_proj_weight" in model.named_params()
+    assert model.layers[0].linear1.weight.value.tolist() != model.layers[1].linear1.weight.value.tolist()
+
+
+def test_an_lstm_carries_its_state_on() -> None:
+    layer, x = Lstm(3, 4, count=2, **D), drawn(2, 6, 3)
+    whole, last = layer(x)
+    first, state = layer(x[:, :2])
+    second, end = layer(x[:, 2:], state)
+    np.testing.assert_allclose(whole[:, :2].to_numpy(), first.to_numpy(), rtol=1e-5)
+    np.testing.assert_allclose(whole[:, 2:].to_numpy(), second.to_numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(last.cell.to_numpy(), end.cell.to_numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_losses_are_their_functions() -> None:
+    logits, classes = drawn(4, 3), IntTensor[Train].from_data([0, 2, 1, 1])
+    p = logits.log_softmax(1).to_numpy()[np.arange(4), classes.to_numpy()]
+    assert CrossEntropyLoss()(logits, classes).item() == pytest.approx(-p.mean(), rel=1e-5)
+    assert CrossEntropyLoss(reduction="sum")(logits, classes).item() == pytest.approx(-p.sum(), rel=1e-5)
+    assert NllLoss()(logits.log_softmax(1), classes).item() == pytest.approx(-p.mean(), rel=1e-5)
+    assert MseLoss(reduction="none")(logits, logits * 0.0).tolist() == logits.square().tolist()
+    target = (logits > 0.0).float()
+    found = BceWithLogitsLoss()(logits, target).item()
+    assert found == pytest.approx((-logits.abs()).exp().log1p().mean().item(), rel=1e-5)
+
+
+TO_CHECK: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "linear": (lambda: Linear(3, 2, **D), (4, 3)),
+    "conv2d": (lambda: Conv2d(2, 2, 2, **D), (2, 2, 3, 3)),
+    "max_pool2d": (lambda: MaxPool2d(2), (1, 2, 4, 4)),
+    "avg_pool2d": (lambda: AvgPool2d(2, padding=1), (1, 2, 3, 3)),
+    "batch_norm": (lambda: BatchNorm(2, **D), (5, 2)),
+    "batch_norm in use": (lambda: BatchNorm(2, **D).eval(), (3, 2)),
+    "layer_norm": (lambda: LayerNorm(3, **D), (2, 3)),
+    "attention": (lambda: MultiHeadAttention(4, 2, **D), (1, 3, 4)),
+    "transformer": (lambda: TransformerEncoderLayer(4, 2, feedforward=5, activation="gelu", **D).eval(), (1, 3, 4)),
+    "lstm": (lambda: Lstm(2, 2, **D), (1, 3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", TO_CHECK)
+def test_first_and_second_derivatives_by_inputs_and_parameters(name: str) -> None:
+    make, shape = TO_CHECK[name]
+    model = make().astype("float64").to_device(NumPy)
+    model = model.train() if name == "batch_norm" else model
+    values = [p.value.inner() if hasattr(p.value.device, "inner") else p.value for p in model.params()]
+    ids = [p.id for p in model.params()]
+    from burnpy.nn.trees import put_together, taken_apart
+
+    _, rest = taken_apart(model)
+    assert len(ids) == len(values)
+
+    def run(x: Tensor[Any], *params: Tensor[Any]) -> Tensor[Any]:
+        out = put_together(params, rest)(x)
+        return (out[0] if isinstance(out, tuple) else out).tanh()
+
+    x = drawn(*shape, device=NumPy).double()
+    gradcheck(run, x, *values)
+
+
+MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
+    (lambda: Linear(0, 2, **D), ArgumentError, r"Linear\(\) was given in_features=0; it is a positive int"),
+    (lambda: Linear(2, 2.5, **D), ArgumentError, r"out_features=2\.5"),  # type: ignore[arg-type]
+    (lambda: Linear(3, 2, **D)(drawn(4, 2)), ShapeError, r"x of shape \(4, 2\) and weight of shape \(3, 2\).*transposed"),
+    (lambda: F.linear(drawn(4, 3), drawn(3, 2), drawn(3)), ShapeError, r"bias of shape \(3,\), which must be \(2,\)"),
+    (lambda: F.linear(IntTensor[Train].zeros((2,)), drawn(2, 2)), KindError, r"a float Tensor as x.*x\.float\(\)"),  # type: ignore[arg-type]
+    (lambda: Linear(3, 2, **D)(drawn(4, 3, device=NumPy)), DeviceError, "linear"),
+    (lambda: Conv2d(3, 4, 3, groups=2, **D), ArgumentError, "groups=2 for 3 → 4 channels"),
+    (lambda: Conv2d(3, 4, (3, 3, 3), **D), ArgumentError, r"kernel_size=\(3, 3, 3\); it is an int of at least 1, or two"),
+    (lambda: Conv2d(3, 4, 3, padding=-1, **D), ArgumentError, "padding=-1; it is an int of at least 0"),
+    (lambda: Conv2d(3, 4, 3, **D)(drawn(3, 8, 8)), ShapeError, r"\(N, in, height, width\).*x\.unsqueeze\(0\)"),
+    (lambda: Conv2d(3, 4, 3, **D)(drawn(1, 2, 8, 8)), ShapeError, "with 2 channels, .* takes 3"),
+    (lambda: Conv2d(3, 4, 5, dilation=2, **D)(drawn(1, 3, 8, 8)), ShapeError, "padded 8 × 8, .* covers 9 × 9"),
+    (lambda: MaxPool2d(2, padding=2)(drawn(1, 1, 8, 8)), ArgumentError, "at most half of the window"),
+    (lambda: MaxPool2d(9)(drawn(1, 1, 8, 8)), ShapeError, "covers 9 × 9"),
+    (lambda: AvgPool2d(0), ArgumentError, "kernel_size=0"),
+    (lambda: BatchNorm(3, **D)(drawn(4, 2)), ShapeError, "with 2 channels, and weight of shape"),
+    (lambda: BatchNorm(3, **D)(drawn(1, 3)), ShapeError, r"with 1 number for each channel.*model\.eval\(\)"),
+    (lambda: BatchNorm(3, momentum=2.0, **D), ArgumentError, "momentum=2.0"),
+    (lambda: F.batch_norm(drawn(4, 2), None, None), ArgumentError, "no running statistics"),
+    (lambda: LayerNorm(3, **D)(drawn(3, 4)), ShapeError, r"normalized_shape=\(3,\), which must be its last"),
+    (lambda: Dropout(1.5), ArgumentError, "p=1.5; it is a probability"),
+    (lambda: Embedding(4, 2, **D)(IntTensor[Train].from_data([4])), IndexRangeError, "asked for index 4"),
+    (lambda: Embedding(4, 2, **D)(IntTensor[Train].from_data([-1])), IndexRangeError, "asked for index -1"),
+    (lambda: Embedding(4, 2, padding_idx=4, **D), ArgumentError, "padding_idx=4 for 4 rows"),
+    (lambda: MultiHeadAttention(6, 4, **D), ArgumentError, "4 heads for size 6"),
+    (lambda: MultiHeadAttention(6, 2, **D)(drawn(3, 6)), ShapeError, r"query of shape \(N, length, 6\)"),
+    (
+        lambda: F.scaled_dot_product_attention(drawn(3, 4), drawn(2, 5), drawn(2, 4)),
+        ShapeError,
+        r"query of shape \(3, 4\), key of shape \(2, 5\) and value of shape \(2, 4\)",
+    ),
+    (
+        lambda: F.scaled_dot_product_attention(drawn(3, 4), drawn(2, 4), drawn(2, 4), BoolTensor[Train].ones((3,))),
+        ShapeError,
+        r"mask of shape \(3,\), which does not broadcast to \(3, 2\)",
+    ),
+    (lambda: Lstm(3, 4, **D)(drawn(2, 5, 2)), ShapeError, r"Lstm\(\) takes x of shape \(N, T, 3\)"),
+    (
+        lambda: Lstm(3, 4, **D)(drawn(2, 5, 3), LstmState(drawn(1, 2, 4), drawn(1, 2, 3))),
+        ShapeError,
+        r"cell of shape \(1, 2, 3\); here it is \(1, 2, 4\)",
+    ),
+    (lambda: MseLoss(reduction="most"), ArgumentError, "reduction='most'"),  # type: ignore[arg-type]
+    (lambda: init.KaimingNormal()((3,), device=NumPy), ShapeError, "has no fans"),
+    (lambda: init.Orthogonal()((3,), device=NumPy), ShapeError, "makes matrices"),
+    (lambda: init.gain("swish"), ArgumentError, "knows linear, "),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("made", "error", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
+def test_mistakes_are_explained(made: Callable[[], object], error: type[BurnpyError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        made()
+
+
+def test_initializers_draw_from_their_generator_and_are_values() -> None:
+    one, two = (Linear(3, 2, generator=Generator(5), **D).weight.value.tolist() for _ in range(2))
+    assert one == two
+    assert init.KaimingNormal() == init.KaimingNormal()
+    assert init.KaimingNormal() != init.KaimingNormal(1.0)
+    chosen = Linear(400, 300, initializer=init.XavierNormal(2.0), **D).weight.value
+    assert chosen.std().item() == pytest.approx(2.0 * np.sqrt(2 / 700), rel=0.02)
+
+
+def test_shapes_of_one_more_or_less() -> None:
+    assert Flatten()(drawn(2, 3, 4)).shape == (2, 12)
+    assert Linear(3, 2, bias=False, **D)(drawn(3)).shape == (2,)
+    assert Embedding(4, 2, **D)(IntTensor[Train].from_data(1)).shape == (2,)
+    assert Conv2d(1, 2, 1, **D)(drawn(0, 1, 2, 2)).shape == (0, 2, 2, 2)
