@@ -17,9 +17,9 @@ from rich.progress import Progress as Bar
 
 
 def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """The images, (1797, 64) with pixels in 0 … 1, and what they show, (1797,)."""
+    """The images, (1797, 1, 8, 8) with pixels in 0 … 1, and what they show, (1797,)."""
     digits: Any = import_module("sklearn.datasets").load_digits()  # which has no types
-    return (digits.data / 16).astype(np.float32), digits.target.astype(np.int64)
+    return (digits.images[:, None] / 16).astype(np.float32), digits.target.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def plot(
     for axes, index in zip(below.subplots(1, shown), [*wrong[:shown], *[None] * shown], strict=False):
         axes.set_axis_off()
         if index is not None:
-            axes.imshow(images[index].reshape(8, 8), cmap="gray_r")
+            axes.imshow(images[index, 0], cmap="gray_r")
             axes.set_title(f"{labels[index]} read as {read[index]}", fontsize=10)
 
     path.parent.mkdir(parents=True, exist_ok=True)

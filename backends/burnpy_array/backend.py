@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burnpy_array.activation import Activation
+from burnpy_array.attention import Attention
 from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
@@ -27,6 +28,7 @@ class ArrayBackend(
     Convolution,
     Dense,
     Normalization,
+    Attention,
     Optimizer,
 ):
     """A backend of an array module that speaks NumPy's language.

@@ -20,7 +20,12 @@ class Dense(ArrayBase):
         return self._call(self.xp.add, out, bias, out)
 
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
-        return self._call(_masked_scale, self, x, mask, scale)
+        out = self.where(mask, x, 0.0)
+        return (
+            self.mul(out, scale)
+            if x.shape == ()
+            else self._call(self.xp.multiply, out, self._number(scale, x.dtype), out)
+        )
 
     def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
         losses, total = self._call(_cross_entropy, self, x, index, dim)
@@ -28,13 +33,6 @@ class Dense(ArrayBase):
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         return self._call(widened, _cross_entropy_backward, self, (index, dim), grad, x, logsumexp)
-
-
-def _masked_scale(b: ArrayBase, x: Any, mask: Any, scale: float) -> Any:
-    out = b.xp.asarray(b.xp.multiply(x, b._number(scale, x.dtype)))
-    zero = b.xp.logical_not(mask)
-    out[zero] = 0
-    return out
 
 
 def _cross_entropy(b: ArrayBase, x: Any, index: Any, dim: int) -> tuple[Any, Any]:

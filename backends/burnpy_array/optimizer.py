@@ -179,7 +179,7 @@ def _adam(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
     xp.add(square_out, two, square_out)
     under = square_out
     if largest:
-        under = xp.maximum(largest[0], square_out, largest_out[0])
+        under = xp.maximum(largest[0], square_out, out=largest_out[0])
     xp.sqrt(under, two)
     xp.divide(two, root, two)
     xp.add(two, eps, two)

@@ -29,7 +29,8 @@ class CuPy(Random):
         ArgumentError: there are GPUs, but none of that index.
     """
 
-    _columns_bytes = 1 << 28
+    _columns_bytes = 1 << 28  # a GPU is quickest with much at once
+    _scores_bytes = 1 << 28
     _update_block = 1 << 62
 
     def __init__(self, index: int = 0) -> None:

@@ -14,6 +14,7 @@ from burnpy_numpy.quiet import run
 
 _add = np.add
 _FEW = 256
+_WIDE = 16
 
 
 class Accumulation(ArrayBackend):
@@ -48,7 +49,26 @@ def add_at(out: Any, dim: int, index: Any, src: Any) -> None:
         np.add.at(out, key, src)
         return
     outer, size, inner = math.prod(out.shape[:dim]), out.shape[dim], math.prod(out.shape[dim + 1 :])
+    if outer == 1 and inner >= _WIDE:
+        _add_rows(out.reshape((size, inner)), index, src.reshape((-1, inner)))
+        return
     where = np.add.outer(np.arange(0, outer * size, size), index)  # of each slice, among those of all outer dimensions
     np.multiply(where, inner, where)
     flat = np.add.outer(where, np.arange(inner)) if inner > 1 else where
     np.add.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
+
+
+def _add_rows(out: Any, index: Any, src: Any) -> None:
+    """Add rows of src to those of ``out``: the rows of one index, brought together, are summed in one go."""
+    order = index.argsort(kind="stable")
+    ordered = index.take(order)
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    stops = np.append(starts[1:], len(order))
+    single = stops - starts == 1
+    alone = starts[single]
+    if len(alone):
+        out[ordered[alone]] += src.take(order[alone], 0)
+    several = ~single
+    for start, stop in zip(starts[several].tolist(), stops[several].tolist(), strict=True):
+        under = out[ordered[start]]
+        np.add(under, src.take(order[start:stop], 0).sum(0), under)

@@ -64,6 +64,12 @@ class NumPy(Convolution, Normalization, Accumulation):
     def reshape(self, x: Any, shape: Shape) -> Any:
         return x.reshape(shape)
 
+    def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Any:
+        if p >= 1.0:
+            return np.ones(shape, np.bool_)
+        drawn = generator.integers(0, 1 << 32, shape, np.uint32)  # in half the time of as many floats
+        return np.asarray(drawn < np.uint32(p * (1 << 32)))
+
     def expand(self, x: Any, shape: Shape) -> Any:
         if math.prod(shape) > 4096:
             return np.broadcast_to(x, shape)

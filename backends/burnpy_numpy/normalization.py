@@ -1,5 +1,5 @@
-"""Normalisation block by block, in the two layouts that most layers have: over the last dimensions, as rows of a matrix,
-and over all but the channels. A block stays in the cache from the first sum over it to its last product."""
+"""Normalisation block by block, in the two layouts that most layers have: over the last dimensions, as rows of a
+matrix, and over all but the channels. A block stays in the cache from the first sum over it to its last product."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ def _rows(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, 
     return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
 
 
-def _rows_backward(
-    grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
-) -> tuple[Any, Any, Any]:
+def _rows_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
     length = math.prod(weight.shape)
     flat, grads = x.reshape((-1, length)), grad.reshape((-1, length))
     means, scales = mean.reshape((-1, 1)), _scale(var.reshape((-1, 1)), eps)
@@ -168,4 +166,3 @@ def _channels_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps:
 
 def _scale(var: Any, eps: float) -> Any:
     return np.reciprocal(np.sqrt(var + eps))
-

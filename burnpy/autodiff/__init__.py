@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from burnpy.autodiff.saving.checkpointing import checkpoint, checkpoint_sequential
     from burnpy.autodiff.saving.offload import save_on_cpu, save_to_disk
     from burnpy.autodiff.saving.saved import disable_saved_tensors_hooks, saved_tensors_hooks
-    from burnpy.testing.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Autodiff",
@@ -61,8 +60,6 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "enable_grad",
     "grad",
-    "gradcheck",
-    "gradgradcheck",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
@@ -108,7 +105,6 @@ _LATER = {
     "burnpy.autodiff.saving.offload": ("save_on_cpu", "save_to_disk"),
     "burnpy.autodiff.saving.saved": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
     "burnpy.autodiff.looking.source_lines": ("track_lines",),
-    "burnpy.testing.gradcheck": ("gradcheck", "gradgradcheck"),
 }
 """What is imported at first use."""
 

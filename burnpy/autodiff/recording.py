@@ -116,7 +116,11 @@ def source(name: str) -> str:
     lines = [f"def {name}({', '.join(['self', *map(_parameter, op.arguments)])}):"]
     if any(a.sequence for a in op.float_arguments):
         lines += _of_a_sequence(op)
-    elif not op.float_arguments or not any(op.float_results) or (rule is None and op.algebra.value == "nondifferentiable"):
+    elif (
+        not op.float_arguments
+        or not any(op.float_results)
+        or (rule is None and op.algebra.value == "nondifferentiable")
+    ):
         lines += _unrecorded(op)
     elif rule is None:
         lines += _defaulted(op)

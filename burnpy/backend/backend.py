@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.operations.activation import Activation
+from burnpy.backend.operations.attention import Attention
 from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.dense import Dense
@@ -42,6 +43,7 @@ class Backend(
     Dense,
     Pooling,
     Normalization,
+    Attention,
     Optimizer,
 ):
     """Where tensors live and who computes on them.

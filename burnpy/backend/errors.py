@@ -54,6 +54,25 @@ class StateError(BurnpyError, ValueError):
         self.report = report  #: a `burnpy.nn.StateReport`
 
 
+class RecordError(BurnpyError, ValueError):
+    """A file that is no record, is damaged, or would run code."""
+
+
+class RecordFileError(BurnpyError, OSError):
+    """A file that the system cannot read or write: no permission, a full disk."""
+
+
+class RecordNotFoundError(RecordFileError, FileNotFoundError):
+    """A file, or the folder to save it in, that is not there."""
+
+
+class MissingPartError(BurnpyError, KeyError, AttributeError):
+    """A part asked of a record that does not have it."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes, escaped
+        return str(self.args[0])
+
+
 class DimError(BurnpyError, IndexError):
     """A dimension that the tensor does not have."""
 

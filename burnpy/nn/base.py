@@ -55,6 +55,10 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         """What the module computes. Every module writes its own."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one: what the module computes")
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What `forward` computes."""
+        return self.forward(*args, **kwargs)
+
     def extra_repr(self) -> str:
         """What is shown of the module besides its parts, in parentheses; a layer says its sizes and settings."""
         return ""
@@ -138,8 +142,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         if hasattr(ModuleBase, name) or name in _RESERVED:
             raise ModuleError(
                 f"{type(self).__name__}.{name} was assigned to in __init__, and {name!r} means something for every "
-                "module: "
-                "choose another name"
+                "module: choose another name"
             )
         _set(self, name, value)
 

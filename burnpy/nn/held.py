@@ -131,5 +131,6 @@ def _restored(cls: type[Held[Any]], value: Any, frozen: bool, id: str) -> Held[A
 
 def _shown(value: object) -> str:
     if isinstance(value, TensorBase):
-        return f"a {type(value).__name__} of shape {value.shape}"
+        article = "an" if value.kind == "int" else "a"
+        return f"{article} {type(value).__name__} of shape {value.shape}"
     return f"a {type(value).__name__}" + (f" of shape {getattr(value, 'shape', '')}" if hasattr(value, "shape") else "")

@@ -77,12 +77,6 @@ class Module(Stateful[B], Transforms[B]):
             """What `forward` computes."""
             ...
 
-    else:
-
-        def __call__(self, *args, **kwargs):
-            """What `forward` computes."""
-            return self.forward(*args, **kwargs)
-
     @overload
     def valid(self: Module[Autodiff[Balanced[I]]]) -> Module[I]: ...
     @overload
@@ -137,12 +131,6 @@ class Unplaced(Stateful[Any], Transforms[Any]):
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:
-
-        def __call__(self, *args, **kwargs):
-            """What `forward` computes."""
-            return self.forward(*args, **kwargs)
-
     def valid(self) -> Self:
         """The module itself: it is on no device."""
         return self
@@ -194,8 +182,7 @@ def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the clas
     if device is not None and not hasattr(device, "lower"):
         raise NotTrackedError(
             f"valid() was asked of a {type(module).__name__} on {device}, which records no graph; it is what valid() "
-            "gives: "
-            "use it as it is, or make the model on Autodiff[...] to train it"
+            "gives: use it as it is, or make the model on Autodiff[...] to train it"
         )
     found: Any = module  # of the class that the caller declares
     return found if device is None else found._moved(device.inner, renewed=False)  # type: ignore[no-any-return]  # as above

@@ -57,6 +57,5 @@ class Param(Held[B]):
         except NotTrackedError:
             raise NotTrackedError(
                 f"a Param was given a tensor of shape {value.shape} that was computed from tracked ones, and a "
-                "parameter "
-                "is where a graph begins; give it value.detach()"
+                "parameter is where a graph begins; give it value.detach()"
             ) from None

@@ -99,8 +99,7 @@ class Stateful(ModuleBase[B]):
             if other != path:
                 raise ModuleError(
                     f"this state would give {other} and {path} of {type(self).__name__} one id, and nothing was "
-                    "loaded; "
-                    "for values alone, give tensors or arrays instead of entries"
+                    "loaded; for values alone, give tensors or arrays instead of entries"
                 )
 
         def valued(path: str, held: Held[Any]) -> Held[Any]:

@@ -117,8 +117,7 @@ class Transforms(ModuleBase[B]):
             if found.shape != held.shape:
                 raise ShapeError(
                     f"map() of {path}, of shape {held.shape}, was given shape {found.shape} in its place; for another "
-                    "shape "
-                    f"use model.replace({{{path!r}: Param(tensor)}})"
+                    f"shape use model.replace({{{path!r}: Param(tensor)}})"
                 )
             return held.holding(found.detach())  # type: ignore[attr-defined]  # a float tensor
 
@@ -190,7 +189,7 @@ class Transforms(ModuleBase[B]):
                     f"with_values() was given a {type(value).__name__} of shape {value.shape} and dtype {value.dtype} "
                     f"for {path}, which is of shape {held.shape} and dtype {held.dtype}"
                 )
-            return held.holding(carried(value.detach(), device))
+            return held.holding(carried(value.detach() if value.kind == "float" else value, device))
 
         return self._rebuilt(valued)
 

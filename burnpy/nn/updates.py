@@ -101,8 +101,7 @@ def buffer_values(module: Module[Any], updates: Mapping[str, Tensor[Any]]) -> di
     if unknown:
         raise ModuleError(
             f"these gradients have updates of {len(unknown)} buffers that {type(module).__name__} does not hold; they "
-            "come "
-            "from another model"
+            "come from another model"
         )
     found: dict[str, TensorBase[Any]] = {}
     for path, layer in module.named_modules().items():

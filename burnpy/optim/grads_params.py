@@ -123,8 +123,11 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return MappingProxyType(self._updates)
 
     def named(self) -> dict[str, Tensor[B]]:
-        """The gradients by the paths of their parameters; by id where two models had one path."""
-        return {self._shown(ident): value for ident, value in self._values.items()}
+        """The gradients by the paths of their parameters; by id where they are of two models with the same paths."""
+        paths = {ident: self._paths.get(ident, ident) for ident in self._values}
+        if len(set(paths.values())) < len(paths):
+            paths = dict(zip(paths, paths, strict=True))
+        return {paths[ident]: value for ident, value in self._values.items()}
 
     def __getitem__(self, key: Param[Any] | str) -> Tensor[B]:
         """The gradient of a parameter.
@@ -264,11 +267,6 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def __truediv__(self, divisor: float | Tensor[B]) -> GradientsParams[B]:
         """Every gradient over a number."""
         return self.map(lambda grad: grad / divisor)
-
-    def _shown(self, ident: str) -> str:
-        """The path of a parameter, or where another has the same, its id."""
-        path = self._paths.get(ident, ident)
-        return path if sum(path == other for other in self._paths.values()) < 2 else ident
 
     def _of(self, values: Mapping[str, Tensor[B]]) -> GradientsParams[B]:
         return GradientsParams(self._device, values, paths=self._paths, updates=self._updates)

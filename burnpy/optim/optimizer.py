@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
@@ -42,6 +42,13 @@ class Optimizer(ABC):
     weight_decay: float = 0.0
     groups: Sequence[Group] = ()
 
+    _states: dict[str, ParamState] = field(init=False, repr=False)
+    """By id; never changed, but replaced."""
+    _loaded: bool = field(init=False, repr=False)
+    """Whether the states came from a record, and no step was taken since."""
+    _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)
+    """What the groups say of the model last met."""
+
     def __post_init__(self) -> None:
         self.check()
         groups: Any = self.groups
@@ -51,11 +58,6 @@ class Optimizer(ABC):
         _set(self, "_states", {})
         _set(self, "_loaded", False)
         _set(self, "_known", ((), {}))
-
-    if TYPE_CHECKING:
-        _states: dict[str, ParamState]  #: never changed, but replaced
-        _loaded: bool  #: whether the states came from a record, and no step was taken since
-        _known: tuple[tuple[Any, ...], Mapping[str, Options]]  #: what the groups say of a model last met
 
     def check(self) -> None:
         """Refuse settings that make no sense; called when the optimizer is made.
@@ -126,8 +128,8 @@ class Optimizer(ABC):
         everywhere = Options(None, 1.0, self.weight_decay)
         if self._loaded and not any(param.id in self._states for param in model.params()):
             raise StateError(
-                f"the record that {type(self).__name__} has loaded knows no parameter of this {type(model).__name__} by "
-                "id; load the model's record too, or load_record(record, model), which goes by paths as well"
+                f"the record that {type(self).__name__} has loaded knows no parameter of this {type(model).__name__}"
+                " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
             )
         values: dict[str, Tensor[Any]] = {}
         states: dict[str, ParamState] = {}
@@ -199,8 +201,8 @@ class Optimizer(ABC):
             )
         refuse_device(model, grads.device)
         known = {param.id for param in model.params()}
-        strangers = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
-        if strangers:
+        if not known.issuperset(grads):
+            strangers = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
             raise ModuleError(
                 f"these gradients are of {', '.join(strangers[:8])}{', …' if strangers[8:] else ''}, which this "
                 f"{type(model).__name__} does not have under their ids; they come from another model"

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Mapping
 from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError
-from burnpy.record.header import LONGEST, METADATA, damaged, parsed, written
+from burnpy.record.header import LONGEST, METADATA, parsed, written
+from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, of_dtype, raw
 from burnpy.record.replacing import replacing
 from burnpy.tensor.readonly import readonly
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIGEST = "sha256"
-_CHUNK = 1 << 22
 _ZEROS = b"0" * 64
 _START = f'{{"{METADATA}":{{"{DIGEST}":"'.encode()  # how the header of a file with a digest begins
 _AT = 8 + len(_START)  # where the digest is
@@ -52,9 +49,7 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], met
         sha = hashlib.sha256(first)
         _write_all(file, memoryview(first))
         for _, x in ordered:
-            data = _bytes(x)
-            for start in range(0, len(data), _CHUNK):
-                chunk = data[start : start + _CHUNK]
+            for chunk in chunks(as_little_endian(x)):
                 sha.update(chunk)
                 _write_all(file, chunk)
         file.seek(_AT)
@@ -79,40 +74,23 @@ def read(path: str | os.PathLike[str]) -> Contents:
         raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The metadata alone, with no look at the rest.
-
-    Raises:
-        RecordNotFoundError, RecordFileError, RecordError: as `read`.
-    """
-    source = os.fspath(path)
-    try:
-        with FileIO(source) as file:
-            text, size = _read_header(file, source)
-            return parsed(text, size, source).metadata
-    except FileNotFoundError as error:
-        raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
-    except OSError as error:
-        raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
-
-
 def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:
     """The header's text, and how many bytes follow it."""
     size = os.fstat(file.fileno()).st_size
     start = file.read(8)
-    if start.startswith(b"PK\x03\x04") or start.startswith(b"\x80\x02\x8a\nl\xfc\x9cF"):
+    if start.startswith((b"PK\x03\x04", b"\x80\x02\x8a\nl\xfc\x9cF")):
         raise RecordError(
-            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) takes what is "
-            "in it"
+            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) takes what "
+            "is in it"
         )
     length = int.from_bytes(start, "little")
     if len(start) < 8 or length > min(size - 8, LONGEST):
         raise RecordError(
-            f"{source} is no safetensors file, or one that was cut short: its {size} bytes do not begin with the length "
-            "of a header"
+            f"{source} is no safetensors file, or one that was cut short: its {size} bytes do not begin with the "
+            "length of a header"
         )
     text = bytearray(length)
-    _fill(file, memoryview(text), source)
+    fill(memoryview(text), file.readinto, source)
     return bytes(text), size - 8 - length
 
 
@@ -126,42 +104,17 @@ def _read(file: FileIO, source: str) -> Contents:
     sha.update(text[: len(_START)] + _ZEROS + text[len(_START) + 64 :])
     tensors = {}
     for name, dtype, shape, begin, end in header.places:
-        data: NDArray[Any] = np.empty(end - begin, np.uint8)
-        view = memoryview(data)
-        for start in range(0, len(view), _CHUNK):
-            chunk = view[start : start + _CHUNK]
-            _fill(file, chunk, source)
+        data = new_bytes(end - begin)
+        for chunk in chunks(raw(data)):
+            fill(chunk, file.readinto, source)
             if claimed is not None:
                 sha.update(chunk)
-        if dtype.kind == "b" and data.max(initial=0) > 1:
-            raise damaged(source, f"{name} of dtype bool has bytes that are neither 0 nor 1")
-        tensors[name] = readonly(_native(data, dtype).reshape(shape))
+        tensors[name] = readonly(of_dtype(data, dtype, "little", name, source).reshape(shape))
     if claimed is not None and not (in_place and sha.hexdigest() == claimed):
         raise damaged(source, "its SHA-256 is not the one that was saved with it; load another copy or an earlier one")
     return Contents(tensors, header.metadata, claimed is not None)
 
 
-def _fill(file: FileIO, view: memoryview, source: str) -> None:
-    while view:
-        count = file.readinto(view)
-        if not count:
-            raise damaged(source, "it became shorter while it was read")
-        view = view[count:]
-
-
 def _write_all(file: FileIO, view: memoryview) -> None:
     while view:
         view = view[file.write(view) or 0 :]
-
-
-def _bytes(x: NDArray[Any]) -> memoryview:
-    """The bytes of an array as they are written: in C order, little-endian; without a copy where they are."""
-    flat = np.asarray(x, order="C").reshape(-1)
-    if sys.byteorder == "big" and x.dtype.itemsize > 1:
-        flat = flat.byteswap()
-    return memoryview(flat.view(np.uint8))
-
-
-def _native(data: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    found = data.view(dtype)
-    return found.byteswap() if sys.byteorder == "big" and dtype.itemsize > 1 else found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import RecordError
+from burnpy.record.memory import damaged
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
@@ -82,8 +83,8 @@ def written(tensors: Sequence[tuple[str, DType, tuple[int, ...]]], metadata: Map
     text += b" " * (-(8 + len(text)) % 64)
     if len(text) > LONGEST:
         raise RecordError(
-            f"names and plain values come to {len(text)} bytes, and a safetensors file has room for {LONGEST}; keep large "
-            "lists of numbers as arrays"
+            f"names and plain values come to {len(text)} bytes, and a safetensors file has room for {LONGEST}; keep "
+            "large lists of numbers as arrays"
         )
     return len(text).to_bytes(8, "little") + text
 
@@ -119,11 +120,6 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     if end < size:
         raise damaged(source, f"{size - end} bytes follow its last tensor")
     return Header(tuple(places), metadata)
-
-
-def damaged(source: str, what: str) -> RecordError:
-    """The error that a file is not as it should be."""
-    return RecordError(f"{source} is damaged, and nothing was loaded: {what}")
 
 
 def _place(name: str, entry: Any, source: str) -> Place:

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from burnpy.backend.errors import RecordFileError, RecordNotFoundError
 
-try:
-    import fcntl
-except ImportError:  # Windows, where leftovers stay
-    fcntl = None  # type: ignore[assignment]  # None where there is no such module
+locks: Any = None
+"""The module `fcntl`; None on Windows, where leftovers stay."""
+with suppress(ImportError):
+    import fcntl as locks
 
 
 @contextmanager
@@ -47,14 +48,22 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
         with file:
             yield file
             os.fsync(file.fileno())
+            if locks is None:  # Windows renames no open file
+                file.close()
             os.replace(temporary, target)
-        _sync_folder(target.parent)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError) and not isinstance(error, RecordFileError):
             raise _failed(path, error) from error
         raise
+    try:
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise RecordFileError(
+            error.errno,
+            f"{os.fspath(path)} is saved, but whether its name is on the disk is unknown: {error.strerror or error}",
+        ) from error
 
 
 def _failed(path: str | os.PathLike[str], error: OSError) -> RecordFileError:
@@ -80,10 +89,10 @@ def _opened(target: Path) -> tuple[Path, FileIO]:
 
 def _locked(number: int) -> bool:
     """Lock an open file for this process; False where it is locked already, or cannot be."""
-    if fcntl is None:
+    if locks is None:
         return False
     try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locks.flock(number, locks.LOCK_EX | locks.LOCK_NB)
     except OSError:
         return False
     return True
@@ -91,12 +100,12 @@ def _locked(number: int) -> bool:
 
 def _remove_leftovers(target: Path) -> None:
     """Remove what killed processes left behind of this file: what nobody has locked."""
-    if fcntl is None:
+    if locks is None:
         return
     pattern = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{8}\.tmp")
-    for entry in os.scandir(target.parent):
-        if not pattern.fullmatch(entry.name):
-            continue
+    with os.scandir(target.parent) as entries:
+        found = [entry for entry in entries if pattern.fullmatch(entry.name)]
+    for entry in found:
         with suppress(OSError):
             number = os.open(entry.path, os.O_RDWR)
             try:

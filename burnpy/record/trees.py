@@ -79,8 +79,8 @@ class Encoder:
                     raise ArgumentError(f"save() was given {path} with a key {key!r:.40}; keys are strings or numbers")
             return {_DICT: [[key, self(part, joined(path, key))] for key, part in value.items()]}
         raise ArgumentError(
-            f"save() was given {path}, a {type(value).__module__}.{type(value).__qualname__}; what can be saved are None, "
-            "bools, numbers, strings, tensors, arrays, generators, modules, optimizers and whatever else has an "
+            f"save() was given {path}, a {type(value).__module__}.{type(value).__qualname__}; what can be saved are "
+            "None, bools, numbers, strings, tensors, arrays, generators, modules, optimizers and whatever else has an "
             "into_record(), and lists, tuples and dicts of these"
         )
 
@@ -128,9 +128,12 @@ class Decoder:
                 return {key: self(part) for key, part in node.items()}
             case _:
                 raise RecordError(
-                    f"{self.source} is no record of burnpy, though it says so: there is no {node!r:.80}; nothing was loaded"
+                    f"{self.source} is no record of burnpy, though it says so: there is no {node!r:.80}; "
+                    "nothing was loaded"
                 )
 
 
 def _is_pair(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and (pair[0] is None or isinstance(pair[0], (bool, int, float, str)))
+    return (
+        isinstance(pair, list) and len(pair) == 2 and (pair[0] is None or isinstance(pair[0], (bool, int, float, str)))
+    )

@@ -71,37 +71,39 @@ def _unary(self: Any) -> Any:
 
 
 def _binary(self: Any, other: Any) -> Any:
-    backend = self._backend
-    if other.__class__ is self.__class__ and other._device is self._device:
+    cls, device = self.__class__, self._device
+    if other.__class__ is cls and other._device is device:
         value = other._primitive
     elif other.__class__ in self.numbers:
         value = other
     else:
         self, value = operands(self, other, "OPERATION")
-        backend = self._backend
+        device = self._device
+    backend = self._backend
     try:
         primitive = backend.OPERATION(self._primitive, value)
     except Exception as error:
         raise explained(error, "OPERATION", self, other) from (None if isinstance(error, BurnpyError) else error)
-    out = new(self.__class__)
-    out._device = self._device
+    out = new(cls)
+    out._device = device
     out._backend = backend
     out._primitive = primitive
     return out
 
 
 def _comparison(self: Any, other: Any) -> Any:
-    if other.__class__ is self.__class__ and other._device is self._device:
+    device = self._device
+    if other.__class__ is self.__class__ and other._device is device:
         value = other._primitive
     elif other.__class__ in self.numbers:
         value = other
     else:
         self, value = operands(self, other, "OPERATION")
+        device = self._device
     try:
         primitive = self._backend.OPERATION(self._primitive, value)
     except Exception as error:
         raise explained(error, "OPERATION", self, other) from (None if isinstance(error, BurnpyError) else error)
-    device = self._device
     out = new(TensorBase.kinds["bool"])
     out._device = device
     out._backend = device.discrete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,31 @@ def test_inputs_stay_as_they_are() -> None:
     gradgradcheck(lambda x: x.exp(), X)
     assert np.array_equal(X.to_numpy(), before)
     assert Autodiff(NumPy) is Autodiff(NumPy())
+
+
+def test_fast_mode_checks_random_directions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    module = import_module("burnpy.testing.gradcheck")
+    original = module.by_differences
+    monkeypatch.setattr(module, "by_differences", lambda *a: asked.append(0) or original(*a))
+    x = Tensor[NumPy].from_data([0.1, 0.2, 0.3, 0.4], dtype="float64")
+    assert gradcheck(lambda x: x.sin(), x, fast_mode=True)
+    assert len(asked) == 2
+    assert gradcheck(lambda x: x.sin(), x)
+    assert len(asked) == 2 + 6
+
+
+def test_one_of_two_modes_can_be_left_out_but_not_both() -> None:
+    x = Tensor[NumPy].from_data([0.1], dtype="float64")
+    assert gradcheck(lambda x: x.sin(), x, check_backward_ad=False)
+    assert gradcheck(lambda x: x.sin(), x, check_forward_ad=False)
+    with pytest.raises(errors.ArgumentError, match="neither forward nor reverse"):
+        gradcheck(lambda x: x.sin(), x, check_forward_ad=False, check_backward_ad=False)
+
+
+def test_results_may_differ_by_a_tolerance() -> None:
+    noise = iter([0.0, 1e-12] * 100)
+    x = Tensor[NumPy].from_data([0.1], dtype="float64")
+    assert gradcheck(lambda x: x.sin() + next(noise), x, nondet_tol=1e-9)
+    with pytest.raises(GradcheckError, match="two calls"):
+        gradcheck(lambda x: x.sin() + next(noise), x)

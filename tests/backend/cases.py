@@ -156,7 +156,56 @@ def _cases() -> list[Case]:
         add("accumulate_slice", x, (slice(0, 2, 1), 1), a(2))
         add("accumulate_slice", x, (0, 1), a(), label=" element")
         add("accumulate_index", x, 1, i, a(3, 4))
+        _layers(a, add)
+        for names, states, how in UPDATES:
+            positive = [np.abs(a(3, 4)) + 1 for _ in range(states)]
+            add(names, x, y, *positive, *how)
     return made
+
+
+UPDATES: list[tuple[str, int, tuple[Any, ...]]] = [
+    ("sgd_update", 0, (0.1, 0.1)),
+    ("momentum_update", 1, (0.1, 0.9, 0.5, True, 0.0)),
+    ("adam_update", 2, (0.1, 0.9, 0.99, 1e-2, 0.1, True, 3)),
+    ("amsgrad_update", 3, (0.1, 0.9, 0.99, 1e-2, 0.1, False, 3)),
+    ("rmsprop_update", 1, (0.1, 0.9, 1e-2, 0.1)),
+    ("rmsprop_momentum_update", 3, (0.1, 0.9, 1e-2, 0.1, 0.9, False)),
+    ("adagrad_update", 1, (0.1, 0.1, 1e-2, 0.1, 2)),
+]
+
+
+def _layers(a: Any, add: Any) -> None:
+    """What is under layers and losses, of floats."""
+    image, weight, where = a(2, 4, 5, 6) / 4, a(6, 2, 3, 2) / 4, ((2, 1), (1, 0), (1, 2), 2)
+    made = a(2, 6, 3, 4) / 4
+    add("conv2d", image, weight, *where)
+    add("conv2d_bias", image, weight, a(6), *where)
+    add("conv2d_input", made, weight, image.shape, *where)
+    add("conv2d_weight", made, image, weight.shape, *where)
+    add("conv2d", image, a(3, 4, 1, 1), (1, 1), (0, 0), (1, 1), 1, label=" 1 x 1")
+    pool = ((3, 2), (2, 1), (1, 0))
+    add("max_pool2d", image, *pool, (1, 1), False)
+    add("max_pool2d_backward", a(2, 4, 3, 5), image, a(2, 4, 3, 5), *pool, (1, 1))
+    add("avg_pool2d", image, *pool, True, False)
+    add("avg_pool2d_backward", a(2, 4, 3, 5), image.shape, *pool, False)
+    add("adaptive_avg_pool2d", image, (2, 4))
+    for shape, dims in (((6,), (3,)), ((4, 1, 1), (0, 2, 3)), ((5, 1), (3,))):
+        small = a(*(1 if d in dims else n for d, n in enumerate(image.shape)))
+        add("normalize", image, a(*shape), a(*shape), dims, 0.5, label=f" {dims} {shape}")
+        add("normalize_backward", image, image, a(*shape), small, np.abs(small), dims, 0.5, label=f" {dims} {shape}")
+    add("rms_norm", image, a(6), (3,), 0.5)
+    q, sums, mask = a(2, 3, 4) / 4, np.abs(a(2, 3)) + 1, np.array([[True, False, True]] * 3)
+    for found, causal in ((None, False), (mask, True), (np.stack([mask, ~mask]), False)):
+        label = f" {causal} {None if found is None else found.ndim}"
+        add("attention", q, q, q, found, causal, 0.5, label=label)
+        add("attention_backward", q, q, q, q, sums, sums, found, causal, 0.5, label=label)
+    index = np.array([[1, 0, 2], [2, 2, 1]])
+    add("linear", a(3, 4), a(4, 2), a(2))
+    add("embedding", a(3, 4), index, None)
+    add("embedding_backward", a(2, 3, 4), index, (3, 4), 2)
+    add("masked_scale", a(3, 4), a(3, 4) > 0, 1.25)
+    add("cross_entropy", a(2, 4, 3), index, 1)
+    add("cross_entropy_backward", a(2, 3), a(2, 4, 3), np.abs(a(2, 1, 3)) + 4, index, 1)
 
 
 CASES = _cases()

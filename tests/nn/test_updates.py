@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.autodiff.saving.checkpointing import checkpoint
+from burnpy.autodiff import checkpoint, no_grad
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import DeviceError, ModuleError, ShapeError
 from burnpy.nn import Buffer, Linear, Module, Param, record_update, stepped
@@ -63,7 +63,7 @@ def test_updates_are_none_of_the_gradients(meter: Meter[Any]) -> None:
     assert len(grads) == 1
     assert [leaf.shape for leaf in grads] == [()]
     assert grads.norm().item() == pytest.approx(10.0)
-    assert repr(grads).startswith("Gradients(1 leaves")
+    assert repr(grads).startswith("Gradients(1 leaf")
 
 
 def test_sums_add_and_scaling_leaves_them(meter: Meter[Any]) -> None:
@@ -165,4 +165,4 @@ def test_mistakes_are_named(meter: Meter[Any]) -> None:
     with pytest.raises(ModuleError, match="updates of 1 buffers that Linear does not hold"):
         stepped(Linear(2, 2, device=Train), {}, grads.buffer_updates)
     with pytest.raises(DeviceError):
-        _ = grads + Tensor[Autodiff[Train]].ones(()).require_grad().backward()  # type: ignore[operator]
+        _ = grads + Tensor[Autodiff[Train]].ones(()).require_grad().backward()

@@ -37,7 +37,7 @@ class Case(NamedTuple):
     first: bool = False  #: whether PyTorch's gives a tuple of which only the first is compared
 
 
-D = {"device": Train}
+D: dict[str, Any] = {"device": Train}
 IMAGES = data(2, 4, 7, 6)
 WORDS, MEMORY = data(2, 5, 8), data(2, 3, 8)
 MASK = np.tril(np.ones((5, 5), bool))
@@ -46,7 +46,9 @@ PADDING = np.array([[True] * 5, [True] * 3 + [False] * 2])
 CASES = {
     "linear": Case(lambda: ours.Linear(4, 3, **D), lambda: torch.nn.Linear(4, 3), (data(5, 4),)),
     "linear, 3-d": Case(lambda: ours.Linear(4, 3, **D), lambda: torch.nn.Linear(4, 3), (data(2, 5, 4),)),
-    "linear, no bias": Case(lambda: ours.Linear(4, 3, bias=False, **D), lambda: torch.nn.Linear(4, 3, False), (data(4),)),
+    "linear, no bias": Case(
+        lambda: ours.Linear(4, 3, bias=False, **D), lambda: torch.nn.Linear(4, 3, False), (data(4),)
+    ),
     "conv2d": Case(lambda: ours.Conv2d(4, 6, 3, **D), lambda: torch.nn.Conv2d(4, 6, 3), (IMAGES,)),
     "conv2d, settings": Case(
         lambda: ours.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2, **D),
@@ -310,9 +312,8 @@ def test_attention_function(mask: str, causal: bool) -> None:
     )
     expected = torch.nan_to_num(expected)
     inputs = [as_ours(x) for x in (q, k, v)]
-    found = F.scaled_dot_product_attention(
-        *inputs, None if chosen is None else as_ours(chosen).detach(), causal=causal, scale=0.7
-    )
+    added = None if chosen is None else as_ours(chosen).detach()
+    found = F.scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], added, causal=causal, scale=0.7)
     np.testing.assert_allclose(found.to_numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
     if mask != "nothing allowed":
         expected.sum().backward()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
-
-from typing_extensions import assert_type
+from typing import TypeAlias, TypeVar, assert_type
 
 from burnpy import Autodiff, Gradients, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy

@@ -1,7 +1,8 @@
 """What type checkers must reject of `burnpy.nn`: every line marked ``# E``, and no other. At run time each raises a
 TypeError, too.
 
-Each function holds one mistake; `tests/typing/test_typing.py` calls it and wants the words of its docstring in the error.
+Each function holds one mistake; `tests/typing/test_typing.py` calls it and wants the words of its docstring in the
+error.
 """
 
 from __future__ import annotations

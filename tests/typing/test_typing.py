@@ -19,7 +19,14 @@ REJECTED = tuple(sorted(HERE.glob("*rejected.py")))
 
 
 def mypy_lines() -> set[tuple[str, int]]:
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", *map(str, ACCEPTED + REJECTED)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--no-error-summary",
+        "--hide-error-context",
+        *map(str, ACCEPTED + REJECTED),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
     found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)

@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
-from burnpy.autodiff.rules import convolution, dense, indexing, normalization, pointwise, pooling, reduction, shape
+from burnpy.autodiff.rules import (
+    attention,
+    convolution,
+    dense,
+    indexing,
+    normalization,
+    pointwise,
+    pooling,
+    reduction,
+    shape,
+)
 from burnpy.autodiff.rules.algebra import RULES, Rule
 
-__all__ = ["RULES", "Rule", "convolution", "dense", "indexing", "normalization", "pointwise", "pooling", "reduction", "shape"]
+__all__ = [
+    "RULES",
+    "Rule",
+    "attention",
+    "convolution",
+    "dense",
+    "indexing",
+    "normalization",
+    "pointwise",
+    "pooling",
+    "reduction",
+    "shape",
+]

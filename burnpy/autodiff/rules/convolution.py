@@ -9,7 +9,9 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import Float, Shape
 
 
-def by_x(i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
+def by_x(
+    i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Float:
     """The gradient of a convolution by x."""
     return i.conv2d_input(g, weight, x_shape, stride, padding, dilation, groups)
 

@@ -24,7 +24,9 @@ def put_over(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
 
 def put(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
     """The gradient of what ``index_put`` wrote; of duplicates only the last has one."""
-    winners = i.discrete.reshape(last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1)))
+    winners = i.discrete.reshape(
+        last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1))
+    )
     return i.where(winners, i.index_select(g, dim, index), 0.0)
 
 

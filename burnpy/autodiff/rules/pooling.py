@@ -43,7 +43,7 @@ linear(
 def avg_pool_again(
     i: Any, g: Float, grad_shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool
 ) -> Float:
-    """The transpose of the transpose: whether a last window reached beyond the padding tells from how many there are."""
+    """The transpose of the transpose. That a last window reached beyond the padding can be told from their number."""
     out = i.avg_pool2d(g, kernel, stride, padding, False, count_include_pad)
     return out if out.shape == grad_shape else i.avg_pool2d(g, kernel, stride, padding, True, count_include_pad)
 

@@ -137,4 +137,3 @@ general(
     pulls=(lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),),
     pushes=(log_softmax_push,),
 )
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from burnpy.autodiff.graph import Placed
@@ -27,6 +28,8 @@ def matmul_left(i: Any, g: Float, y: Float, x_shape: Shape, x_dtype: DType) -> F
 
 def matmul_right(i: Any, g: Float, x: Float, y_shape: Shape, y_dtype: DType) -> Float:
     """xᵀ g."""
+    if len(y_shape) == 2 < len(x.shape):  # one product over all rows, not one for each matrix and their sum
+        x, g = (i.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1])) for a in (x, g))
     if len(y_shape) > 1 and len(x.shape) > 1:
         return fitted(i, i.matmul(i.mT(x), g), y_shape, y_dtype)
     row, column = matrices(x.shape, y_shape)

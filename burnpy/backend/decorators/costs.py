@@ -39,14 +39,18 @@ _STEPS = {
     **dict.fromkeys(("mean", "max_dim", "min_dim"), 1),
     **dict.fromkeys(("var", "std", "logsumexp", "softmax_backward"), 4),
     **dict.fromkeys(("softmax", "log_softmax"), 5),
-    "log_softmax_backward": 4,
+    **dict.fromkeys(("cross_entropy", "rms_norm"), 6),
+    **dict.fromkeys(("max_pool2d", "avg_pool2d", "avg_pool2d_backward", "adaptive_avg_pool2d", "masked_scale"), 1),
+    **dict.fromkeys(("log_softmax_backward", "cross_entropy_backward"), 4),
+    **{"normalize": 8, "normalize_backward": 13, "sgd_update": 2, "momentum_update": 5, "adam_update": 13},
+    **{"amsgrad_update": 14, "rmsprop_update": 8, "rmsprop_momentum_update": 13, "adagrad_update": 7},
 }
 """For each element of the argument; softmax: largest, difference, exp, sum, quotient."""
 _COMPARING = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "floor_divide", "where"))
 _BITWISE = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 _ADDING = frozenset(("index_add", "scatter_add", "accumulate_slice", "accumulate_index"))
 _VIEWS = frozenset(("reshape", "permute", "expand", "slice", "mT", "flip", "detach", "adopt_numpy"))
-_PICKING = frozenset(("index_select", "gather"))
+_PICKING = frozenset(("index_select", "gather", "embedding"))
 _PLACING = frozenset(("accumulate_slice", "accumulate_index"))
 
 
@@ -80,6 +84,14 @@ def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) ->
     name = op.name
     if name == "matmul":
         return 2 * math.prod(results[0][0]) * given[0][0][-1]
+    if name == "linear":
+        return math.prod(results[0][0]) * (2 * given[0][0][-1] + 1)
+    if name in ("attention", "attention_backward"):
+        return _attended(name, given)
+    if name == "embedding_backward":
+        return math.prod(given[0][0])
+    if name == "embedding":
+        return 0
     if name.startswith("conv2d"):
         return _convolved(name, given, results)
     if name in _STEPS:
@@ -91,6 +103,13 @@ def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) ->
     if op.elementwise or name in _COMPARING or name in _BITWISE or (op.algebra is Algebra.GENERAL and results):
         return math.prod(results[0][0])
     return 0
+
+
+def _attended(name: str, given: tuple[Meta, ...]) -> int:
+    """Of attention, two products and a softmax for each query and key; of its backward, five products."""
+    q, k, v = given[:3] if name == "attention" else given[1:4]
+    pairs, by_key, by_value = math.prod(q[0][:-1]) * k[0][-2], 2 * k[0][-1], 2 * v[0][-1]
+    return pairs * (by_key + by_value + 6 if name == "attention" else 3 * by_key + 2 * by_value + 6)
 
 
 def _convolved(name: str, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:

@@ -28,7 +28,9 @@ class Dense(OperationsBase):
     def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
         """The rows of a matrix at an int64 ``index`` of any shape; the row ``padding`` gets no gradient."""
         if padding is not None:
-            column = self.discrete.reshape(self.discrete.arange(0, weight.shape[0], 1, index.dtype), (weight.shape[0], 1))
+            column = self.discrete.reshape(
+                self.discrete.arange(0, weight.shape[0], 1, index.dtype), (weight.shape[0], 1)
+            )
             weight = self.where(self.discrete.ne(column, padding), weight, self.detach(weight))
         rows = self.index_select(weight, 0, self.discrete.reshape(index, (math.prod(index.shape),)))
         return self.reshape(rows, (*index.shape, weight.shape[1]))
@@ -54,7 +56,7 @@ class Dense(OperationsBase):
 
     @derived(GENERAL)
     def cross_entropy(self, x: Float, index: Int, dim: int) -> tuple[Float, Float]:
-        """For each ``index``, of x's shape without ``dim``, -log(softmax(x)) there; and logsumexp, ``dim`` kept as 1."""
+        """-log(softmax(x)) at each ``index``, of x's shape without ``dim``; and logsumexp, ``dim`` kept as 1."""
         largest = self.detach(self.amax(x, (dim,), True))
         shift = self.where(self.isfinite(largest), largest, 0.0)
         shifted = self.sub(x, shift)

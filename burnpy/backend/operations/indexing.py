@@ -45,13 +45,17 @@ class Indexing(OperationsBase):
     def scatter(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """A copy of x with ``x[index[i][j]][j] = src[i][j]`` for dim 0; the last of duplicates stays. src fits index."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
-        return self.reshape(self.index_put(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape)
+        return self.reshape(
+            self.index_put(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
+        )
 
     @derived(LINEAR)
     def scatter_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """A copy of x with ``x[index[i][j]][j] += src[i][j]`` for dim 0; duplicates add up. src has index's shape."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
-        return self.reshape(self.index_add(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape)
+        return self.reshape(
+            self.index_add(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
+        )
 
     def _flat(self, shape: Shape, dim: int, index: Int) -> Int:
         """Where in the row-major elements of ``shape`` the elements are that ``index`` names along ``dim``; 1-d."""

@@ -174,9 +174,7 @@ def _nearer(b: Optimizer, x: Float, y: Float, share: float) -> Float:
     return b.add(x, b.mul(b.sub(y, x), share))
 
 
-def _moments(
-    b: Optimizer, grad: Float, mean: Float, square: Float, beta1: float, beta2: float
-) -> tuple[Float, Float]:
+def _moments(b: Optimizer, grad: Float, mean: Float, square: Float, beta1: float, beta2: float) -> tuple[Float, Float]:
     square = b.add(b.mul(square, beta2), b.mul(b.square(grad), 1.0 - beta2))
     return _nearer(b, mean, grad, 1.0 - beta1), square
 

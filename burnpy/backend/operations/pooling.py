@@ -18,9 +18,7 @@ class Pooling(OperationsBase):
     """``kernel``, ``stride``, ``padding`` and ``dilation`` are pairs; padding is at most half of the kernel."""
 
     @derived(GENERAL)
-    def max_pool2d(
-        self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
-    ) -> Float:
+    def max_pool2d(self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Float:
         """The largest element of each window, NaN if there is one; padding is never it."""
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
         whole = padded(self, x, padded_shape(x.shape, kernel, stride, padding, dilation, counts), padding, -math.inf)

@@ -79,7 +79,9 @@ class Reduction(OperationsBase):
         """The square root of `var`, of which the gradient where it is 0 is 0, at every order."""
         variance = self.var(x, dims, keepdim, correction)
         flat = self.eq(variance, 0.0)
-        return self.where(self.discrete.bitwise_not(flat), self.sqrt(self.where(flat, self.full((), 1.0, x.dtype), variance)), 0.0)
+        return self.where(
+            self.discrete.bitwise_not(flat), self.sqrt(self.where(flat, self.full((), 1.0, x.dtype), variance)), 0.0
+        )
 
     @derived(GENERAL)
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:

@@ -41,8 +41,7 @@ def window_counts(
 ) -> Pair:
     """How many windows fit along either of the last two dimensions of ``shape``."""
     high, wide = (
-        window_count(*sizes, ceil_mode)
-        for sizes in zip(shape[-2:], kernel, stride, padding, dilation, strict=True)
+        window_count(*sizes, ceil_mode) for sizes in zip(shape[-2:], kernel, stride, padding, dilation, strict=True)
     )
     return high, wide
 

@@ -9,6 +9,7 @@ from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.operands import together
+from burnpy.tensor.tensor import Tensor
 
 
 def floats(operation: str, **tensors: Any) -> list[Any]:
@@ -18,6 +19,16 @@ def floats(operation: str, **tensors: Any) -> list[Any]:
         KindError: one is no float tensor.
         DeviceError: they are on several devices.
     """
+    values = [*tensors.values()]
+    device, dtype = getattr(values[0], "_device", None), getattr(values[0], "dtype", None)
+    for x in values:
+        if x is not None and (x.__class__ is not Tensor or x._device is not device or x.dtype != dtype):
+            return _together(operation, tensors)
+    return values
+
+
+def _together(operation: str, tensors: dict[str, Any]) -> list[Any]:
+    """What `floats` does where they are not on one device and in one dtype already."""
     given = [x for x in tensors.values() if x is not None]
     for name, x in tensors.items():
         if x is not None and (not isinstance(x, TensorBase) or x.kind != "float"):

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
-from burnpy.nn.functional.checks import dims_at_least, exact_dims, floats
+from burnpy.nn.functional.checks import floats
 
 if TYPE_CHECKING:
+    from burnpy.backend.primitives import Shape
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -36,23 +37,27 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
     [[121.0]]
     """
     x, weight, bias = floats("linear", x=x, weight=weight, bias=bias)
-    exact_dims("linear", "weight", weight, 2, "(in, out)")
-    dims_at_least("linear", "x", x, 1, "(…, in)")
-    if x.shape[-1] != weight.shape[0]:
-        hint = "; PyTorch's weights are transposed" if x.shape[-1] == weight.shape[1] else ""
-        raise ShapeError(
-            f"linear() was given x of shape {x.shape} and weight of shape {weight.shape}: the last dimension of the "
-            "one "
-            f"must be the first of the other{hint}"
-        )
-    if bias is None:
-        return x @ weight
-    if bias.shape != weight.shape[1:]:
-        raise ShapeError(
-            f"linear() was given weight of shape {weight.shape} and bias of shape {bias.shape}, which must be "
-            f"{weight.shape[1:]}"
-        )
+    shape, sizes = x.shape, weight.shape
+    if not shape or len(sizes) != 2 or shape[-1] != sizes[0] or (bias is not None and bias.shape != sizes[1:]):
+        raise _explained(shape, sizes, None if bias is None else bias.shape)
+    if bias is None or len(shape) == 1:
+        product = x @ weight
+        return product if bias is None else product + bias
     device: Any = x.device
-    if x.ndim == 1:
-        return x @ weight + bias
     return x._like(device.linear(x._primitive, weight._primitive, bias._primitive))
+
+
+def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
+    """What does not belong together."""
+    if len(weight) != 2:
+        return ShapeError(f"linear() takes weight of shape (in, out), and was given shape {weight}")
+    if not shape or shape[-1] != weight[0]:
+        hint = "; PyTorch's weights are transposed" if shape and shape[-1] == weight[1] else ""
+        return ShapeError(
+            f"linear() was given x of shape {shape} and weight of shape {weight}: the last dimension of the one must "
+            "be "
+            f"the first of the other{hint}"
+        )
+    return ShapeError(
+        f"linear() was given weight of shape {weight} and bias of shape {bias}, which must be {weight[1:]}"
+    )

@@ -144,10 +144,14 @@ def _normalized(
     x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
 ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
     device: Any = x.device
-    scale = device.full(shape, 1.0, x.dtype) if weight is None else weight.reshape(shape)._primitive
-    shift = device.full(shape, 0.0, x.dtype) if bias is None else bias.reshape(shape)._primitive
+    scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
+    shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
     output, mean, var = device.normalize(x._primitive, scale, shift, dims, float(eps))
     return x._like(output), x._like(mean), x._like(var)
+
+
+def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:
+    return x._primitive if x.shape == shape else x.reshape(shape)._primitive
 
 
 def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:

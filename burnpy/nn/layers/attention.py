@@ -153,6 +153,10 @@ class MultiHeadAttention(Module[B]):
             )
         return mask & wide
 
+    def torch_names(self) -> dict[str, str]:
+        """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
+        return {"in_proj_weight": "in_proj_weight.T"}
+
     def extra_repr(self) -> str:
         """The size and the heads."""
         return f"{self.in_proj_weight.shape[0]}, {self.heads} heads"

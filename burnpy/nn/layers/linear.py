@@ -62,6 +62,10 @@ class Linear(Module[B]):
         """From (…, in_features) to (…, out_features)."""
         return linear(x, self.weight.value, None if self.bias is None else self.bias.value)
 
+    def torch_names(self) -> dict[str, str]:
+        """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
+        return {"weight": "weight.T"}
+
     def extra_repr(self) -> str:
         """The sizes."""
         return " → ".join(map(str, self.weight.shape))

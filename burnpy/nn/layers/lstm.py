@@ -158,6 +158,15 @@ class Lstm(Module[B]):
             x = said[0] if len(said) == 1 else cat(said, 2)
         return x, LstmState(stack([h for h, _ in last]), stack([c for _, c in last]))
 
+    def torch_names(self) -> dict[str, str]:
+        """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
+        return {
+            f"layers.{k}.{direction}.{name}": f"{name}_l{k}{'_reverse' * direction}{'.T' * name.startswith('weight')}"
+            for k in range(len(self.layers))
+            for direction in range(1 + self.bidirectional)
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        }
+
     def extra_repr(self) -> str:
         """The sizes."""
         return f"{self.inputs} → {self.hidden}{', both directions' * self.bidirectional}"

@@ -69,8 +69,8 @@ class SequentialLr(LrSchedule):
         if len(self.milestones) != len(self.schedules) - 1:
             parts, milestones = len(self.schedules), len(self.milestones)
             raise ArgumentError(
-                f"SequentialLr() was given {parts} schedules and {milestones} milestones; of these there is one fewer, where "
-                " the second, third … begin"
+                f"SequentialLr() was given {parts} schedules and {milestones} milestones; of these there is one fewer, "
+                "where the second, third … begin"
             )
 
     def at(self, step: int) -> float:

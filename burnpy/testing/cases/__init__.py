@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from burnpy.testing.cases import (
     activation,
+    attention,
     convolution,
     creation,
     dense,
@@ -23,6 +24,7 @@ __all__ = [
     "ROWS",
     "Row",
     "activation",
+    "attention",
     "convolution",
     "creation",
     "dense",

@@ -103,4 +103,3 @@ row(
 )
 row("conv2d_input", _conv2d_input, _arguments(2, 1, 0), loose=16)
 row("conv2d_weight", _conv2d_weight, _arguments(2, 0, 1), loose=64)
-

@@ -79,9 +79,14 @@ row(
 row(
     "masked_scale",
     lambda x, mask, scale: np.where(mask, x * scale, 0),
-    [(x(2, 3), Mask((2, 3)), 1.25), (x(), Mask(()), 2.0), (x(0, 3), Mask((0, 3)), 2.0), (Large((96, 100)), Mask((96, 100)), 1.25)],
+    [
+        (x(2, 3), Mask((2, 3)), 1.25),
+        (x(), Mask(()), 2.0),
+        (x(0, 3), Mask((0, 3)), 2.0),
+        (Large((96, 100)), Mask((96, 100)), 1.25),
+    ],
     kinds=("float",),
-)  # fmt: skip
+)
 row("cross_entropy", _cross_entropy, _LOGITS, loose=8)
 row(
     "cross_entropy_backward",

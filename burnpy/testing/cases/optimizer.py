@@ -41,9 +41,7 @@ def _rmsprop(
     return param - lr * velocity, square, average, velocity
 
 
-def _adagrad(
-    param: Any, grad: Any, total: Any, lr: float, lr_decay: float, eps: float, decay: float, step: int
-) -> Any:
+def _adagrad(param: Any, grad: Any, total: Any, lr: float, lr_decay: float, eps: float, decay: float, step: int) -> Any:
     grad = grad + decay * param
     total = total + grad**2
     return param - lr / (1 + (step - 1) * lr_decay) * grad / (np.sqrt(total) + eps), total
@@ -97,7 +95,9 @@ row(
 )
 row(
     "rmsprop_update",
-    lambda param, grad, square, *how: _rmsprop(param, grad, square, 0, 0, *how, 0, False)[:2],
+    lambda param, grad, square, lr, alpha, eps, decay: _rmsprop(
+        param, grad, square, 0, 0, lr, alpha, eps, decay, 0, False
+    )[:2],
     [(*s, 0.1, 0.9, 1e-2, decay) for s in _states(1, 0) for decay in _DECAYS],
     loose=8,
 )

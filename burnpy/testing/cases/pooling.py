@@ -41,10 +41,10 @@ def _max_pool2d_backward(grad: Any, x: Any, out: Any, kernel: Any, stride: Any, 
 
 
 def _area(shape: Any, at: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool) -> int:
-    sizes = []
+    sizes: list[int] = []
     for n, i, k, s, p in zip(shape[2:], at, kernel, stride, padding, strict=True):
         low, high = (-p, n + p) if count_include_pad else (0, n)
-        sizes.append(min(i * s - p + k, high) - max(i * s - p, low))
+        sizes.append(int(min(i * s - p + k, high) - max(i * s - p, low)))
     return sizes[0] * sizes[1]
 
 
@@ -56,9 +56,7 @@ def _avg_pool2d(x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
     return out
 
 
-def _avg_pool2d_backward(
-    grad: Any, shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool
-) -> Any:
+def _avg_pool2d_backward(grad: Any, shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool) -> Any:
     total = np.zeros(shape)
     for at, key in _places(total, kernel, stride, padding, (1, 1), grad.shape[2:]):
         area = _area(shape, at, kernel, stride, padding, count_include_pad)

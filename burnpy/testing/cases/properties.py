@@ -92,6 +92,25 @@ def permutation(device: Any, dtype: DType) -> None:
     assert device.random_permutation(np.random.default_rng(1), 0, dtype).shape == (0,)
 
 
+def mask(device: Any, dtype: DType) -> None:
+    """True as often as it should be, as the generator says."""
+
+    def draw(seed: int, p: float, shape: tuple[int, ...] = (4000,)) -> Any:
+        made = device.random_mask(np.random.default_rng(seed), shape, p)
+        assert (made.shape, made.dtype) == (shape, dtype), f"random_mask gave {made.shape} and {made.dtype}"
+        return device.to_numpy(made)
+
+    for shape in SHAPES:
+        draw(0, 0.5, shape)
+    for p in (0.0, 0.1, 0.5, 0.9, 1.0):
+        some = draw(1, p)
+        assert abs(some.mean() - p) <= 6 * (p * (1 - p) / 4000) ** 0.5, (
+            f"{some.mean()} of random_mask are true, not {p}"
+        )
+        assert np.array_equal(some, draw(1, p)), "random_mask draws differently with the same seed"
+    assert not np.array_equal(draw(1, 0.5), draw(2, 0.5)), "random_mask draws alike with another seed"
+
+
 PROPERTIES: dict[str, tuple[frozenset[str], Property]] = {
     "from_numpy": (frozenset({"float", "int", "bool"}), from_numpy),
     "adopt_numpy": (frozenset({"float", "int", "bool"}), adopt_numpy),
@@ -99,6 +118,7 @@ PROPERTIES: dict[str, tuple[frozenset[str], Property]] = {
     "random_uniform": (frozenset({"float"}), _draws("random_uniform", 0.5, 1 / 12, 0.0, 1.0)),
     "random_normal": (frozenset({"float"}), _draws("random_normal", 0.0, 1.0, -8.0, 8.0)),
     "random_integers": (frozenset({"int"}), _draws("random_integers", 5.5, 35 / 4, 1, 11, 1, 11)),
+    "random_mask": (frozenset({"bool"}), mask),
     "random_permutation": (frozenset({"int"}), permutation),
 }
 """By operation: the kinds of dtypes that it is checked in, and the check."""

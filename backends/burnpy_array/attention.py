@@ -1,0 +1,125 @@
+"""Attention a few heads at a time, so that their scores stay in the cache and never exist all at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.operations.attention import allowed_keys
+from burnpy.backend.primitives import Shape
+from burnpy_array.base import ArrayBase, is_half
+
+
+class Attention(ArrayBase):
+    """16-bit floats are computed in float32."""
+
+    _scores_bytes = 1 << 19
+    """How large the scores of a block may be."""
+
+    def attention(self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+        if is_half(q.dtype):
+            wide = [self.cast(x, float32) for x in (q, k, v)]
+            out, total = self.attention(wide[0], wide[1], wide[2], mask, causal, scale)
+            return self.cast(out, q.dtype), self.cast(total, q.dtype)
+        out, total = self._call(_forward, self, q, k, v, mask, causal, scale)
+        return out, total
+
+    def attention_backward(
+        self,
+        grad: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        logsumexp: Any,
+        level: Any,
+        mask: Any,
+        causal: bool,
+        scale: float,
+    ) -> tuple[Any, Any, Any]:
+        given = (grad, q, k, v, logsumexp, level)
+        if is_half(q.dtype):
+            wide = tuple([self.cast(x, float32) for x in given])
+            parts = [self.cast(part, q.dtype) for part in self._call(_backward, self, wide, mask, causal, scale)]
+            return parts[0], parts[1], parts[2]
+        by_q, by_k, by_v = self._call(_backward, self, given, mask, causal, scale)
+        return by_q, by_k, by_v
+
+
+class Limits:
+    """What scores may be at most: minus infinity for a key that a query does not attend to, infinity for others."""
+
+    def __init__(self, b: Attention, lead: Shape, queries: int, keys: int, mask: Any, causal: bool, dtype: Any) -> None:
+        xp, self.xp, self.dtype = b.xp, b.xp, dtype
+        self.shared: Any = None
+        self.own: Any = None
+        if mask is None or math.prod(mask.shape[:-2]) == 1:
+            one = None if mask is None else mask.reshape(mask.shape[-2:])
+            allowed = allowed_keys(b, queries, keys, one, causal)
+            self.shared = None if allowed is None else self._limits(allowed)
+            return
+        self.own = mask.reshape((-1, *mask.shape[-2:]))
+        positions = xp.arange(self.own.shape[0]).reshape(mask.shape[:-2])
+        self.which = xp.broadcast_to(positions, lead).reshape(-1)  # of the masks, for each of what is flattened
+        if causal:
+            self.shared = self._limits(allowed_keys(b, queries, keys, None, causal))
+
+    def _limits(self, allowed: Any) -> Any:
+        infinity = self.dtype.type(math.inf)
+        return self.xp.where(allowed, infinity, -infinity)
+
+    def apply(self, scores: Any, start: int, stop: int) -> None:
+        """Limit the scores of a block, in place."""
+        if self.shared is not None:
+            self.xp.minimum(scores, self.shared, scores)
+        if self.own is not None:
+            self.xp.minimum(scores, self._limits(self.own[self.which[start:stop]]), scores)
+
+
+def _blocks(b: Attention, count: int, queries: int, keys: int, dtype: Any) -> list[tuple[int, int]]:
+    step = max(1, b._scores_bytes // max(1, queries * keys * dtype.itemsize))
+    return [(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+    xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
+    limits = Limits(b, lead, queries, keys, mask, causal, q.dtype)
+    flat_q, flat_k, flat_v = (x.reshape((math.prod(lead), *x.shape[-2:])) for x in (q, k, v))
+    out = xp.zeros((*flat_q.shape[:2], v.shape[-1]), q.dtype)
+    total = xp.zeros(flat_q.shape[:2], q.dtype)
+    if out.size and keys:
+        for start, stop in _blocks(b, flat_q.shape[0], queries, keys, q.dtype):
+            scores = xp.matmul(xp.multiply(flat_q[start:stop], scale), flat_k[start:stop].swapaxes(1, 2))
+            limits.apply(scores, start, stop)
+            shift = scores.max(2, None, True)
+            shift = xp.where(xp.isfinite(shift), shift, q.dtype.type(0))
+            xp.exp(xp.subtract(scores, shift, scores), scores)
+            sums = b._total(scores, (2,), True)
+            sums = xp.where(xp.equal(sums, 0), q.dtype.type(1), sums)
+            part = out[start:stop]
+            xp.divide(xp.matmul(scores, flat_v[start:stop]), sums, part)
+            total[start:stop] = xp.add(xp.log(sums), shift)[:, :, 0]
+    return out.reshape((*q.shape[:-1], v.shape[-1])), total.reshape(q.shape[:-1])
+
+
+def _backward(b: Attention, given: tuple[Any, ...], mask: Any, causal: bool, scale: float) -> tuple[Any, Any, Any]:
+    grad, q, k, v, logsumexp, level = given
+    xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
+    limits = Limits(b, lead, queries, keys, mask, causal, q.dtype)
+    count = math.prod(lead)
+    grads, flat_q, flat_k, flat_v = (x.reshape((count, *x.shape[-2:])) for x in (grad, q, k, v))
+    totals, levels = logsumexp.reshape((count, queries, 1)), level.reshape((count, queries, 1))
+    by_q, by_k, by_v = (xp.zeros(x.shape, q.dtype) for x in (flat_q, flat_k, flat_v))
+    if count and queries and keys:
+        for start, stop in _blocks(b, count, queries, keys, q.dtype):
+            scaled, g = xp.multiply(flat_q[start:stop], scale), grads[start:stop]
+            weights = xp.matmul(scaled, flat_k[start:stop].swapaxes(1, 2))
+            limits.apply(weights, start, stop)
+            xp.exp(xp.subtract(weights, totals[start:stop], weights), weights)
+            by_v[start:stop] = xp.matmul(weights.swapaxes(1, 2), g)
+            by_score = xp.matmul(g, flat_v[start:stop].swapaxes(1, 2))
+            xp.subtract(by_score, levels[start:stop], by_score)
+            xp.multiply(by_score, weights, by_score)
+            xp.multiply(xp.matmul(by_score, flat_k[start:stop]), scale, by_q[start:stop])
+            by_k[start:stop] = xp.matmul(by_score.swapaxes(1, 2), scaled)
+    return by_q.reshape(q.shape), by_k.reshape(k.shape), by_v.reshape(v.shape)

@@ -1,0 +1,21 @@
+"""Records: checkpoints as safetensors files, and weights from PyTorch's files.
+
+>>> import tempfile
+>>> from burnpy.backend import NumPy
+>>> from burnpy.nn import Linear
+>>> model = Linear(2, 3, device=NumPy)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     save(f"{folder}/run.safetensors", model=model, epoch=3)
+...     load(f"{folder}/run.safetensors").epoch
+3
+"""
+
+from __future__ import annotations
+
+from burnpy.record.checkpoints import load, save
+from burnpy.record.fitting import DTypePolicy, Remap
+from burnpy.record.record import Record
+from burnpy.record.torch_file import read_torch
+from burnpy.record.torch_weights import from_torch
+
+__all__ = ["DTypePolicy", "Record", "Remap", "from_torch", "load", "read_torch", "save"]

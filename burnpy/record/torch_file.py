@@ -1,0 +1,184 @@
+"""PyTorch's files, ``.pt`` and ``.pth``, read without PyTorch and without running anything in them."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.errors import ArgumentError, DTypeError, RecordError, RecordFileError, RecordNotFoundError
+from burnpy.record.memory import chunks, damaged, fill, new_bytes, of_dtype, raw
+from burnpy.record.torch_pickle import unpickled
+from burnpy.record.torch_values import TorchTensor
+from burnpy.tensor.readonly import readonly
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
+
+
+def read_torch(path: str | os.PathLike[str], key: str | tuple[str, ...] | None = None) -> dict[str, Any]:
+    """The tensors of a state dict that ``torch.save`` wrote, as read-only arrays under PyTorch's names.
+
+    PyTorch need not be installed, and nothing in the file is executed: it is read by a machine that can make tensors
+    and plain values only. Tensors that share memory share it here.
+
+    Args:
+        path: the file, in the format of PyTorch 1.6 and later.
+        key: where in a checkpoint the state dict is, as in "model" or ("state", "encoder"); needed where there are
+            several.
+
+    Raises:
+        RecordNotFoundError: there is no such file.
+        RecordFileError: it cannot be read.
+        RecordError: it is no file of PyTorch's, of the old format, damaged, or wants more than tensors: a whole model,
+            code.
+        ArgumentError: there is no such key, or more than one state dict and no key.
+        DTypeError: a tensor is of a dtype that no tensor here has; bfloat16 without the package ``ml_dtypes``.
+    """
+    source = os.fspath(path)
+    try:
+        with open(source, "rb") as raw:
+            start = raw.read(len(_LEGACY))
+            _refuse_others(start, source)
+            raw.seek(0)
+            with zipfile.ZipFile(raw) as archive:
+                return _Reader(archive, source).state(key)
+    except FileNotFoundError as error:
+        raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise damaged(source, str(error)) from error
+    except OSError as error:
+        raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+
+
+def _refuse_others(start: bytes, source: str) -> None:
+    if start.startswith(b"PK\x03\x04"):
+        return
+    if start == _LEGACY:
+        raise RecordError(
+            f"{source} is in the format of PyTorch before 1.6; load it with PyTorch and save it again: "
+            "torch.save(torch.load(path), path)"
+        )
+    raise RecordError(f"{source} is no file that torch.save wrote")
+
+
+class _Reader:
+    """One archive."""
+
+    def __init__(self, archive: zipfile.ZipFile, source: str) -> None:
+        self.archive, self.source = archive, source
+        names = archive.namelist()
+        pickles = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
+        if len(pickles) != 1:
+            raise RecordError(f"{source} is a zip archive, and none that torch.save wrote")
+        self.folder = pickles[0].removesuffix("data.pkl")
+        if f"{self.folder}constants.pkl" in names:
+            raise RecordError(
+                f"{source} is a TorchScript program, and nothing was loaded; save its state instead: "
+                "torch.save(model.state_dict(), path)"
+            )
+        self.storages: dict[tuple[str, str], NDArray[Any]] = {}
+        order = self._bytes("byteorder").tobytes() if f"{self.folder}byteorder" in names else b"little"
+        if order not in (b"little", b"big"):
+            raise damaged(source, f"its byte order is {order!r:.40}")
+        self.order = order.decode()
+
+    def state(self, key: str | tuple[str, ...] | None) -> dict[str, Any]:
+        """The state dict at a key, read."""
+        found = unpickled(self._bytes("data.pkl").tobytes(), self.source)
+        state = _chosen(found, key, self.source)
+        return {name: self._array(name, x) if isinstance(x, TorchTensor) else x for name, x in state.items()}
+
+    def _bytes(self, record: str) -> NDArray[Any]:
+        """A record of the archive, whole; its checksum is compared on the way."""
+        name = f"{self.folder}{record}"
+        try:
+            info = self.archive.getinfo(name)
+        except KeyError:
+            raise damaged(self.source, f"there is no {name} in it") from None
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise RecordError(f"{self.source} is compressed, as torch.save writes none; nothing was loaded")
+        if info.file_size > os.fstat(self.archive.fp.fileno()).st_size:  # type: ignore[union-attr]  # it is open
+            raise damaged(self.source, f"{name} is larger than the file")
+        data = new_bytes(info.file_size)
+        with self.archive.open(info) as opened:
+            file: Any = opened
+            for chunk in chunks(raw(data)):
+                fill(chunk, file.readinto, self.source)
+            file.read(1)  # only now is the checksum compared
+        return data
+
+    def _array(self, name: str, x: TorchTensor) -> NDArray[Any]:
+        try:
+            dtype = dtype_of(x.dtype)
+        except DTypeError as error:
+            raise DTypeError(f"{self.source} has {name}: {error}") from error
+        storage = self._storage(name, x, dtype)
+        last = x.offset + sum((size - 1) * stride for size, stride in zip(x.shape, x.strides, strict=True))
+        if 0 not in x.shape and last >= storage.size:
+            raise damaged(self.source, f"{name} reaches beyond its memory")
+        strides = [stride * dtype.itemsize for stride in x.strides]
+        try:
+            if 0 in x.shape:
+                return readonly(np.empty(x.shape, dtype))
+            return np.lib.stride_tricks.as_strided(storage[x.offset :], x.shape, strides, writeable=False)
+        except (ValueError, OverflowError) as error:  # too many dimensions, or elements
+            raise RecordError(
+                f"{self.source} has {name} of shape {x.shape}, which no array has; nothing was loaded"
+            ) from error
+
+    def _storage(self, name: str, x: TorchTensor, dtype: np.dtype[Any]) -> NDArray[Any]:
+        found = self.storages.get((x.storage.key, x.dtype))
+        if found is not None:
+            return found
+        data = self._bytes(f"data/{x.storage.key}")
+        itemsize = 1 if x.storage.dtype == "bytes" else dtype.itemsize
+        if data.size != x.storage.size * itemsize or data.size % dtype.itemsize:
+            expected = x.storage.size * itemsize
+            raise damaged(self.source, f"the memory of {name} has {data.size} bytes, and should have {expected}")
+        found = self.storages[x.storage.key, x.dtype] = readonly(of_dtype(data, dtype, self.order, name, self.source))
+        return found
+
+
+def _chosen(found: Any, key: str | tuple[str, ...] | None, source: str) -> Mapping[str, Any]:
+    """The state dict at a key; without one, the only one there is."""
+    if key is not None:
+        for name in (key,) if isinstance(key, str) else key:
+            if not isinstance(found, dict) or name not in found:
+                there = ", ".join(str(name) for name in found) if isinstance(found, dict) else type(found).__name__
+                raise ArgumentError(f"{source} has nothing at {key!r}; there is {there:.400}")
+            found = found[name]
+        if not _is_state(found):
+            raise ArgumentError(f"{source} has no state dict at {key!r}, but {_candidates(found)}")
+        return found  # type: ignore[no-any-return]  # a dict, as was made sure
+    if _is_state(found):
+        return found  # type: ignore[no-any-return]  # as above
+    states = [name for name, part in found.items() if _is_state(part)] if isinstance(found, dict) else []
+    if len(states) == 1:
+        return found[states[0]]  # type: ignore[no-any-return]  # as above
+    if states:
+        raise ArgumentError(
+            f"{source} has several state dicts, {', '.join(map(str, states))}; say which: key={states[0]!r}"
+        )
+    raise ArgumentError(f"{source} has no state dict, but {_candidates(found)}; key= says where in it one is")
+
+
+def _is_state(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and all(isinstance(name, str) for name in found)
+        and any(isinstance(x, TorchTensor) for x in found.values())
+    )
+
+
+def _candidates(found: Any) -> str:
+    if isinstance(found, dict):
+        return f"a dict of {', '.join(map(str, found)) or 'nothing'}"[:400]
+    return f"a {type(found).__name__}"

@@ -1,0 +1,69 @@
+"""Cases of attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.testing.cases.samples import Large, Mask, x
+from burnpy.testing.cases.table import row
+
+
+def _weights(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
+    """exp of the scores, 0 for what is not attended to, and the sums of rows, 1 where those are 0."""
+    scores = np.exp(q @ k.swapaxes(-1, -2) * scale)
+    if mask is not None:
+        scores = scores * mask
+    if causal:
+        scores = scores * np.tri(*scores.shape[-2:])
+    total = scores.sum(-1, keepdims=True)
+    return scores, np.where(total == 0, 1, total)
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:
+    weights, total = _weights(q, k, mask, causal, scale)
+    return weights / total @ v, np.log(total)[..., 0]
+
+
+def _attention_backward(
+    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, level: Any, mask: Any, causal: bool, scale: float
+) -> Any:
+    weights = _weights(q, k, mask, causal, scale)[0] * np.exp(-logsumexp[..., None])
+    by_score = weights * (grad @ v.swapaxes(-1, -2) - level[..., None]) * scale
+    return by_score @ k, by_score.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
+
+
+_SHAPES: list[tuple[Any, ...]] = [  # dimensions before, queries, keys, size of keys and of values; mask, causal, scale
+    ((), 2, 3, 2, 2, None, False, 0.7),
+    ((2,), 3, 3, 2, 1, None, True, 0.5),
+    ((2, 1), 2, 3, 2, 2, Mask((2, 3)), False, 0.5),
+    ((2,), 3, 2, 1, 2, Mask((2, 1, 2)), True, 0.5),
+    ((1,), 2, 0, 2, 2, None, False, 1.0),
+    ((0,), 2, 2, 2, 2, None, True, 1.0),
+]
+_LARGE: list[tuple[Any, ...]] = [
+    ((3, 4), 40, 50, 8, 6, None, False, 0.3),
+    ((3, 4), 70, 70, 8, 8, Mask((3, 1, 70, 70)), True, 0.3),
+]
+
+
+def _examples(backward: bool) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for shapes, make in ((_SHAPES, x), (_LARGE, _large)):
+        for lead, t, s, e, f, *how in shapes:
+            q, k, v = make(*lead, t, e, low=-1.0), make(*lead, s, e, high=1.9), make(*lead, s, f, high=1.8)
+            if backward:
+                sums = make(*lead, t, low=1.0, high=2.0), make(*lead, t, low=-1.0, high=0.5)
+                found.append((make(*lead, t, f, low=-1.0, high=1.0), q, k, v, *sums, *how))
+            else:
+                found.append((q, k, v, *how))
+    return found
+
+
+def _large(*shape: int, low: float = -2.0, high: float = 2.0) -> Large:
+    return Large(shape, low, high)
+
+
+row("attention", _attention, _examples(False), kinds=("float",), loose=16)
+row("attention_backward", _attention_backward, _examples(True), kinds=("float",), loose=128)

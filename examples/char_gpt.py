@@ -1,0 +1,136 @@
+"""A small transformer learns to write Python, character by character: ``python examples/char_gpt.py``.
+
+It reads what every Python installation carries, the standard library's own source with its documentation strings, and
+shows after each quarter of the training what it would write: first noise, then words, then lines that look like code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sysconfig
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+import burnpy
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.backend import Backend, NumPy
+from burnpy.nn import Embedding, Linear, Module, Param, TransformerEncoder, init, rebound
+from burnpy.optim import AdamW, GradientsParams, Group, OneCycleLr, clip_by_global_norm
+
+B = TypeVar("B", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I], as in burnpy itself
+
+CONTEXT = 64  # how many characters it sees at once
+SIZE, HEADS, LAYERS = 128, 4, 3
+BATCH, LEARNING_RATE, WEIGHT_DECAY, MAX_NORM = 24, 3e-3, 0.1, 1.0
+HELD_OUT = 0.05  # the share of the text that it does not learn from
+ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
+
+
+def standard_library() -> str:
+    """The source of the standard library's modules, without those of packages, in alphabetical order."""
+    folder = Path(sysconfig.get_path("stdlib"))
+    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
+    return "".join(text for text in texts if text.isascii())
+
+
+def encoded(text: str) -> npt.NDArray[np.int64]:
+    """The number of each character in the alphabet; characters that are not in it are left out."""
+    numbers = {character: k for k, character in enumerate(ALPHABET)}
+    return np.array([numbers[character] for character in text if character in numbers])
+
+
+class Gpt(Module[B]):
+    """For each place the logits of the next character, from the characters up to there."""
+
+    def __init__(self, device: B | type[B]) -> None:
+        small = init.Normal(0.0, 0.02)
+        self.characters = Embedding(len(ALPHABET), SIZE, device=device, initializer=small)
+        self.places = Param(small((CONTEXT, SIZE), device=device))
+        self.blocks = TransformerEncoder(
+            LAYERS, SIZE, HEADS, feedforward=4 * SIZE, dropout=0.0, activation="gelu", norm_first=True, device=device
+        )
+        self.logits = Linear(SIZE, len(ALPHABET), device=device, initializer=small)
+
+    def forward(self, text: IntTensor[B]) -> Tensor[B]:
+        """From (batch, length) to (batch, length, len(ALPHABET)); the length is at most CONTEXT."""
+        x = self.characters(text) + self.places.value[: text.shape[1]]
+        return self.logits(self.blocks(x, causal=True))
+
+    def valid(self: Gpt[Autodiff[I]]) -> Gpt[I]:
+        """The same model on the inner backend: this line is for type checkers."""
+        return rebound(self)
+
+
+def mean_loss(model: Gpt[B], windows: IntTensor[B]) -> Tensor[B]:
+    """How surprised a model is by windows of text, (batch, CONTEXT + 1), in nats per character."""
+    logits = model(windows[:, :-1])
+    return burnpy.cross_entropy(logits.reshape(-1, len(ALPHABET)), windows[:, 1:].reshape(-1))
+
+
+def written(model: Gpt[B], start: str, length: int, temperature: float = 0.7) -> str:
+    """What a model writes after ``start``, character by character, each drawn by its probability."""
+    text = IntTensor.from_data(encoded(start)[None], device=model.device)
+    for _ in range(length):
+        logits = model(text[:, -CONTEXT:])[:, -1] / temperature
+        text = burnpy.cat([text, logits.categorical()[:, None]], dim=1)
+    return "".join(ALPHABET[number] for number in text[0].tolist())
+
+
+def show(text: str) -> None:
+    """Print a text, set off from the rest."""
+    print("".join(f"  | {line}\n" for line in text.splitlines()), flush=True)
+
+
+def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length: int) -> None:
+    """Train, and show samples of what the model writes."""
+    burnpy.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    text = encoded(standard_library())
+    held_out, learned = np.split(text, [int(HELD_OUT * len(text))])
+
+    def windows(source: npt.NDArray[np.int64], count: int) -> IntTensor[Autodiff[I]]:
+        starts = rng.integers(0, len(source) - CONTEXT, (count, 1))
+        return IntTensor.from_data(source[starts + np.arange(CONTEXT + 1)], device=device)
+
+    model = Gpt(device)
+    optim = AdamW(
+        betas=(0.9, 0.98),
+        weight_decay=WEIGHT_DECAY,
+        groups=[Group(lambda path, param: len(param.shape) < 2, weight_decay=0.0)],
+    )
+    schedule = OneCycleLr(LEARNING_RATE, max(steps, 2), rising=0.1)
+    test = windows(held_out, 128).inner()
+    print(f"{model.num_params:,} parameters, {len(learned):,} characters to learn from, {len(held_out):,} held out")
+
+    begin, loss = time.perf_counter(), float("nan")
+    for step in range(steps + 1):
+        if step in {k * steps // 4 for k in range(5)}:
+            plain = model.valid()
+            tested, seconds = mean_loss(plain, test).item(), time.perf_counter() - begin
+            print(f"step {step}: loss {loss:.2f}, held out {tested:.2f}, {seconds:.0f} s. It writes:")
+            show(written(plain, "\nclass ", length))
+        if step < steps:
+            value = mean_loss(model, windows(learned, BATCH))
+            grads = clip_by_global_norm(GradientsParams.from_grads(value.backward(), model), MAX_NORM)
+            model = optim.step(schedule(step), model, grads)
+            loss = value.item()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line and train."""
+    parser = argparse.ArgumentParser(description="Train a small transformer on the standard library's source.")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=0, help="of the weights, what it reads and what it writes")
+    parser.add_argument("--length", type=int, default=240, help="how many characters it writes each time")
+    options = parser.parse_args(arguments)
+    train(Autodiff[NumPy], options.steps, options.seed, options.length)
+
+
+if __name__ == "__main__":
+    main()

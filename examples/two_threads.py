@@ -1,0 +1,121 @@
+"""Two threads train one model, each on half of a batch: ``python examples/two_threads.py``.
+
+Each thread has a fork of the model, with leaves of its own and the same memory, and computes the gradients of its half.
+Gradients are known by the ids of parameters, which forks share: merged they are those of the whole batch, and one step
+of the optimizer takes the model on. Beside it a second model learns from whole batches on one thread; the two end up
+alike, to the last digits of float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import burnpy
+from burnpy import Autodiff, Generator, IntTensor, Tensor
+from burnpy.backend import Backend, NumPy
+from burnpy.nn import Gelu, Linear, Module, Sequential, rebound
+from burnpy.optim import Adam, GradientsAccumulator, GradientsParams
+
+B = TypeVar("B", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I], as in burnpy itself
+
+CLASSES, SIZE, BATCH = 8, 64, 512
+LEARNING_RATE = 2e-3
+
+
+class Mlp(Module[B]):
+    """Two hidden layers."""
+
+    def __init__(self, device: B | type[B], hidden: int = 256) -> None:
+        self.layers = Sequential(
+            Linear(SIZE, hidden, device=device),
+            Gelu(),
+            Linear(hidden, hidden, device=device),
+            Gelu(),
+            Linear(hidden, CLASSES, device=device),
+        )
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """From (batch, SIZE) to logits (batch, CLASSES)."""
+        return self.layers(x)
+
+    def valid(self: Mlp[Autodiff[I]]) -> Mlp[I]:
+        """The same model on the inner backend: this line is for type checkers."""
+        return rebound(self)
+
+
+def gradients(
+    model: Mlp[Autodiff[I]], x: Tensor[Autodiff[I]], y: IntTensor[Autodiff[I]]
+) -> tuple[float, GradientsParams[I]]:
+    """The mean loss of some examples and its gradients, by the ids of the parameters."""
+    loss = burnpy.cross_entropy(model(x), y)
+    return loss.item(), GradientsParams.from_grads(loss.backward(), model)
+
+
+def merged(
+    pool: ThreadPoolExecutor, model: Mlp[Autodiff[I]], x: Tensor[Autodiff[I]], y: IntTensor[Autodiff[I]]
+) -> tuple[float, GradientsParams[I]]:
+    """The same, of two forks on two threads: the mean of both halves, by how many examples each has."""
+    half = len(x) // 2
+    parts = ((x[:half], y[:half]), (x[half:], y[half:]))
+    futures = [pool.submit(gradients, model.fork(), *part) for part in parts]
+    total, accumulator = 0.0, GradientsAccumulator[I]()
+    for future, (part, _) in zip(futures, parts, strict=True):
+        loss, grads = future.result()
+        total += loss * len(part) / len(x)
+        accumulator = accumulator.add(grads, weight=len(part))
+    return total, accumulator.mean()
+
+
+def furthest_apart(a: Mlp[I], b: Mlp[I]) -> float:
+    """The largest difference between the parameters of two models, over the largest parameter."""
+    pairs = [(p.value, q.value) for p, q in zip(a.params(), b.params(), strict=True)]
+    largest = max(q.abs().max().item() for _, q in pairs)
+    return max((p - q).abs().max().item() for p, q in pairs) / largest
+
+
+def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int) -> None:
+    """Train two copies of one model, and compare them."""
+    generator = Generator(seed)
+    burnpy.manual_seed(seed)
+    start = Mlp(device).astype("float64")
+    teacher = Tensor.normal((SIZE, CLASSES), 0.0, 1.0, dtype="float64", generator=generator, device=device)
+
+    split, whole = start, start
+    optims = Adam(), Adam()
+    seconds = [0.0, 0.0]
+    with ThreadPoolExecutor(2) as pool:
+        for step in range(steps):
+            x = Tensor.normal((BATCH, SIZE), 0.0, 1.0, dtype="float64", generator=generator, device=device)
+            y = (x.sin() @ teacher).argmax(dim=1)
+            begin = time.perf_counter()
+            loss, grads = merged(pool, split, x, y)
+            halfway = time.perf_counter()
+            loss_whole, grads_whole = gradients(whole, x, y)
+            seconds = [seconds[0] + halfway - begin, seconds[1] + time.perf_counter() - halfway]
+            if step == 0:
+                apart = max((grads[k] - grads_whole[k]).abs().max().item() for k in grads)
+                print(f"first gradients: {len(grads)} of {len(grads_whole)}, at most {apart:.1e} apart")
+            split = optims[0].step(LEARNING_RATE, split, grads)
+            whole = optims[1].step(LEARNING_RATE, whole, grads_whole)
+            if step + 1 in {k * steps // 4 for k in (1, 2, 3, 4)}:
+                apart = furthest_apart(split.valid(), whole.valid())
+                print(f"step {step + 1}: loss {loss:.6f}, of one thread {loss_whole:.6f}; weights {apart:.1e} apart")
+    print(f"gradients took {seconds[0]:.1f} s on two threads, and {seconds[1]:.1f} s on one")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line and train."""
+    parser = argparse.ArgumentParser(description="Train one model on two threads, and one on one, and compare them.")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0, help="of the weights and the examples")
+    options = parser.parse_args(arguments)
+    train(Autodiff[NumPy], options.steps, options.seed)
+
+
+if __name__ == "__main__":
+    main()

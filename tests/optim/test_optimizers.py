@@ -1,0 +1,104 @@
+"""Optimizers give PyTorch's numbers, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from burnpy.optim import AdaGrad, Adam, AdamW, Optimizer, RmsProp, Sgd
+from tests.optim.models import gradients, vector
+
+GRADIENTS = ((0.5, -1.0), (-0.25, 0.75), (1.0, 2.0), (0.125, -0.5))
+EXPECTED: list[tuple[Optimizer, list[float]]] = [
+    # After four steps from (1, -2) with a rate of 0.1: what torch.optim's of PyTorch 2.13 give in float64.
+    (Sgd(), [0.8625, -2.125]),
+    (Sgd(weight_decay=0.1), [0.82508356, -2.04566962]),
+    (Sgd(momentum=0.9), [0.6933, -2.18935]),
+    (Sgd(momentum=0.9, dampening=0.5, weight_decay=0.1), [0.701068145, -1.8022741025]),
+    (Sgd(momentum=0.9, nesterov=True), [0.58647, -2.295415]),
+    (Adam(), [0.7476574665, -1.970020384204]),
+    (Adam(betas=(0.8, 0.9), eps=1e-3, weight_decay=0.1), [0.716801679472, -1.936674752203]),
+    (Adam(amsgrad=True, betas=(0.5, 0.5)), [0.784075793206, -2.014563426133]),
+    (AdamW(), [0.744082214527, -1.962299406015]),
+    (AdamW(amsgrad=True, betas=(0.5, 0.5), weight_decay=0.1), [0.74836470946, -1.937576842896]),
+    (RmsProp(), [-0.534961896962, -2.243031203229]),
+    (RmsProp(centered=True), [-0.545551656796, -2.240216253719]),
+    (RmsProp(alpha=0.9, momentum=0.5, weight_decay=0.1), [0.113969459176, -1.95475930003]),
+    (RmsProp(alpha=0.9, momentum=0.5, centered=True), [0.147149499833, -2.072617854378]),
+    (AdaGrad(), [0.846587680585, -2.024060796508]),
+    (AdaGrad(lr_decay=0.1, initial_sum=0.5, weight_decay=0.1), [0.875940574545, -1.989752795513]),
+]
+
+
+@pytest.mark.parametrize(("optim", "expected"), EXPECTED, ids=lambda value: repr(value))
+def test_four_steps(optim: Optimizer, expected: list[float]) -> None:
+    model = vector(1.0, -2.0)
+    for grad in GRADIENTS:
+        model = optim.step(0.1, model, gradients(model, grad))
+    assert model.w.value.tolist() == pytest.approx(expected, rel=0, abs=2e-12)
+
+
+def sgd(p: float, g: float, state: dict[str, float], lr: float, t: int) -> float:
+    g += 0.1 * p
+    state["v"] = g if t == 1 else 0.9 * state["v"] + 0.5 * g
+    return p - lr * state["v"]
+
+
+def adam(p: float, g: float, state: dict[str, float], lr: float, t: int) -> float:
+    state["m"] = 0.9 * state.get("m", 0.0) + 0.1 * g
+    state["v"] = 0.99 * state.get("v", 0.0) + 0.01 * g * g
+    m, v = state["m"] / (1 - 0.9**t), state["v"] / (1 - 0.99**t)
+    return p - lr * m / (math.sqrt(v) + 1e-8)
+
+
+def adamw(p: float, g: float, state: dict[str, float], lr: float, t: int) -> float:
+    return adam(p * (1 - lr * 0.1), g, state, lr, t)
+
+
+def rmsprop(p: float, g: float, state: dict[str, float], lr: float, t: int) -> float:
+    state["s"] = 0.9 * state.get("s", 0.0) + 0.1 * g * g
+    state["a"] = 0.9 * state.get("a", 0.0) + 0.1 * g
+    state["b"] = 0.5 * state.get("b", 0.0) + g / (math.sqrt(state["s"] - state["a"] ** 2) + 1e-8)
+    return p - lr * state["b"]
+
+
+def adagrad(p: float, g: float, state: dict[str, float], lr: float, t: int) -> float:
+    state["s"] = state.get("s", 0.5) + g * g
+    return p - lr / (1 + (t - 1) * 0.1) * g / (math.sqrt(state["s"]) + 1e-10)
+
+
+Formula = Callable[[float, float, dict[str, float], float, int], float]
+FORMULAS: list[tuple[Optimizer, Formula]] = [
+    (Sgd(momentum=0.9, dampening=0.5, weight_decay=0.1), sgd),
+    (Adam(betas=(0.9, 0.99)), adam),
+    (AdamW(betas=(0.9, 0.99), weight_decay=0.1), adamw),
+    (RmsProp(alpha=0.9, momentum=0.5, centered=True), rmsprop),
+    (AdaGrad(lr_decay=0.1, initial_sum=0.5), adagrad),
+]
+
+
+@pytest.mark.parametrize(("optim", "formula"), FORMULAS, ids=lambda value: getattr(value, "__name__", ""))
+def test_every_step_is_the_formula_with_the_rate_of_that_step(optim: Optimizer, formula: Formula) -> None:
+    model, p, state = vector(1.0), 1.0, dict[str, float]()
+    for t in range(1, 30):
+        grad, lr = math.sin(3.0 * t) + p, 0.1 / t
+        model = optim.step(lr, model, gradients(model, [grad]))
+        p = formula(p, grad, state, lr, t)
+        assert model.w.value.tolist() == pytest.approx([p], rel=1e-12, abs=1e-12)
+
+
+def test_half_precision_and_0d() -> None:
+    for optim in (Sgd(momentum=0.9), Adam(), RmsProp(), AdaGrad()):
+        model = vector(1.0, 2.0, dtype="float16")
+        for _ in range(3):
+            model = optim.step(0.1, model, gradients(model, [1.0, -1.0]))
+        assert model.w.dtype == "float16"
+        assert all(math.isfinite(x) for x in model.w.value.tolist())
+
+
+def test_settings_are_shown_and_fixed() -> None:
+    assert repr(Adam(eps=1e-6)) == "Adam(weight_decay=0.0, groups=(), betas=(0.9, 0.999), eps=1e-06, amsgrad=False)"
+    with pytest.raises(AttributeError):
+        Adam().eps = 1.0  # type: ignore[misc]  # which is the point

@@ -1,0 +1,117 @@
+"""Schedules: PyTorch's numbers, as pure functions of the step."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import errors
+from burnpy.optim import (
+    ConstantLr,
+    CosineLr,
+    CosineRestartsLr,
+    ExponentialLr,
+    LinearLr,
+    LrSchedule,
+    MultiStepLr,
+    NoamLr,
+    OneCycleLr,
+    PolynomialLr,
+    ProductLr,
+    SequentialLr,
+    StepLr,
+    WarmUpLr,
+)
+
+EXPECTED: list[tuple[LrSchedule, list[float]]] = [
+    # What torch.optim.lr_scheduler's of PyTorch 2.13 give, step by step.
+    (LinearLr(0.25, 1.0, 3), [0.25, 0.5, 0.75, 1.0, 1.0]),
+    (PolynomialLr(1.0, 4, power=2.0), [1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]),
+    (CosineLr(1.0, 4, end=0.1), [1.0, 0.868198052, 0.55, 0.231801948, 0.1]),
+    (CosineRestartsLr(1.0, 2, factor=2, end=0.1), [1.0, 0.55, 1.0, 0.868198052, 0.55, 0.231801948, 1.0, 0.96574579]),
+    (ExponentialLr(1.0, 0.9), [1.0, 0.9, 0.81, 0.729, 0.6561]),
+    (StepLr(1.0, every=2, factor=0.3), [1.0, 1.0, 0.3, 0.3, 0.09, 0.09]),
+    (MultiStepLr(1.0, (1, 3), factor=0.3), [1.0, 0.3, 0.3, 0.09, 0.09]),
+    (
+        OneCycleLr(1.0, 10),
+        [0.04, 0.52, 1.0, 0.950484632, 0.811745654, 0.611262022, 0.388741978, 0.188258346, 0.049519368],
+    ),
+    (
+        OneCycleLr(1.0, 10, rising=0.4, shape="linear", three_phase=True),
+        [0.04, 0.36, 0.68, 1.0, 0.68, 0.36, 0.04, 0.026668, 0.013336],
+    ),
+    (SequentialLr((LinearLr(0.5, 1.0, 2), ExponentialLr(1.0, 0.9)), (2,)), [0.5, 0.75, 1.0, 0.9, 0.81]),
+    (LinearLr(0.5, 1.0, 2) * ExponentialLr(1.0, 0.9), [0.5, 0.675, 0.81, 0.729, 0.6561]),
+    # PyTorch has none of these.
+    (ConstantLr(0.3), [0.3, 0.3]),
+    (WarmUpLr(2, CosineLr(1.0, 4), start=0.5), [0.5, 0.75, 1.0, 0.853553391, 0.5, 0.146446609, 0.0, 0.0]),
+    (NoamLr(2.0, warm_up=2, size=4), [1 / 2**1.5, 1 / 2**0.5, 1 / 3**0.5]),
+    (0.5 * ConstantLr(0.5) * 0.5, [0.125]),
+]
+
+
+@pytest.mark.parametrize(("schedule", "expected"), EXPECTED, ids=lambda value: type(value).__name__)
+def test_numbers(schedule: LrSchedule, expected: list[float]) -> None:
+    assert [schedule(step) for step in range(len(expected))] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("schedule", [schedule for schedule, _ in EXPECTED], ids=lambda value: type(value).__name__)
+def test_they_are_plain_values(schedule: LrSchedule) -> None:
+    other = pickle.loads(pickle.dumps(schedule))
+    assert other == schedule
+    assert hash(other) == hash(schedule)
+    assert [other(step) for step in (7, 0, 3)] == [schedule(step) for step in (7, 0, 3)]
+    assert schedule(np.int64(3)) == schedule(3)
+    assert isinstance(schedule(2), float)
+    for step in (10**6, 10**9):
+        assert math.isfinite(schedule(step))
+    with pytest.raises(FrozenInstanceError):
+        schedule.lr = 1.0  # type: ignore[attr-defined]
+    for step in (-1, 1.0, True, None, "1"):  # type: ignore[assignment]
+        with pytest.raises(errors.ArgumentError, match="the step of"):
+            schedule(step)
+
+
+def test_after_the_last_step_the_rate_stays() -> None:
+    assert CosineLr(1.0, 4, end=0.1)(100) == pytest.approx(0.1)
+    assert OneCycleLr(1.0, 10)(9) == OneCycleLr(1.0, 10)(1000) == pytest.approx(1 / 25 / 1e4)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ConstantLr(-0.1),
+        lambda: ConstantLr(math.nan),
+        lambda: LinearLr(0.0, math.inf, 3),
+        lambda: LinearLr(0.0, 1.0, 0),
+        lambda: LinearLr(0.0, 1.0, 2.5),  # type: ignore[arg-type]
+        lambda: PolynomialLr(1.0, 4, power=-1.0),
+        lambda: CosineLr(1.0, 4, end=-0.1),
+        lambda: CosineRestartsLr(1.0, 4, factor=0),
+        lambda: ExponentialLr(1.0, -0.5),
+        lambda: StepLr(1.0, every=0),
+        lambda: MultiStepLr(1.0, (3, 1)),
+        lambda: MultiStepLr(1.0, 3),  # type: ignore[arg-type]
+        lambda: NoamLr(1.0, warm_up=0, size=4),
+        lambda: OneCycleLr(1.0, 10, rising=1.5),
+        lambda: OneCycleLr(1.0, 10, start_factor=0.0),
+        lambda: OneCycleLr(1.0, 10, shape="square"),  # type: ignore[arg-type]
+        lambda: OneCycleLr(1.0, 1),
+        lambda: WarmUpLr(0, ConstantLr(1.0)),
+        lambda: WarmUpLr(3, 0.1),  # type: ignore[arg-type]
+        lambda: SequentialLr((ConstantLr(1.0),), (2,)),
+        lambda: SequentialLr((), ()),
+        lambda: SequentialLr((ConstantLr(1.0), 0.1), (2,)),  # type: ignore[arg-type]
+        lambda: ProductLr(()),
+        lambda: ConstantLr(1.0) * "2",  # type: ignore[operator]
+        lambda: ExponentialLr(1.0, 2.0)(10**6),
+    ],
+)
+def test_mistakes(make: Any) -> None:
+    with pytest.raises(errors.ArgumentError):
+        make()

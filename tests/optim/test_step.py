@@ -1,0 +1,205 @@
+"""`Optimizer.step`: what it takes, what stays, and what it refuses with nothing changed."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+
+from burnpy import Autodiff, Tensor
+from burnpy.autodiff import Balanced
+from burnpy.backend import Checked, NumPy, errors
+from burnpy.nn import Linear
+from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, RmsProp, Sgd
+from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
+
+
+def test_the_old_model_stays_and_the_new_one_has_its_class_and_ids() -> None:
+    model, optim = two(), Sgd()
+    new = optim.step(1.0, model, of_two(model))
+    assert type(new) is type(model)
+    assert values(model) == {"a": [1.0, 2.0], "b": [3.0, 4.0]}
+    assert values(new) == {"a": [-2.0, -2.0], "b": [2.0, 2.0]}
+    assert (new.a.id, new.b.id) == (model.a.id, model.b.id)
+    assert new.a.value.is_require_grad()
+    assert model().item() == 11.0
+    assert len(new().backward()) == 2
+
+
+def test_it_takes_gradients_as_backward_gives_them() -> None:
+    model = two()
+    assert values(Sgd().step(1.0, model, model().backward())) == values(Sgd().step(1.0, model, of_two(model)))
+
+
+def test_what_is_frozen_or_has_no_gradient_keeps_value_and_state() -> None:
+    model, optim = two(), Adam()
+    model = optim.step(0.1, model, of_two(model))
+    before = optim.state()
+    stale = of_two(model)
+    frozen = model.no_grad("b")
+    new = optim.step(0.1, frozen, stale)  # which has a gradient of b, from when it was not frozen
+    assert new.b.value.tolist() == model.b.value.tolist()
+    assert new.b.frozen
+    assert new.a.value.tolist() != model.a.value.tolist()
+    third = optim.step(0.1, new.require_grad(), stale.without("b"))
+    assert third.b.value.tolist() == model.b.value.tolist()
+    after = optim.state()
+    assert after[model.b.id] == before[model.b.id]
+    assert (after[model.a.id].step, after[model.b.id].step) == (3, 1)
+
+
+def test_buffers_become_what_the_pass_would_have_them_become() -> None:
+    model = Mlp(Train)
+    x = batch(4)
+    new = Sgd().step(0.1, model, model(x).sum().backward())
+    assert values(new)["seen"] == pytest.approx(x.mean(dim=0).tolist())
+    assert values(model)["seen"] == [0.0, 0.0, 0.0]
+    params = model.no_grad(["encoder", "head"])
+    again = Sgd().step(0.1, params, GradientsParams.from_grads(params(x).sum().backward(), params))
+    assert values(again) == {**values(model), "seen": values(new)["seen"]}
+
+
+def test_nested_and_balanced_devices_record_nothing_of_it() -> None:
+    twice, optim = Two(Autodiff[Train]), Adam()
+    for _ in range(2):
+        twice = optim.step(0.1, twice, twice().backward())
+    assert all(x.device is NumPy() for state in optim.state().values() for x in state.values.values())
+    once, plain = two(), Adam()
+    for _ in range(2):
+        once = plain.step(0.1, once, once().backward())
+    assert values(twice) == values(once)
+    assert twice.a.value.inner().is_require_grad()
+    assert len(twice().backward()[twice.a.value].sum().backward()) == 1  # the second derivative is still there
+    strategy, first = Two(Autodiff[Balanced[NumPy]]), two()
+    assert values(Adam().step(0.1, strategy, strategy().backward())) == values(Adam().step(0.1, first, of_two(first)))
+
+
+def test_a_plain_model_takes_steps_too() -> None:
+    model = two()
+    plain = model.valid()
+    assert values(Sgd().step(1.0, plain, of_two(model))) == values(Sgd().step(1.0, model, of_two(model)))
+
+
+def test_a_shared_parameter_stays_shared() -> None:
+    model = two()
+    shared = model.replace(b=model.a)
+    new = Sgd().step(0.5, shared, shared().backward())
+    assert new.a is new.b
+    assert new.a.value.tolist() == [0.0, 0.0]
+
+
+def test_state_follows_the_model_to_another_device_and_dtype() -> None:
+    model, optim = two(), Adam()
+    model = optim.step(0.1, model, of_two(model))
+    moved: Any = model.to_device(Autodiff[Checked[NumPy]])
+    moved = optim.step(0.1, moved, moved().backward())
+    assert optim.state()[model.a.id].values["m"].device is Checked(NumPy)
+    assert optim.state()[model.a.id].step == 2
+    single = moved.astype("float32")
+    assert optim.step(0.1, single, single().backward()).a.dtype == "float32"
+
+
+def test_a_copy_goes_on_from_where_it_was_made() -> None:
+    model, optim = two(), Adam()
+    model = optim.step(0.1, model, of_two(model))
+    other = copy.copy(optim)
+    optim.step(0.1, model, of_two(model))
+    assert other.state()[model.a.id].step == 1
+    assert optim.state()[model.a.id].step == 2
+
+
+class Watch:
+    """Makes sure that a mistake changes neither the model nor the optimizer."""
+
+    def __init__(self, optim: Adam, model: Two[Autodiff[NumPy]]) -> None:
+        self.optim, self.model = optim, model
+        self.before = optim.state(), values(model)
+
+    def check(self) -> None:
+        assert self.optim.state() == self.before[0]
+        assert values(self.model) == self.before[1]
+
+
+def test_mistakes_change_nothing() -> None:
+    model, optim = two(), Adam()
+    model = optim.step(0.1, model, of_two(model))
+    good, watch = of_two(model), Watch(optim, model)
+    for rate in (-0.1, math.nan, math.inf, "0.1", None, True, model.a.value):
+        with pytest.raises(errors.ArgumentError, match=r"learning rate of Adam.step\(\)"):
+            optim.step(rate, model, good)  # type: ignore[arg-type]
+    with pytest.raises(errors.ModuleError, match="gradients are of a, b, which this Two does not have"):
+        optim.step(0.1, two(), good)
+    with pytest.raises(errors.ArgumentError, match="the very model"):
+        optim.step(0.1, two(), model().backward())
+    with pytest.raises(errors.DeviceError, match=r"on Checked\[NumPy\], .* on NumPy"):
+        optim.step(0.1, model, good.to_device(Checked[NumPy]))
+    with pytest.raises(errors.DeviceError, match=r"on NumPy, .* on Autodiff\[NumPy\]"):
+        optim.step(0.1, Two(Autodiff[Train]), good)
+    with pytest.raises(errors.KindError, match="not a dict"):
+        optim.step(0.1, model, dict(good))  # type: ignore[arg-type]
+    with pytest.raises(errors.KindError, match=r"a model is a burnpy\.nn\.Module"):
+        optim.step(0.1, good, good)  # type: ignore[type-var]
+    half: Any = GradientsParams(NumPy, {k: g.half() for k, g in good.items()}, paths={model.a.id: "a"})
+    with pytest.raises(errors.ShapeError, match=r"the gradient of a is of shape .* float16"):
+        optim.step(0.1, model, half)
+    wide = model.replace(a=type(model.a)(Tensor.zeros((3,), dtype="float64", device=Train), id=model.a.id))
+    grown = GradientsParams.from_grads((wide.a.value * 2.0).sum().backward(), wide)
+    with pytest.raises(
+        errors.StateError, match=r"optimizer's m of a is of shape \(2,\), and the parameter is of \(3,\)"
+    ):
+        optim.step(0.1, wide, grown)
+    watch.check()
+
+
+def test_an_operation_that_fails_half_way_changes_nothing() -> None:
+    model: Any = Two(Autodiff[Checked[NumPy]])
+    optim = Adam()
+    model = optim.step(0.1, model, model().backward())
+    grads = GradientsParams.from_grads(model().backward(), model)
+    before = optim.state()
+    with Checked.allow("nan"):
+        bad = grads + (grads.without("a") * math.nan)
+    with pytest.raises(errors.NonFiniteError):
+        optim.step(0.1, model, bad)
+    assert optim.state() == before
+    optim.step(0.1, model, grads)
+    assert optim.state()[model.a.id].step == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sgd(momentum=1.0),
+        lambda: Sgd(momentum=-0.1),
+        lambda: Sgd(momentum=0.9, dampening=1.5),
+        lambda: Sgd(nesterov=True),
+        lambda: Sgd(momentum=0.9, dampening=0.1, nesterov=True),
+        lambda: Sgd(weight_decay=-1.0),
+        lambda: Adam(betas=(0.9, 1.0)),
+        lambda: Adam(betas=(-0.1, 0.9)),
+        lambda: Adam(betas=0.9),
+        lambda: Adam(betas=(0.9, math.nan)),
+        lambda: Adam(eps=-1e-8),
+        lambda: AdamW(weight_decay=math.inf),
+        lambda: RmsProp(alpha=1.0),
+        lambda: RmsProp(momentum=2.0),
+        lambda: AdaGrad(lr_decay=-0.1),
+        lambda: AdaGrad(initial_sum=math.nan),
+        lambda: Adam(groups="bias"),
+        lambda: Adam(groups=["bias"]),
+    ],
+)
+def test_settings_out_of_range(make: Any) -> None:
+    with pytest.raises(errors.ArgumentError, match=r"(Sgd|Adam|AdamW|RmsProp|AdaGrad)\("):
+        make()
+
+
+def test_a_linear_layer_learns() -> None:
+    model, optim = Linear(2, 1, device=Train), Adam()
+    x = Tensor[Train].from_data([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    y = Tensor[Train].from_data([[1.0], [2.0], [3.0]])
+    for _ in range(600):
+        model = optim.step(0.1, model, ((model(x) - y) ** 2).mean().backward())
+    assert model.weight.value.reshape((2,)).tolist() == pytest.approx([2.0, 1.0], abs=0.05)
