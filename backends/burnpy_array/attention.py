@@ -71,9 +71,9 @@ class Limits:
     def apply(self, scores: Any, start: int, stop: int) -> None:
         """Limit the scores of a block, in place."""
         if self.shared is not None:
-            self.xp.minimum(scores, self.shared, scores)
+            self.xp.minimum(scores, self.shared, out=scores)
         if self.own is not None:
-            self.xp.minimum(scores, self._limits(self.own[self.which[start:stop]]), scores)
+            self.xp.minimum(scores, self._limits(self.own[self.which[start:stop]]), out=scores)
 
 
 def _blocks(b: Attention, count: int, queries: int, keys: int, dtype: Any) -> list[tuple[int, int]]:

@@ -23,9 +23,16 @@ FUNCTION_of_scalars: Any = None
 """What the templates call, and what is quicker for two NumPy scalars; each method made from one has its own instead."""
 
 OPERATORS: dict[str, Any] = {
-    **{"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv},
-    **{"equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le},
-    **{"greater": operator.gt, "greater_equal": operator.ge},
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
 }
 """NumPy's scalars compute by themselves in an eighth of the time that its functions take to compute with them."""
 

@@ -163,7 +163,7 @@ def _reachable(roots: Iterable[Node | Leaf]) -> list[Node]:
             stack.append(parent)
     try:
         for node in nodes:
-            node.alive
+            node.alive  # noqa: B018  # reading it is the check
     except AttributeError:
         raise _freed() from None
     nodes.sort(key=_creation)
@@ -186,7 +186,7 @@ def _claim(nodes: list[Node]) -> None:
 def _check_alive(node: Node) -> None:
     """A pass that retains the graph reads edges that another may free meanwhile: it must notice, not use the rest."""
     try:
-        node.alive
+        node.alive  # noqa: B018  # as above
     except AttributeError:
         raise _freed() from None
 

@@ -109,6 +109,7 @@ def grad(
         retain_graph: keep the graph for another pass.
         allow_unused: None for an input that the outputs do not depend on, instead of an error.
         materialize_grads: zeros instead of None; implies ``allow_unused``.
+        **removed: nothing; it is here to explain what PyTorch takes and this does not.
 
     Raises:
         ArgumentError: an output does not depend on an input, which the message names.
@@ -126,8 +127,8 @@ def grad(
     """
     if removed:
         name = next(iter(removed))
-        hint = "; the type is what says it: gradients on Autodiff[Autodiff[B]] come back on Autodiff[B]" if name == "create_graph" else ""
-        raise TypeError(f"grad() takes no argument {name}{hint}")
+        hint = "; the type says it: gradients on Autodiff[Autodiff[B]] come back on Autodiff[B]"
+        raise TypeError(f"grad() takes no argument {name}{hint if name == 'create_graph' else ''}")
     results = _listed("grad", "outputs", outputs)
     sources = _listed("grad", "inputs", inputs)
     device, roots = _roots("grad", results, grad_outputs)
@@ -156,7 +157,8 @@ def _roots(operation: str, tensors: list[Tensor[Any]], gradients: Any) -> tuple[
     gradients = list(gradients)
     if len(gradients) != len(tensors):
         raise ArgumentError(
-            f"{operation}() was given {len(tensors)} tensors and {len(gradients)} gradients to start from; give one for each"
+            f"{operation}() was given {len(tensors)} tensors and {len(gradients)} gradients to start from; "
+            "give one for each"
         )
     roots = [(t._primitive, seed_of(t, g, operation)) for t, g in zip(tensors, gradients, strict=True)]
     return tensors[0].device, roots
@@ -177,8 +179,8 @@ def _result(position: int, source: Tensor[Any], value: Any, allow_unused: bool, 
     if value is None:
         if not allow_unused:
             raise ArgumentError(
-                f"grad() was asked for the gradient of input {position}, of shape {source.shape}, on which no output depends; "
-                "allow_unused=True gives None for it, materialize_grads=True zeros"
+                f"grad() was asked for the gradient of input {position}, of shape {source.shape}, on which no output "
+                "depends; allow_unused=True gives None for it, materialize_grads=True zeros"
             )
         if not materialize:
             return None

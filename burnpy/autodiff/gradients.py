@@ -127,7 +127,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
 
     def __repr__(self) -> str:
         shapes = ", ".join(str(value.shape) for value in self._values.values())
-        return f"Gradients({len(self)} {'leaf' if len(self) == 1 else 'leaves'} of shapes [{shapes}], device={self._device.inner.name})"
+        leaves = "1 leaf" if len(self) == 1 else f"{len(self)} leaves"
+        return f"Gradients({leaves} of shapes [{shapes}], device={self._device.inner.name})"
 
     def remove(
         self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]

@@ -151,7 +151,7 @@ def identity(inner: Any, grad: Float) -> Float:
 
 
 def mapped(f: Callable[[Any], Any], x: Any) -> Any:
-    """A primitive with ``f`` of each innermost array in place of the array; ``f`` of what is no decorator's primitive."""
+    """A primitive with ``f`` of each innermost array in its place; ``f`` of what is no decorator's primitive."""
     return x.mapped(f) if hasattr(x, "mapped") else f(x)
 
 

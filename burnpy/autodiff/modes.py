@@ -1,9 +1,9 @@
 """Modes: switching recording off and on for a stretch of code, in its own thread and coroutine.
 
-`Tensor.inner` and ``model.valid()`` are better: on the inner backend nothing can be recorded, and the type checker knows
-it. Modes are for code that must stay on the tracked backend. A mode is one `ContextVar`, looked at once for each
-recorded operation. It silences the levels that existed when it was entered, so that a derivative that is taken inside of
-``no_grad`` (by `burnpy.func`, on a level of its own) is still taken.
+`Tensor.inner` and ``model.valid()`` are better: on the inner backend nothing can be recorded, and the type checker
+knows it. Modes are for code that must stay on the tracked backend. A mode is one `ContextVar`, looked at once for each
+recorded operation. It silences the levels that existed when it was entered, so that a derivative that is taken inside
+of ``no_grad`` (by `burnpy.func`, on a level of its own) is still taken.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def no_grad() -> Recording: ...
 @overload
 def no_grad(function: F, /) -> F: ...
 def no_grad(function: Any = None, /) -> Any:
-    """Record nothing: results are untracked. ``with no_grad():``, ``@no_grad`` or ``@no_grad()``.
+    """Record nothing, so that results are untracked: a context manager, and a decorator with or without ``()``.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from functools import cache
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.alias import BoundAlias
 from burnpy.backend.errors import DeviceError
@@ -20,11 +20,12 @@ B = TypeVar("B", bound="Backend")
 class DeviceMeta(ABCMeta):
     """Makes devices singletons: ``NumPy() is NumPy()``, ``CuPy() is CuPy(0)``."""
 
-    _devices: dict[tuple[Any, ...], Any] = {}
+    _devices: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
     if not TYPE_CHECKING:  # to type checkers a backend class is called as its __init__ says
 
         def __call__(cls, *args, **kwargs):
+            """The one device for these arguments."""
             if not kwargs:
                 found = DeviceMeta._devices.get((cls, *args))
                 if found is not None:

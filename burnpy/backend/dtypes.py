@@ -67,7 +67,8 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     if kind is not None and kind_of(found) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
         raise DTypeError(
-            f"dtype {found} was asked of a {owner[kind]}, which holds {kind} dtypes; use {owner[kind_of(found)]} instead"
+            f"dtype {found} was asked of a {owner[kind]}, which holds {kind} dtypes; "
+            f"use {owner[kind_of(found)]} instead"
         )
     return found
 

@@ -32,7 +32,7 @@ Dims: TypeAlias = tuple[int, ...]
 Key: TypeAlias = tuple[int | slice | None, ...]
 """A basic index: an int or a slice for each of the leading dimensions, in order, and any number of None for new ones.
 
-Ints are from 0 and in range, slices as Python's: any of their parts may be None or negative, as in ``slice(3, None, -1)``.
+Ints are from 0 and in range, slices as Python's: any part may be None or negative, as in ``slice(3, None, -1)``.
 Dimensions that are not mentioned are whole.
 """
 DType: TypeAlias = "np.dtype[Any]"

@@ -21,12 +21,10 @@ def load(name: str) -> type[Backend]:
         AttributeError: no installed package registers it; the message lists those that are.
     """
     if name in _OWN:
-        found: type[Backend] = getattr(import_module(_OWN[name]), name)
-        return found
+        return getattr(import_module(_OWN[name]), name)  # type: ignore[no-any-return]  # a backend class
     for entry in _entries():
         if entry.name == name:
-            found = entry.load()
-            return found
+            return entry.load()  # type: ignore[no-any-return]  # as above
     raise AttributeError(f"no backend {name!r} is installed; there are: {', '.join(available())}")
 
 

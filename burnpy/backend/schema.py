@@ -108,7 +108,9 @@ def operation(function: Callable[..., Any]) -> Operation:
 def _argument(name: str, annotation: str, default: Any) -> Argument:
     found = _KIND.search(annotation)
     kind = found.group(1) if found else None
-    return Argument(name, kind, annotation.startswith("Sequence["), kind is not None and "Scalar" in annotation, default)
+    return Argument(
+        name, kind, annotation.startswith("Sequence["), kind is not None and "Scalar" in annotation, default
+    )
 
 
 def _results(annotation: str) -> tuple[str | None, ...]:

@@ -15,9 +15,9 @@ _HEAD = """\
 
 Made from the declarations in `burnpy/backend/operations` by `python -m burnpy.docs.reference`.
 
-There are {total} operations, {required} of them required: a backend must write those, and has a default for every other
-one, made of required ones. *Gradient* says what `Autodiff` and `Forward` know: **rule**, a rule of its own; **default**,
-that of the operations its default is made of; –, none, since the result carries no gradient.
+There are {total} operations, {required} of them required: a backend must write those, and has a default for every
+other one, made of required ones. *Gradient* says what `Autodiff` and `Forward` know: **rule**, a rule of its own;
+**default**, that of the operations its default is made of; –, none, since the result carries no gradient.
 """
 
 

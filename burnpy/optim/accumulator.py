@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Generic, NoReturn, TypeVar, final
 
+from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError
@@ -53,7 +54,13 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
     _weight: float
 
     def __init__(self, *backend: object) -> None:
-        """An empty one; ``GradientsAccumulator[NumPy]()`` says to type checkers of what."""
+        """An empty one; ``GradientsAccumulator[NumPy]()`` says to type checkers of what.
+
+        Raises:
+            KindError: it was given gradients, which `add` takes.
+        """
+        if any(isinstance(given, (Gradients, GradientsParams)) for given in backend):
+            raise KindError("an accumulator begins empty: GradientsAccumulator[NumPy]().add(grads)")
         self._set(0, None, 0.0)
 
     def add(self, grads: GradientsParams[B], weight: float = 1.0) -> GradientsAccumulator[B]:

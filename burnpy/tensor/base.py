@@ -48,7 +48,7 @@ class TensorBase(Subscriptable, Generic[B]):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         name = type(self).__name__
-        raise KindError(f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or the like")
+        raise KindError(f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or such")
 
     def _like(self, primitive: Value) -> Self:
         """A tensor of this one's kind and device."""

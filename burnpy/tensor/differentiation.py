@@ -310,7 +310,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str) -> Any:
         )
     if gradient.shape != root.shape or gradient.dtype != root.dtype:
         raise ShapeError(
-            f"{operation}() of a tensor of shape {root.shape} and dtype {root.dtype} starts from a gradient of the same, "
-            f"not of shape {gradient.shape} and dtype {gradient.dtype}"
+            f"{operation}() of a tensor of shape {root.shape} and dtype {root.dtype} starts from a gradient of the "
+            f"same, not of shape {gradient.shape} and dtype {gradient.dtype}"
         )
     return gradient._primitive

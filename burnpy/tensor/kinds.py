@@ -27,8 +27,8 @@ class Lacking:
     def __get__(self, tensor: TensorBase[Any] | None, cls: type[TensorBase[Any]]) -> NoReturn:
         own = f" of dtype {tensor.dtype}" if tensor is not None else ""
         raise MissingMethodError(
-            f"{self.name}{self.call} needs {_ARTICLE[self.owner]} tensor, and this is {_ARTICLE[cls.kind]} tensor{own}; "
-            f"convert it first: x.{self.owner}().{self.name}{self.call}"
+            f"{self.name}{self.call} needs {_ARTICLE[self.owner]} tensor, and this is {_ARTICLE[cls.kind]} tensor"
+            f"{own}; convert it first: x.{self.owner}().{self.name}{self.call}"
         )
 
 

@@ -230,8 +230,8 @@ def _check_undefined(problem: Problem, gradients: list[NDArray[Any]], options: O
         total = sum(parts[k] for parts in apart)
         if not np.allclose(total, gradient, options.rtol, options.atol, equal_nan=True):
             raise GradcheckError(
-                f"the gradients of input {k} that start from one result each add up to {total}, and the one that starts "
-                f"from all is {gradient}: a result without a gradient does not count as zeros"
+                f"the gradients of input {k} that start from one result each add up to {total}, and the one that "
+                f"starts from all is {gradient}: a result without a gradient does not count as zeros"
             )
 
 

@@ -94,9 +94,7 @@ DECORATORS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("decorator", DECORATORS.values(), ids=DECORATORS.keys())
-def test_functions_are_decorated_with_parentheses_and_without(
-    decorator: Callable[[], Any], x: Tensor[Train]
-) -> None:
+def test_functions_are_decorated_with_parentheses_and_without(decorator: Callable[[], Any], x: Tensor[Train]) -> None:
     @decorator()  # type: ignore[untyped-decorator]  # several kinds of decorators in one test
     def f(scale: float) -> bool:
         """Documented."""

@@ -44,14 +44,21 @@ def test_nondifferentiable_operations_have_no_rule() -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_sides_name_what_they_keep(name: str) -> None:
-    """An argument, ``out``, or the shape or dtype of a float argument."""
+    """An argument, ``out``, or the shape or dtype of a float argument; where there are several results, ``out1`` …."""
     op, rule = operations()[name], RULES[name]
     floats = {a.name for a in op.float_arguments}
     valid = {a.name for a in op.arguments} | {"out"} | {f"{f}_{what}" for f in floats for what in ("shape", "dtype")}
     valid |= {"x_shape", "start"} if name == "cat" else set()  # of the member, and where it begins
-    assert len(rule.pulls) == len(op.float_arguments)
-    for side in (*rule.pulls, *(rule.pushes or ())):
-        kept = list(signature(side).parameters)[2:]
+    sides = [(side, 2) for side in (*rule.pulls, *(rule.pushes or ()))]
+    if rule.joint is None:
+        assert len(rule.pulls) == len(op.float_arguments)
+    else:
+        assert list(signature(rule.joint).parameters)[:3] == ["i", "grads", "needs"]
+        assert not sides
+        sides = [(rule.joint, 3)]
+        valid |= {f"out{k}" for k in range(1, len(op.results))}
+    for side, given in sides:
+        kept = list(signature(side).parameters)[given:]
         unknown = [parameter for parameter in kept if parameter not in valid]
         assert not unknown, f"a side of {name} asks for {unknown}, and {op.name} has {sorted(valid)}"
 
@@ -59,7 +66,9 @@ def test_sides_name_what_they_keep(name: str) -> None:
 def test_pushes_are_left_out_only_where_the_operation_is_linear() -> None:
     linear = (Algebra.LINEAR, Algebra.STRUCTURAL, Algebra.BILINEAR)
     assert not [
-        name for name, rule in RULES.items() if rule.pushes is None and operations()[name].algebra not in linear
+        name
+        for name, rule in RULES.items()
+        if rule.pushes is None and rule.joint is None and operations()[name].algebra not in linear
     ]
 
 

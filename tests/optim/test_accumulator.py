@@ -6,7 +6,6 @@ import pickle
 
 import pytest
 
-from burnpy import Tensor
 from burnpy.backend import Checked, NumPy, errors
 from burnpy.optim import GradientsAccumulator, GradientsParams, Sgd
 from tests.optim.models import Mlp, Train, batch, of_two, two, values
@@ -68,4 +67,5 @@ def test_mistakes() -> None:
         empty.add(two()().backward())  # type: ignore[arg-type]
     with pytest.raises(errors.DeviceError, match="do not add"):
         empty.add(grads).add(grads.to_device(Checked[NumPy]))  # type: ignore[arg-type]
-    assert isinstance(grads["a"], Tensor)
+    with pytest.raises(errors.KindError, match="begins empty"):
+        GradientsAccumulator(grads)

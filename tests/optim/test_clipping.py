@@ -91,7 +91,7 @@ def test_mistakes() -> None:
     for limit in (-1.0, math.nan, "1", None, True):
         for clip in (clip_by_value, clip_by_norm, clip_by_global_norm):
             with pytest.raises(errors.ArgumentError, match=f"{clip.__name__}"):
-                clip(grads, limit)  # type: ignore[operator]
+                clip(grads, limit)  # type: ignore[arg-type]
     with pytest.raises(errors.ArgumentError, match="p is positive"):
         clip_by_global_norm(grads, 1.0, p=0.0)
     with pytest.raises(errors.KindError, match="given a Tensor"):

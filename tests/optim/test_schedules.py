@@ -66,7 +66,7 @@ def test_they_are_plain_values(schedule: LrSchedule) -> None:
     assert other == schedule
     assert hash(other) == hash(schedule)
     assert [other(step) for step in (7, 0, 3)] == [schedule(step) for step in (7, 0, 3)]
-    assert schedule(np.int64(3)) == schedule(3)
+    assert schedule(np.int64(3)) == schedule(3)  # type: ignore[arg-type]
     assert isinstance(schedule(2), float)
     for step in (10**6, 10**9):
         assert math.isfinite(schedule(step))

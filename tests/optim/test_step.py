@@ -179,7 +179,7 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
         lambda: Sgd(weight_decay=-1.0),
         lambda: Adam(betas=(0.9, 1.0)),
         lambda: Adam(betas=(-0.1, 0.9)),
-        lambda: Adam(betas=0.9),
+        lambda: Adam(betas=0.9),  # type: ignore[arg-type]
         lambda: Adam(betas=(0.9, math.nan)),
         lambda: Adam(eps=-1e-8),
         lambda: AdamW(weight_decay=math.inf),
@@ -187,8 +187,8 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
         lambda: RmsProp(momentum=2.0),
         lambda: AdaGrad(lr_decay=-0.1),
         lambda: AdaGrad(initial_sum=math.nan),
-        lambda: Adam(groups="bias"),
-        lambda: Adam(groups=["bias"]),
+        lambda: Adam(groups="bias"),  # type: ignore[arg-type]
+        lambda: Adam(groups=["bias"]),  # type: ignore[list-item]
     ],
 )
 def test_settings_out_of_range(make: Any) -> None:

@@ -1,6 +1,6 @@
 """What type checkers must reject: every line marked ``# E``, and no other. At run time each raises a TypeError, too.
 
-Each function holds one mistake; `tests/typing/test_typing.py` calls it and wants the words of its docstring in the error.
+Each function holds one mistake; `tests/typing/test_typing.py` calls it and wants its docstring's words in the error.
 """
 
 from __future__ import annotations

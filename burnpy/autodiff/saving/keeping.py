@@ -1,4 +1,4 @@
-"""Replacing what nodes keep: how `burnpy.autodiff.saving.saved` and `burnpy.autodiff.saving.checkpointing` get at a node's arrays.
+"""Replacing what nodes keep: how saved-tensor hooks and checkpointing get at a node's arrays.
 
 A `Saver` is an observer (`burnpy.autodiff.modes.observing`): of every node just recorded it is shown each innermost
 array, and may put something else in its place, a `Stored`. The node's pulls then have the arrays restored first. Of

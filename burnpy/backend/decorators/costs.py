@@ -42,8 +42,15 @@ _STEPS = {
     **dict.fromkeys(("cross_entropy", "rms_norm"), 6),
     **dict.fromkeys(("max_pool2d", "avg_pool2d", "avg_pool2d_backward", "adaptive_avg_pool2d", "masked_scale"), 1),
     **dict.fromkeys(("log_softmax_backward", "cross_entropy_backward"), 4),
-    **{"normalize": 8, "normalize_backward": 13, "sgd_update": 2, "momentum_update": 5, "adam_update": 13},
-    **{"amsgrad_update": 14, "rmsprop_update": 8, "rmsprop_momentum_update": 13, "adagrad_update": 7},
+    "normalize": 8,
+    "normalize_backward": 13,
+    "sgd_update": 2,
+    "momentum_update": 5,
+    "adam_update": 13,
+    "amsgrad_update": 14,
+    "rmsprop_update": 8,
+    "rmsprop_momentum_update": 13,
+    "adagrad_update": 7,
 }
 """For each element of the argument; softmax: largest, difference, exp, sum, quotient."""
 _COMPARING = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "floor_divide", "where"))

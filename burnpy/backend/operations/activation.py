@@ -59,7 +59,7 @@ class Activation(OperationsBase):
 
     @derived(POINTWISE)
     def softplus(self, x: Float, beta: float) -> Float:
-        """log(1 + exp(beta · x)) / beta, computed as relu(x) + log1p(exp(-|beta · x|)) / beta, which does not overflow."""
+        """log(1 + exp(beta · x)) / beta, as relu(x) + log1p(exp(-|beta · x|)) / beta, which does not overflow."""
         small = self.log1p(self.exp(self.neg(self.abs(self.mul(x, beta)))))
         return self.add(self.relu(x), self.mul(small, 1 / beta))
 

@@ -37,13 +37,13 @@ class Indexing(OperationsBase):
 
     @derived(STRUCTURAL)
     def gather(self, x: Value, dim: int, index: Int) -> Value:
-        """``out[i][j] = x[index[i][j]][j]`` for dim 0; index has x's number of dimensions, elsewhere no larger than x."""
+        """``out[i][j] = x[index[i][j]][j]`` for dim 0; index has x's ndim and is elsewhere no larger."""
         picked = self.index_select(self.reshape(x, (math.prod(x.shape),)), 0, self._flat(x.shape, dim, index))
         return self.reshape(picked, index.shape)
 
     @derived(STRUCTURAL)
     def scatter(self, x: Value, dim: int, index: Int, src: Value) -> Value:
-        """A copy of x with ``x[index[i][j]][j] = src[i][j]`` for dim 0; the last of duplicates stays. src fits index."""
+        """A copy of x with ``x[index[i][j]][j] = src[i][j]`` for dim 0; the last of duplicates stays."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
         return self.reshape(
             self.index_put(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape

@@ -1,4 +1,4 @@
-"""Random numbers. All state is in the NumPy generator that is passed in, so that it can be saved, restored and spawned."""
+"""Random numbers. All state is in the NumPy generator passed in, so that it can be saved, restored and spawned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that reduce dimensions. ``dims`` are normalised: non-negative, ascending, each once; () reduces nothing."""
+"""Operations that reduce dimensions. ``dims`` are non-negative, ascending, each there once; () reduces nothing."""
 
 from __future__ import annotations
 

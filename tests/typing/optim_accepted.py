@@ -1,0 +1,102 @@
+"""What type checkers must accept of `burnpy.optim`: a step gives the class that it was given. Runs, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, assert_type
+
+from burnpy import Autodiff, Gradients, Tensor
+from burnpy.autodiff import Balanced
+from burnpy.backend import Backend, NumPy
+from burnpy.nn import Linear, Module, Sequential, rebound
+from burnpy.optim import (
+    Adam,
+    AdamW,
+    ConstantLr,
+    CosineLr,
+    GradientsAccumulator,
+    GradientsParams,
+    Group,
+    LrSchedule,
+    Optimizer,
+    OptimizerRecord,
+    ProductLr,
+    Sgd,
+    WarmUpLr,
+    clip_by_global_norm,
+    clip_by_norm,
+    clip_by_value,
+)
+
+B = TypeVar("B", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+class Mlp(Module[B]):
+    def __init__(self, device: B | type[B]) -> None:
+        self.layers = [Linear(2, 3, device=device), Linear(3, 1, device=device)]
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.layers[1](self.layers[0](x).relu())
+
+    def valid(self: Mlp[Autodiff[I]]) -> Mlp[I]:
+        return rebound(self)
+
+
+model = Mlp(Autodiff[NumPy])
+x = Tensor[Autodiff[NumPy]].ones((4, 2))
+grads = model(x).sum().backward()
+
+# Gradients by parameter are on the inner backend.
+by_param = GradientsParams.from_grads(grads, model)
+assert_type(by_param, GradientsParams[NumPy])
+assert_type(by_param[model.layers[0].weight], Tensor[NumPy])
+assert_type(by_param["layers.0.weight"], Tensor[NumPy])
+assert_type(by_param.get("layers.0.weight"), Tensor[NumPy] | None)
+assert_type(by_param.named(), dict[str, Tensor[NumPy]])
+assert_type(by_param.norm(), Tensor[NumPy])
+assert_type(by_param + 2.0 * by_param / 3.0, GradientsParams[NumPy])
+assert_type(by_param.map(lambda grad: grad.clamp(max=1.0)), GradientsParams[NumPy])
+assert_type(by_param.without("*.bias"), GradientsParams[NumPy])
+assert_type(by_param.to_device(NumPy), GradientsParams[NumPy])
+assert_type([*by_param], list[str])
+balanced = Linear(2, 1, device=Autodiff[Balanced[NumPy]])
+of_balanced = balanced(Tensor[Autodiff[Balanced[NumPy]]].ones((4, 2))).sum().backward()
+assert_type(GradientsParams.from_grads(of_balanced, balanced), GradientsParams[NumPy])
+
+# Clipping gives what it was given.
+assert_type(clip_by_value(grads, 1.0), Gradients[NumPy])
+assert_type(clip_by_norm(by_param, 1.0), GradientsParams[NumPy])
+assert_type(clip_by_global_norm(by_param, 1.0, error_if_nonfinite=True), GradientsParams[NumPy])
+
+accumulator = GradientsAccumulator[NumPy]()
+accumulator = accumulator.add(by_param, weight=4).add(by_param)
+assert_type(accumulator.mean(), GradientsParams[NumPy])
+
+# A step gives the class that it was given, with its backend.
+optim = Adam(betas=(0.9, 0.99), groups=[Group("*.bias", weight_decay=0.0), Group(lambda path, param: False, lr=0.1)])
+assert_type(optim.step(0.1, model, by_param), Mlp[Autodiff[NumPy]])
+assert_type(optim.step(0.1, model, grads).valid(), Mlp[NumPy])
+assert_type(optim.load_record(optim.into_record(), model), Adam)
+assert_type(AdamW().into_record(), OptimizerRecord)
+several = Sequential(Linear(2, 3, device=Autodiff[NumPy]), Linear(3, 1, device=Autodiff[NumPy]))
+assert_type(Sgd().step(0.1, several, several(x).sum().backward()), Sequential[Autodiff[NumPy]])
+
+
+# Training can be written for every module and backend.
+M = TypeVar("M", bound=Module[Any])
+
+
+def trained(model: M, optim: Optimizer, schedule: LrSchedule, loss: Callable[[M], Tensor[Autodiff[I]]]) -> M:
+    for step in range(2):
+        model = optim.step(schedule(step), model, loss(model).backward())
+    return model
+
+
+def loss_of(mlp: Mlp[Autodiff[NumPy]]) -> Tensor[Autodiff[NumPy]]:
+    return mlp(x).sum()
+
+
+assert_type(trained(model, Sgd(momentum=0.9), WarmUpLr(2, CosineLr(0.1, 10)), loss_of), Mlp[Autodiff[NumPy]])
+assert_type(ConstantLr(0.1)(3), float)
+assert_type(0.5 * CosineLr(0.1, 10), ProductLr)
