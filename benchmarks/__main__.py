@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import chains, checkpointing, imports, mlp, tiny
+from benchmarks import chains, checkpointing, imports, tiny, training
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.picture import draw
 from benchmarks.report import Section, machine, to_markdown, to_terminal
@@ -17,7 +17,7 @@ GROUPS = {
     "imports": imports.sections,
     "tiny": tiny.sections,
     "chains": chains.sections,
-    "mlp": mlp.sections,
+    "training": training.sections,
     "checkpointing": checkpointing.sections,
 }
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}

@@ -20,8 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks.measure import ONE_THREAD, Effort, Figures, Job, Notebook, collect
-from benchmarks.mlp import forget_peak, resident
+from benchmarks.measure import ONE_THREAD, Effort, Figures, Job, Notebook, collect, forget_peak, resident
 from benchmarks.peers import Peer
 from benchmarks.report import Line, Section
 

@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import median
 from time import process_time
 from timeit import Timer
@@ -131,3 +133,17 @@ def seconds_each(statement: str, names: dict[str, Any], seconds: float) -> float
     once = timer.timeit(20) / 20
     loops = max(1, int(seconds / 5 / once))
     return min(timer.repeat(5 if seconds else 1, loops)) / loops
+
+
+def resident(what: str) -> float:
+    """The resident set in bytes: VmRSS now, or VmHWM at its peak. Linux only."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(what):
+            return float(line.split()[1]) * 1024
+    raise LookupError(what)
+
+
+def forget_peak() -> None:
+    """Let VmHWM begin anew, where the kernel permits it; otherwise the import's own peak is in it."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")

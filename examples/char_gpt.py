@@ -108,24 +108,23 @@ def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length
     test = windows(held_out, 128).inner()
     print(f"{model.num_params:,} parameters, {len(learned):,} characters to learn from, {len(held_out):,} held out")
 
-    begin, loss = time.perf_counter(), float("nan")
+    begin = time.perf_counter()
     for step in range(steps + 1):
         if step in {k * steps // 4 for k in range(5)}:
             plain = model.valid()
             tested, seconds = mean_loss(plain, test).item(), time.perf_counter() - begin
-            print(f"step {step}: loss {loss:.2f}, held out {tested:.2f}, {seconds:.0f} s. It writes:")
+            print(f"step {step}, {seconds:.0f} s: loss {tested:.2f} on the text held out. It writes:")
             show(written(plain, "\nclass ", length))
         if step < steps:
-            value = mean_loss(model, windows(learned, BATCH))
-            grads = clip_by_global_norm(GradientsParams.from_grads(value.backward(), model), MAX_NORM)
+            loss = mean_loss(model, windows(learned, BATCH))
+            grads = clip_by_global_norm(GradientsParams.from_grads(loss.backward(), model), MAX_NORM)
             model = optim.step(schedule(step), model, grads)
-            loss = value.item()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description="Train a small transformer on the standard library's source.")
-    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the weights, what it reads and what it writes")
     parser.add_argument("--length", type=int, default=240, help="how many characters it writes each time")
     options = parser.parse_args(arguments)

@@ -8,6 +8,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array.base import ArrayBase, is_half
 from burnpy_array.reduction import count
+from burnpy_array.softmax import widened
 
 
 class Normalization(ArrayBase):
@@ -20,6 +21,17 @@ class Normalization(ArrayBase):
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
         return self._normalized(self._normalize_backward, x.dtype, (grad, x, weight, mean, var), dims, eps)
+
+    def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
+        return self._call(widened, _rms_norm, self, (dims, eps), x, weight)
+
+    def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+        if is_half(x.dtype):
+            wide = [self.cast(a, float32) for a in (grad, x, weight)]
+            by_x, by_weight = self._call(_rms_norm_backward, self, wide[0], wide[1], wide[2], dims, eps)
+            return self.cast(by_x, x.dtype), self.cast(by_weight, x.dtype)
+        by_x, by_weight = self._call(_rms_norm_backward, self, grad, x, weight, dims, eps)
+        return by_x, by_weight
 
     def _normalized(self, f: Any, dtype: Any, given: tuple[Any, ...], dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         """The three results of f, computed in float32 where ``dtype`` has 16 bits."""
@@ -60,3 +72,31 @@ class Normalization(ArrayBase):
         lead = len(x.shape) - len(shape)
         dims = tuple(d for d, n in enumerate(x.shape) if d < lead or (shape[d - lead] == 1 != n))
         return self._total(x, dims, True).reshape(shape) if dims else x.copy()
+
+
+def _rms(b: Normalization, x: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+    """The root of the mean square, and memory of x's shape."""
+    xp = b.xp
+    square = xp.multiply(x, x)
+    mean = xp.divide(b._total(square, dims, True), count(x, dims))
+    return xp.sqrt(xp.add(mean, eps)), square
+
+
+def _rms_norm(b: Normalization, where: tuple[Dims, float], x: Any, weight: Any) -> Any:
+    root, out = _rms(b, x, *where)
+    b.xp.divide(x, root, out)
+    return b.xp.multiply(out, weight, out)
+
+
+def _rms_norm_backward(b: Normalization, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+    xp = b.xp
+    root, normal = _rms(b, x, dims, eps)
+    xp.divide(x, root, normal)
+    product = xp.multiply(grad, normal)
+    by_weight = b._sum_to(product, weight.shape)
+    xp.multiply(product, weight, product)
+    along = xp.divide(b._total(product, dims, True), count(x, dims))
+    out = xp.multiply(grad, weight, product)
+    xp.multiply(normal, along, normal)
+    xp.subtract(out, normal, out)
+    return xp.divide(out, root, out), by_weight

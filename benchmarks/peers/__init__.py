@@ -11,6 +11,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.tasks import Task
+
 Key: TypeAlias = str
 Array: TypeAlias = npt.NDArray[np.float32]
 
@@ -84,15 +86,18 @@ class Peer(ABC):
         """The sum of all elements, 0-d."""
         return x.sum()
 
-    def training(
-        self, weights: Sequence[Array], images: Array, labels: npt.NDArray[np.int64], optimizer: str
-    ) -> Training:
-        """The training of an MLP, see `benchmarks.mlp`."""
+    def training(self, task: Task, *, profiled: bool = False) -> Training:
+        """The training of a model, see `benchmarks.training`.
+
+        Args:
+            task: which, and with which numbers.
+            profiled: whether the library notes where the time goes, for those that can.
+        """
         raise NotImplementedError
 
 
 class Training(ABC):
-    """Training of an MLP, step by step and phase by phase."""
+    """Training of a model, step by step and phase by phase."""
 
     @abstractmethod
     def forward(self, batch: int) -> None:

@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
+from benchmarks.tasks import Task
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
@@ -40,37 +39,10 @@ class PyTorch(Peer):
         leaves = [self.leaf(array) for array in arrays]
         return lambda: torch.autograd.grad(f(*leaves), leaves, create_graph=True)
 
-    def training(
-        self, weights: Sequence[Array], images: Array, labels: npt.NDArray[np.int64], optimizer: str
-    ) -> Training:
-        return Mlp(weights, images, labels, optimizer)
+    def training(self, task: Task, *, profiled: bool = False) -> Training:
+        from benchmarks.peers.pytorch_models import TorchTraining
 
-
-class Mlp(Training):
-    """The optimizers are PyTorch's own, which change the parameters in place."""
-
-    def __init__(self, weights: Sequence[Array], images: Array, labels: npt.NDArray[np.int64], optimizer: str) -> None:
-        self.parameters = [torch.from_numpy(w.copy()).requires_grad_() for w in weights]
-        self.images = [torch.from_numpy(batch.copy()) for batch in images]
-        self.labels = [torch.from_numpy(batch.copy()) for batch in labels]
-        rate = {"SGD": 0.01, "Adam": 1e-3}[optimizer]
-        self.optimizer = getattr(torch.optim, optimizer)(self.parameters, lr=rate)
-
-    def forward(self, batch: int) -> None:
-        w1, b1, w2, b2, w3, b3 = self.parameters
-        x = (self.images[batch] @ w1 + b1).relu()
-        x = (x @ w2 + b2).relu()
-        self.last = torch.nn.functional.cross_entropy(x @ w3 + b3, self.labels[batch])
-
-    def backward(self) -> None:
-        self.last.backward()
-
-    def update(self) -> None:
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-
-    def loss(self) -> float:
-        return float(self.last)
+        return TorchTraining(task)
 
 
 PEER = PyTorch()

@@ -317,7 +317,7 @@ def _joint(op: Operation, pull: Callable[..., Any]) -> list[str]:
     outs = [f"outs[{floats.index(k)}]" if k in floats else f"results[{k}]" for k in range(len(op.results))]
     return [
         *lines,
-        f"    results = {_call(op, values)}",
+        f"    results = {_call(op, values)}" + ("," if len(op.results) == 1 else ""),
         f"    nodes = ({nodes},)",
         "    parents = [node for node in nodes if node is not None]",
         f"    if not parents or {_SILENT}:",

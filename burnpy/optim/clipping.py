@@ -108,7 +108,7 @@ def _mapped(grads: G, f: Callable[[Tensor[Any]], Tensor[Any]]) -> G:
 
 
 def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
-    return (bound / (norm + _EPS)).clamp(max=1.0) if bound < math.inf else norm * 0.0 + 1.0
+    return (bound / (norm + _EPS)).clamp(max=1.0)
 
 
 def _limit(grads: object, limit: float, operation: str) -> float:

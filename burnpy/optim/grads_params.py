@@ -16,11 +16,10 @@ from burnpy.backend.errors import (
     ImmutableError,
     KindError,
     MissingGradientError,
-    ShapeError,
 )
 from burnpy.nn.param import Param
 from burnpy.nn.selecting import meets, suggestion
-from burnpy.optim.matching import matched
+from burnpy.optim.matching import absent, added, matched
 from burnpy.optim.norms import norm_of
 from burnpy.tensor.tensor import Tensor
 
@@ -143,14 +142,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         try:
             return self._values[ident]
         except KeyError:
-            path = self._paths.get(ident)
-            if path is not None:
-                reason = f"none for {path}: the loss does not depend on it; grads.get(key) gives None instead"
-            elif isinstance(key, str):
-                reason = f"none for {key!r}{suggestion(key, [*self._paths.values()])}"
-            else:
-                reason = f"none for the parameter of shape {key.shape}, which is frozen or of another model"
-            raise MissingGradientError(f"these gradients hold {reason}") from None
+            raise MissingGradientError(f"these gradients hold {absent(key, self._paths)}") from None
 
     @overload
     def get(self, key: Param[Any] | str) -> Tensor[B] | None: ...
@@ -253,7 +245,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             )
         paths = {**other._paths, **self._paths}
         summed = [
-            _added(mine, theirs, paths)
+            added(mine, theirs, paths)
             for mine, theirs in ((self._values, other._values), (self._updates, other._updates))
         ]
         return GradientsParams(self._device, summed[0], paths=paths, updates=summed[1])
@@ -306,16 +298,3 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
 def _restored(device: Any, values: Any, paths: Any, updates: Any) -> GradientsParams[Any]:
     return GradientsParams(device, values, paths=paths, updates=updates)
-
-
-def _added(mine: dict[str, Tensor[B]], theirs: dict[str, Tensor[B]], paths: Mapping[str, str]) -> dict[str, Tensor[B]]:
-    total = dict(mine)
-    for ident, value in theirs.items():
-        known = mine.get(ident)
-        if known is not None and (known.shape, known.dtype) != (value.shape, value.dtype):
-            raise ShapeError(
-                f"the gradients of {paths.get(ident, f'the buffer {ident}')} are of shape {known.shape} and dtype "
-                f"{known.dtype} in one, {value.shape} and {value.dtype} in the other, and do not add"
-            )
-        total[ident] = value if known is None else known + value
-    return total

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.autodiff.gradients import Gradients
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
 from burnpy.nn.base import ModuleBase
+from burnpy.nn.param import Param
+from burnpy.nn.selecting import suggestion
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -81,3 +84,32 @@ def _strangers(grads: Gradients[Any], model: ModuleBase[Any], learning: int) -> 
         f"these gradients of {len(grads)} leaves have none of the {learning} parameters of this {name}; give the very "
         "model that computed the loss: step(), fork() and to_device() make models with leaves of their own"
     )
+
+
+def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str]) -> Tensors:
+    """The sums of tensors by id; what only one of the two has stays.
+
+    Raises:
+        ShapeError: of one id, the two are of different shapes or dtypes.
+    """
+    total = dict(mine)
+    for ident, value in theirs.items():
+        known = mine.get(ident)
+        if known is not None and (known.shape, known.dtype) != (value.shape, value.dtype):
+            raise ShapeError(
+                f"the gradients of {paths.get(ident, f'the buffer {ident}')} are of shape {known.shape} and dtype "
+                f"{known.dtype} in one, {value.shape} and {value.dtype} in the other, and do not add"
+            )
+        total[ident] = value if known is None else known + value
+    return total
+
+
+def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
+    """Why gradients have none for a key, as the end of a message; ``paths`` of all that could have one."""
+    ident = key.id if isinstance(key, Param) else key
+    path = paths.get(ident, ident if ident in paths.values() else None)
+    if path is not None:
+        return f"none for {path}: the loss does not depend on it; grads.get(key) gives None instead"
+    if isinstance(key, str):
+        return f"none for {key!r}{suggestion(key, [*paths.values()])}"
+    return f"none for the parameter of shape {key.shape}, which is frozen or of another model"

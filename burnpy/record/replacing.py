@@ -78,7 +78,7 @@ def _opened(target: Path) -> tuple[Path, FileIO]:
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        if _locked(number) and os.fstat(number).st_nlink == 0:  # taken for one before it was locked
+        if _locked(number) and not os.fstat(number).st_nlink:  # somebody was faster, and took it for one
             os.close(number)
             continue
         with suppress(OSError):
@@ -87,12 +87,12 @@ def _opened(target: Path) -> tuple[Path, FileIO]:
         return temporary, FileIO(number, "r+")
 
 
-def _locked(number: int) -> bool:
-    """Lock an open file for this process; False where it is locked already, or cannot be."""
+def _locked(number: int, wait: bool = True) -> bool:
+    """Lock an open file for this process; False where it cannot be, or, without waiting, is locked already."""
     if locks is None:
         return False
     try:
-        locks.flock(number, locks.LOCK_EX | locks.LOCK_NB)
+        locks.flock(number, locks.LOCK_EX | (0 if wait else locks.LOCK_NB))
     except OSError:
         return False
     return True
@@ -109,7 +109,7 @@ def _remove_leftovers(target: Path) -> None:
         with suppress(OSError):
             number = os.open(entry.path, os.O_RDWR)
             try:
-                if _locked(number):
+                if _locked(number, wait=False):
                     os.unlink(entry.path)
             finally:
                 os.close(number)

@@ -32,7 +32,7 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
         tensor, other = together(operation, tensor, other)
     if other.kind != tensor.kind:
         raise KindError(
-            f"{operation}() was asked of a {_shown(tensor)} and a {_shown(other)}; kinds do not mix by themselves: "
+            f"{operation}() was asked of {_shown(tensor)} and {_shown(other)}; kinds do not mix by themselves: "
             f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
         )
     return tensor, other._primitive
@@ -47,17 +47,17 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
-            f"{operation}() was asked of a {_shown(tensor)} and the {type(other).__name__} {other!r}; "
+            f"{operation}() was asked of {_shown(tensor)} and the {type(other).__name__} {other!r}; "
             f"convert the tensor first, as in x{_CONVERSION['float' if isinstance(other, float) else 'int']}"
         )
     name = type(tensor).__name__
     if isinstance(other, (np.ndarray, list, tuple)):
         raise KindError(
-            f"{operation}() was asked of a {name} and a {type(other).__name__}; "
+            f"{operation}() was asked of {a(name)} and {a(type(other).__name__)}; "
             f"make a tensor of it first: {name}.from_data(values, device=x.device)"
         )
     raise KindError(
-        f"{operation}() was asked of a {name} and {other!r}; the other operand must be a {name} or a number"
+        f"{operation}() was asked of {a(name)} and {other!r}; the other operand must be {a(name)} or a number"
     )
 
 
@@ -91,7 +91,7 @@ def explained(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> E
             )
     elif isinstance(error, OverflowError):
         return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
-    return ArgumentError(f"{operation}() of a {_shown(x)} and {y!r} failed: {error}")
+    return ArgumentError(f"{operation}() of {_shown(x)} and {y!r} failed: {error}")
 
 
 def broadcast_shape(*shapes: Shape) -> Shape | None:
@@ -107,4 +107,13 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
 
 
 def _shown(x: TensorBase[Any]) -> str:
-    return f"{type(x).__name__} of shape {x.shape} and dtype {x.dtype}"
+    return f"{a(type(x).__name__)} of shape {x.shape} and dtype {x.dtype}"
+
+
+def a(name: str) -> str:
+    """A class's name with its article.
+
+    >>> a("IntTensor"), a("Tensor")
+    ('an IntTensor', 'a Tensor')
+    """
+    return f"{'an' if name in ('IntTensor', 'ndarray') else 'a'} {name}"

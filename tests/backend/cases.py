@@ -194,6 +194,7 @@ def _layers(a: Any, add: Any) -> None:
         add("normalize", image, a(*shape), a(*shape), dims, 0.5, label=f" {dims} {shape}")
         add("normalize_backward", image, image, a(*shape), small, np.abs(small), dims, 0.5, label=f" {dims} {shape}")
     add("rms_norm", image, a(6), (3,), 0.5)
+    add("rms_norm_backward", image, image, a(4, 1, 1), (1,), 0.5)
     q, sums, mask = a(2, 3, 4) / 4, np.abs(a(2, 3)) + 1, np.array([[True, False, True]] * 3)
     for found, causal in ((None, False), (mask, True), (np.stack([mask, ~mask]), False)):
         label = f" {causal} {None if found is None else found.ndim}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, mlp, tiny
+from benchmarks import chains, tiny, training
 from benchmarks.measure import SMOKE, Figures, Job, Notebook, Spread, in_a_process
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
 from benchmarks.report import Line, Section, to_markdown
+from benchmarks.tasks import TASKS
 
 
 def test_tiny_operations() -> None:
@@ -28,12 +28,34 @@ def test_chains() -> None:
     assert "x * y/twice" in notebook.values
 
 
-@pytest.mark.parametrize("optimizer", mlp.OPTIMIZERS)
-def test_mlp(optimizer: str) -> None:
+@pytest.mark.parametrize("model", TASKS)
+def test_training(model: str) -> None:
     notebook = Notebook()
-    mlp.work(load("burnpy"), SMOKE, notebook, {"optimizer": optimizer, "threads": 1})
+    training.work(load("burnpy"), SMOKE, notebook, {"what": "times", "model": model, "threads": 1})
     assert not set(notebook.errors) - {"memory"}  # which only Linux tells
-    assert all(isfinite(notebook.values[f"loss/{step}"]) for step in range(SMOKE.steps))
+    assert set(training.PHASES) <= set(notebook.values)
+
+
+@pytest.mark.parametrize("dtype", training.LOSSES)
+@pytest.mark.parametrize("model", TASKS)
+def test_losses_are_those_of_pytorch(model: str, dtype: str) -> None:
+    pytest.importorskip("torch")
+    figures = Figures()
+    for peer in ("burnpy", "torch"):
+        notebook = Notebook()
+        training.work(load(peer), SMOKE, notebook, {"what": "losses", "model": model, "dtype": dtype})
+        assert not notebook.errors
+        figures.turns[peer] = [notebook.values]
+    apart = training.furthest_apart(figures, SMOKE.steps)
+    assert apart is not None
+    assert apart <= training.LOSSES[dtype][1]
+
+
+def test_where_the_time_goes() -> None:
+    notebook = Notebook()
+    training.work(load("burnpy"), SMOKE, notebook, {"what": "operations", "model": "MLP"})
+    assert notebook.values["all"] > 0
+    assert any(key.startswith("matmul, backward") for key in notebook.values)
 
 
 def test_a_fresh_process() -> None:

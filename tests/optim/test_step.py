@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, errors
 from burnpy.nn import Linear
-from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, RmsProp, Sgd
+from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Group, Optimizer, RmsProp, Sgd
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
 
 
@@ -194,6 +195,36 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
 def test_settings_out_of_range(make: Any) -> None:
     with pytest.raises(errors.ArgumentError, match=r"(Sgd|Adam|AdamW|RmsProp|AdaGrad)\("):
         make()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SignSgd(Optimizer):
+    """An optimizer of one's own, which remembers the last sign."""
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("sign",)
+
+    def update(
+        self,
+        device: Any,
+        param: Any,
+        grad: Any,
+        state: tuple[Any, ...],
+        *,
+        lr: float,
+        weight_decay: float,
+        step: int,
+    ) -> tuple[Any, ...]:
+        sign = device.sign(grad)
+        return device.sub(param, device.mul(sign, lr)), sign
+
+
+def test_an_optimizer_of_ones_own() -> None:
+    model, optim = two(), SignSgd(groups=[Group("b", lr_scale=0.5)])
+    model = optim.step(1.0, model, of_two(model) * -1.0)
+    assert values(model) == {"a": [2.0, 3.0], "b": [3.5, 4.5]}
+    assert SignSgd().load_record(optim.into_record()).state()[model.a.id].step == 1
 
 
 def test_a_linear_layer_learns() -> None:

@@ -138,7 +138,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(errors.RecordNotFoundError, match="there is no folder .*nowhere; make it first"):
+    with pytest.raises(errors.RecordNotFoundError, match=r"there is no folder .*nowhere; make it first"):
         save(tmp_path / "nowhere" / "a", step=1)
     with pytest.raises(FileNotFoundError):
         save(tmp_path / "nowhere" / "a", step=1)

@@ -17,6 +17,7 @@ import pytest
 import burnpy
 from burnpy import BoolTensor, Generator, IntTensor, Tensor
 from burnpy.backend import NumPy, errors
+from burnpy.backend.dtypes import FLOATS, INTS
 from burnpy.nn import BoolBuffer, Buffer, IntBuffer, Linear, Module, Param
 from burnpy.record import Record, load, save
 from tests.record.nets import Train, mlp, same
@@ -42,7 +43,7 @@ def test_plain_values_come_back_as_they_were(tmp_path: Path) -> None:
         "name": "Ünïcode \n \u2028 $tensor",
         "big": 2**127 + 1,
         "nested": {"a": [1, (2, "3"), {"b": ()}], "": {}},
-        "odd": {1: "one", "$tensor": "x", None: 0, 2.5: [], True: False},
+        "odd": {2: "two", "$tensor": "x", None: 0, 2.5: [], True: False},
         "scalars": [np.float32(0.1), np.int8(3), np.bool_(True)],
     }
     save(tmp_path / "a", **values)
@@ -53,14 +54,13 @@ def test_plain_values_come_back_as_they_were(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    ["float16", "bfloat16", "float32", "float64", "bool", "int8", "int16", "int32", "int64"]
-    + ["uint8", "uint16", "uint32", "uint64"],
+    [*FLOATS, *INTS, "bool"],
 )
 def test_arrays_of_every_dtype_and_layout(tmp_path: Path, dtype: str) -> None:
     if dtype == "bfloat16":
         pytest.importorskip("ml_dtypes")
     base = (np.arange(24).reshape(2, 3, 4) % 2 if dtype == "bool" else np.arange(24).reshape(2, 3, 4)).astype(dtype)
-    arrays = [base, base.T, base[:, ::-2], base[0, 0, 0].reshape(()), base[:0], np.broadcast_to(base[0], (5, 3, 4))]
+    arrays = [base, base.T, base[:, ::-2], base[0, 0, :1].reshape(()), base[:0], np.broadcast_to(base[0], (5, 3, 4))]
     swapped = base.astype(base.dtype.newbyteorder(">")) if dtype != "bfloat16" else base
     save(tmp_path / "a", arrays=[*arrays, swapped])
     found = load(tmp_path / "a").arrays
@@ -135,7 +135,7 @@ def test_the_library_reads_our_files(tmp_path: Path) -> None:
     model = mlp()
     save(tmp_path / "a", model=model, step=3, odd=np.array([True, False, True]))
     found = safetensors.load_file(tmp_path / "a")
-    assert list(found) == sorted([f"model.{path}" for path in model.state()] + ["odd"])
+    assert sorted(found) == sorted([f"model.{path}" for path in model.state()] + ["odd"])
     for path, entry in model.into_record().items():
         assert np.array_equal(found[f"model.{path}"], entry.value)
 
@@ -155,7 +155,7 @@ def test_files_of_the_library_load_without_a_checksum(tmp_path: Path) -> None:
 
 
 def test_names_that_collide_are_told_apart(tmp_path: Path) -> None:
-    save(tmp_path / "a", **{"x": {"a": {"b": np.ones(1)}, "a.b": np.zeros(1)}})
+    save(tmp_path / "a", x={"a": {"b": np.ones(1)}, "a.b": np.zeros(1)})
     found = load(tmp_path / "a").x
     assert [found["a"]["b"].tolist(), found["a.b"].tolist()] == [[1.0], [0.0]]
 
@@ -177,7 +177,7 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert not hasattr(record, "optim")
     with pytest.raises(errors.MissingPartError, match=r"has no optim; it has model, step"):
         record["optim"]
-    with pytest.raises(errors.RecordError, match="step in .* is not what a module's"):
+    with pytest.raises(errors.RecordError, match=r"step in .* is not what a module's"):
         record.apply_to(mlp(), part="step")
 
 

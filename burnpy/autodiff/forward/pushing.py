@@ -104,7 +104,7 @@ def source(name: str) -> str:
         body = _of_a_sequence(op)
     elif not op.float_arguments or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         body = _constant(op)
-    elif (rule is None and not itself) or len(op.results) > 1:
+    elif (rule is None and not itself) or len(op.results) > 1 or (rule is not None and rule.joint is not None):
         body = _defaulted(op)
     else:
         body = _pushed(op, pushes(op, rule))

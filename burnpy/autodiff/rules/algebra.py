@@ -61,7 +61,7 @@ def general(function: Callable[..., Any], *, pulls: tuple[Side, ...], pushes: tu
 
 
 def joint(function: Callable[..., Any], pull: Side) -> None:
-    """An operation of several results, of which the gradients of all arguments are computed together.
+    """An operation of which the gradients of all arguments are computed together; of one result or of several.
 
     Args:
         function: the operation. Forward mode goes through its default.
@@ -70,7 +70,7 @@ def joint(function: Callable[..., Any], pull: Side) -> None:
             keeps it names as any pull does; the results are ``out``, ``out1``, ``out2`` ….
     """
     op = operation(function)
-    if op.algebra is not Algebra.GENERAL or len(op.results) < 2 or op.name in RULES:
+    if op.algebra is not Algebra.GENERAL or op.name in RULES:
         raise TypeError(f"the rule of {op.name} does not fit its declaration as {op.algebra.value}")
     RULES[op.name] = Rule(op, (), None, pull)
 

@@ -1,4 +1,4 @@
-"""Rules of normalisation. `rms_norm` is differentiated as its default is."""
+"""Rules of normalisation. They keep x; what is computed of it is computed again, or is one number for each mean."""
 
 from __future__ import annotations
 
@@ -44,4 +44,11 @@ def _zeros(i: Any, x: Float, weight: Float, bias_shape: Shape, k: int) -> Float:
     return i.full((x.shape, weight.shape, bias_shape)[k], 0.0, x.dtype)
 
 
+def rms_norm_pull(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, ...]:
+    """The gradients by x and weight."""
+    by_x, by_weight = i.rms_norm_backward(grads[0], x, weight, dims, eps)
+    return by_x, by_weight
+
+
 joint(Backend.normalize, normalize_pull)
+joint(Backend.rms_norm, rms_norm_pull)

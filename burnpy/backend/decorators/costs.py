@@ -44,6 +44,7 @@ _STEPS = {
     **dict.fromkeys(("log_softmax_backward", "cross_entropy_backward"), 4),
     "normalize": 8,
     "normalize_backward": 13,
+    "rms_norm_backward": 11,
     "sgd_update": 2,
     "momentum_update": 5,
     "adam_update": 13,

@@ -50,3 +50,12 @@ class Normalization(OperationsBase):
         """
         scale = self.rsqrt(self.add(self.mean(self.square(x), dims, True), eps))
         return self.mul(self.mul(x, scale), weight)
+
+    @derived(GENERAL)
+    def rms_norm_backward(self, grad: Float, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, Float]:
+        """The gradients of `rms_norm` by x, as of `normalize` without its means, and by the weight."""
+        scale = self.rsqrt(self.add(self.mean(self.square(x), dims, True), eps))
+        normal, weighted = self.mul(x, scale), self.mul(grad, weight)
+        along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
+        by_weight = self.sum_to(self.mul(grad, normal), weight.shape)
+        return self.mul(self.sub(weighted, along), scale), by_weight

@@ -24,6 +24,12 @@ def _backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Any, ep
     return part / np.sqrt(var + eps), *((a.sum(rest).reshape(weight.shape)) for a in (grad * normal, grad))
 
 
+def _rms_norm_backward(grad: Any, x: Any, weight: Any, dims: Any, eps: float) -> Any:
+    square = (x**2).mean(dims, keepdims=True)
+    parts = _backward(grad, x, weight, np.zeros(square.shape), square, dims, eps)
+    return parts[0] + (grad * weight).mean(dims, keepdims=True) / np.sqrt(square + eps), parts[1]
+
+
 def _moments(shape: Any, dims: Any, kind: Any) -> tuple[Any, Any]:
     """A mean and a variance, which a backward of its own need not be told truly."""
     small = tuple(1 if d in dims else n for d, n in enumerate(shape))
@@ -79,4 +85,13 @@ row(
         *((Large(s), Large(w, 0.3, 2.0), dims, _EPS) for s, w, dims in _LARGE),
     ],
     loose=16,
+)
+row(
+    "rms_norm_backward",
+    _rms_norm_backward,
+    [
+        *((x(*s), x(*s, high=1.9), x(*w, low=0.3), dims, _EPS) for s, w, dims in _SHAPES),
+        *((Large(s, -1.0, 1.0), Large(s), Large(w, 0.3, 2.0), dims, _EPS) for s, w, dims in _LARGE),
+    ],
+    loose=64,
 )

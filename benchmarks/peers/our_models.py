@@ -1,0 +1,85 @@
+"""The models of `benchmarks.tasks` as modules of burnpy, and their training."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import burnpy
+from benchmarks.peers import Training
+from benchmarks.tasks import ALPHABET, CHANNELS, CLASSES, HEADS, LAYERS, LENGTH, PIXELS, SIZE, SIZES, Task
+from burnpy import IntTensor, Tensor
+from burnpy.backend import Backend
+from burnpy.nn import BatchNorm, Conv2d, Embedding, Linear, MaxPool2d, Module, Param, TransformerEncoder
+from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
+
+B = TypeVar("B", bound=Backend)
+
+
+class Mlp(Module[B]):
+    def __init__(self, device: B | type[B]) -> None:
+        self.layers = [Linear(inputs, outputs, device=device) for inputs, outputs in pairwise(SIZES)]
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        for layer in self.layers[:-1]:
+            x = layer(x).relu()
+        return self.layers[-1](x)
+
+
+class Cnn(Module[B]):
+    def __init__(self, device: B | type[B]) -> None:
+        self.convolutions = [Conv2d(a, b, 3, padding=1, bias=False, device=device) for a, b in pairwise(CHANNELS)]
+        self.norms = [BatchNorm(channels, device=device) for channels in CHANNELS[1:]]
+        self.pool = MaxPool2d(2)
+        self.logits = Linear(CHANNELS[-1] * (PIXELS >> len(self.norms)) ** 2, CLASSES, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = self.pool(norm(convolution(x)).relu())
+        return self.logits(x.flatten(1))
+
+
+class Gpt(Module[B]):
+    def __init__(self, device: B | type[B]) -> None:
+        self.characters = Embedding(ALPHABET, SIZE, device=device)
+        self.places = Param(Tensor.zeros((LENGTH, SIZE), device=device))
+        self.blocks = TransformerEncoder(
+            LAYERS, SIZE, HEADS, feedforward=4 * SIZE, dropout=0.0, activation="gelu", norm_first=True, device=device
+        )
+        self.logits = Linear(SIZE, ALPHABET, device=device)
+
+    def forward(self, text: IntTensor[B]) -> Tensor[B]:
+        x = self.blocks(self.characters(text) + self.places.value, causal=True)
+        return self.logits(x).reshape(-1, ALPHABET)
+
+
+MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt}
+
+
+class OurTraining(Training):
+    def __init__(self, task: Task, device: Any) -> None:
+        model = MODELS[task.model](device).astype(next(iter(task.weights.values())).dtype)
+        report = model.state_report(task.weights)
+        assert len(report.applied) == len(task.weights), str(report)  # buffers begin as they are
+        self.model = model.load_record(task.weights, strict=False)
+        kind: Any = Tensor if task.inputs.dtype.kind == "f" else IntTensor
+        self.inputs = [kind.from_data(batch, device=device) for batch in task.inputs]
+        self.labels = [IntTensor.from_data(batch.reshape(-1), device=device) for batch in task.labels]
+        self.optim = {"Adam": Adam, "AdamW": AdamW}[task.optimizer]()
+        self.rate, self.max_norm = task.rate, task.max_norm
+
+    def forward(self, batch: int) -> None:
+        self.last = burnpy.cross_entropy(self.model(self.inputs[batch]), self.labels[batch])
+
+    def backward(self) -> None:
+        self.grads = self.last.backward()
+
+    def update(self) -> None:
+        grads = GradientsParams.from_grads(self.grads, self.model)
+        if self.max_norm is not None:
+            grads = clip_by_global_norm(grads, self.max_norm)
+        self.model = self.optim.step(self.rate, self.model, grads)
+        del self.grads
+
+    def loss(self) -> float:
+        return float(self.last.item())

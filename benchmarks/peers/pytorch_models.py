@@ -1,0 +1,127 @@
+"""The models of `benchmarks.tasks` as modules of PyTorch, and their training."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from benchmarks.peers import Training
+from benchmarks.tasks import ALPHABET, CHANNELS, CLASSES, HEADS, LAYERS, LENGTH, PIXELS, SIZE, SIZES, Task
+
+
+class Mlp(nn.Module):  # type: ignore[misc]  # torch is not looked at
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(SIZES))
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers[:-1]:
+            x = layer(x).relu()
+        return self.layers[-1](x)
+
+
+class Cnn(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in pairwise(CHANNELS))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(channels) for channels in CHANNELS[1:])
+        self.pool = nn.MaxPool2d(2)
+        self.logits = nn.Linear(CHANNELS[-1] * (PIXELS >> len(self.norms)) ** 2, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = self.pool(norm(convolution(x)).relu())
+        return self.logits(x.flatten(1))
+
+
+class Attention(nn.Module):  # type: ignore[misc]  # as above
+    """As most write it, around the fused function: ``nn.MultiheadAttention`` would do more, and be slower."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * SIZE, SIZE))
+        self.in_proj_bias = nn.Parameter(torch.empty(3 * SIZE))
+        self.out_proj = nn.Linear(SIZE, SIZE)
+
+    def forward(self, x: Any) -> Any:
+        n, length, size = x.shape
+        parts = functional.linear(x, self.in_proj_weight, self.in_proj_bias).split(size, 2)
+        q, k, v = (part.view(n, length, HEADS, size // HEADS).transpose(1, 2) for part in parts)
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out_proj(attended.transpose(1, 2).reshape(n, length, size))
+
+
+class Layer(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self) -> None:
+        super().__init__()
+        self.self_attn = Attention()
+        self.linear1, self.linear2 = nn.Linear(SIZE, 4 * SIZE), nn.Linear(4 * SIZE, SIZE)
+        self.norm1, self.norm2 = nn.LayerNorm(SIZE), nn.LayerNorm(SIZE)
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.self_attn(self.norm1(x))
+        return x + self.linear2(functional.gelu(self.linear1(self.norm2(x))))
+
+
+class Blocks(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(SIZE)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
+class Gpt(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self) -> None:
+        super().__init__()
+        self.characters = nn.Embedding(ALPHABET, SIZE)
+        self.places = nn.Parameter(torch.zeros(LENGTH, SIZE))
+        self.blocks = Blocks()
+        self.logits = nn.Linear(SIZE, ALPHABET)
+
+    def forward(self, text: Any) -> Any:
+        return self.logits(self.blocks(self.characters(text) + self.places)).reshape(-1, ALPHABET)
+
+
+MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt}
+NOT_TRANSPOSED = ("characters.weight", "places")
+
+
+class TorchTraining(Training):
+    """The optimizers are PyTorch's own, which change the parameters in place."""
+
+    def __init__(self, task: Task) -> None:
+        first = {
+            path: torch.from_numpy((value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy())
+            for path, value in task.weights.items()
+        }
+        self.model = MODELS[task.model]().to(next(iter(first.values())).dtype)
+        missing, unexpected = self.model.load_state_dict(first, strict=False)
+        assert not unexpected and all("running" in path or "tracked" in path for path in missing), missing
+        self.inputs = [torch.from_numpy(batch.copy()) for batch in task.inputs]
+        self.labels = [torch.from_numpy(batch.reshape(-1).copy()) for batch in task.labels]
+        self.optimizer = getattr(torch.optim, task.optimizer)(self.model.parameters(), lr=task.rate)
+        self.max_norm = task.max_norm
+
+    def forward(self, batch: int) -> None:
+        self.last = functional.cross_entropy(self.model(self.inputs[batch]), self.labels[batch])
+
+    def backward(self) -> None:
+        self.last.backward()
+
+    def update(self) -> None:
+        if self.max_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def loss(self) -> float:
+        return float(self.last.item())

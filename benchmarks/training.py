@@ -1,0 +1,231 @@
+"""Steps of training of an MLP, a CNN and a mini-GPT, as `benchmarks.tasks` describes them.
+
+The same data and first weights for each peer. Both use their own layers and optimizers; PyTorch's work in place. The
+losses are compared step by step, in float64 and in float32. Each model and peer has its own process, with memory as
+users have it (burnpy's NumPy backend tells glibc to keep what is freed), and the other way. Peak memory is the peak
+resident set during the steps, less the resident set after the import. Where the time goes, `Profiled` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+from benchmarks.measure import (
+    ONE_THREAD,
+    THREADS,
+    TWO_THREADS,
+    Effort,
+    Figures,
+    Job,
+    Notebook,
+    collect,
+    forget_peak,
+    resident,
+)
+from benchmarks.peers import Peer
+from benchmarks.report import Cell, Line, Section
+from benchmarks.tasks import BATCHES, TASKS, task
+
+PHASES = ("forward", "backward", "optimizer", "step")
+BUDGETS = {"MLP": 1.1, "CNN": 1.5, "mini-GPT": 1.5}
+LOSSES = {"float64": (100, 1e-10), "float32": (20, 1e-4)}
+"""By dtype: over how many steps the losses are compared, and how far apart they may be."""
+
+SHOWN = 12  # operations
+GLIBC = {"BURNPY_MALLOPT": "0"}
+KEEP = {
+    "GLIBC_TUNABLES": ":".join(
+        f"glibc.malloc.{name}={value}"
+        for name, value in {"mmap_threshold": 256 << 20, "trim_threshold": 512 << 20, "arena_max": 1}.items()
+    )
+}
+"""What `burnpy_numpy.allocator` sets, for a peer that does not."""
+
+COLUMNS = {
+    "burnpy": ("burnpy", {}),
+    "burnpy, default malloc": ("burnpy", GLIBC),
+    "torch": ("torch", {}),
+    "torch, burnpy's malloc": ("torch", KEEP),
+}
+
+
+def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    """Measure a peer, in its own process."""
+    {"times": _work_times, "losses": _work_losses, "operations": _work_operations}[options["what"]](
+        peer, effort, notebook, options
+    )
+
+
+def _work_times(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    imported = resident("VmRSS")
+    forget_peak()
+    training = peer.training(task(options["model"], "float32"))
+    clock = process_time if options["threads"] == 1 else perf_counter
+    found: dict[str, list[float]] = {phase: [] for phase in PHASES}
+    for step in range(_steps(effort, options["model"])):
+        start = clock()
+        training.forward(step % BATCHES)
+        forward = clock()
+        training.backward()
+        backward = clock()
+        training.update()
+        end = clock()
+        for name, seconds in zip(
+            PHASES, (forward - start, backward - forward, end - backward, end - start), strict=True
+        ):
+            found[name].append(seconds)
+    for name, values in found.items():
+        notebook.values[name] = median(values[len(values) // 4 :])  # the first steps warm up
+    notebook.enter("memory", lambda: resident("VmHWM") - imported)
+
+
+def _work_losses(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    training = peer.training(task(options["model"], options["dtype"]))
+    for step in range(_compared(effort, options["dtype"])):
+        training.forward(step % BATCHES)
+        notebook.values[f"loss/{step}"] = training.loss()
+        training.backward()
+        training.update()
+
+
+def _work_operations(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    from burnpy.backend import Profiled
+
+    training = peer.training(task(options["model"], "float32"), profiled=True)
+    steps = max(2, _steps(effort, options["model"]) // 2)
+
+    def run(first: int, last: int) -> None:
+        for step in range(first, last):
+            training.forward(step % BATCHES)
+            training.backward()
+            training.update()
+
+    run(0, 2)
+    start = process_time()
+    with Profiled.record(lines=False) as profile:
+        run(2, 2 + steps)
+    notebook.values["all"] = (process_time() - start) / steps
+    for row in profile.by_operation():
+        of = f", of {row.rule}" if row.rule and not row.operation.startswith(row.rule) else ""
+        key = f"{row.operation}, {row.direction}{of}"
+        notebook.values[key] = notebook.values.get(key, 0.0) + row.seconds / steps
+
+
+def _steps(effort: Effort, model: str) -> int:
+    """How many are measured: fewer of the models that take long."""
+    return effort.steps if model == "MLP" or not effort.seconds else effort.steps // 2
+
+
+def _compared(effort: Effort, dtype: str) -> int:
+    return LOSSES[dtype][0] if effort.seconds else effort.steps
+
+
+def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
+    """Measure both peers, and say where the time goes."""
+    found: list[Section] = []
+    last: dict[str, Figures] = {}
+    for threads, environment in ((1, ONE_THREAD), (THREADS, TWO_THREADS)):
+        for model in TASKS:
+            options = {"what": "times", "model": model, "threads": threads}
+            jobs = {
+                column: Job("training", peer, {**environment, **more}, options)
+                for column, (peer, more) in COLUMNS.items()
+            }
+            last[model] = collect(jobs, effort, said)
+            found.append(_times(last[model], model, threads))
+    once = replace(effort, processes=1)
+    losses = {}
+    operations = {}
+    for model in TASKS:
+        for dtype in LOSSES:
+            options = {"what": "losses", "model": model, "dtype": dtype}
+            jobs = {peer: Job("training", peer, TWO_THREADS, options) for peer in ("burnpy", "torch")}
+            losses[model, dtype] = collect(jobs, once, said)
+        options = {"what": "operations", "model": model}
+        operations[model] = collect({"burnpy": Job("training", "burnpy", ONE_THREAD, options)}, once, said)
+    found += [_memory(last), _losses(losses, effort)]
+    return found + [_operations(figures, model) for model, figures in operations.items()]
+
+
+def _times(figures: Figures, model: str, threads: int) -> Section:
+    lines = [_line(figures, phase, phase, 1e3, BUDGETS[model] if phase == "step" else None) for phase in PHASES]
+    lines += _same_allocator(figures, "step", "step")
+    what = (TASKS[model].__doc__ or "").splitlines()[0].rstrip(".")
+    clock = "one thread, processor time" if threads == 1 else f"{threads} threads bound to cores, by the clock"
+    how = f"{what}. float32, {clock}; both with their own layers and Adam."
+    return Section(
+        f"Training, {model}, {threads} {'thread' if threads == 1 else 'threads'}", how, "ms", list(COLUMNS), lines
+    )
+
+
+def _line(figures: Figures, work: str, key: str, factor: float, budget: float | None) -> Line:
+    """Each as its users run it."""
+    ratio = figures.ratio(("burnpy", key), ("torch", key))
+    return Line.of(work, figures, dict.fromkeys(COLUMNS, key), factor, ratio, budget)
+
+
+def _same_allocator(figures: Figures, work: str, key: str) -> list[Line]:
+    """The ratios with both under one allocator's settings."""
+    pairs = {
+        "both with burnpy's malloc": ("burnpy", "torch, burnpy's malloc"),
+        "both with the default malloc": ("burnpy, default malloc", "torch"),
+    }
+    ratios = {how: figures.ratio((ours, key), (theirs, key)) for how, (ours, theirs) in pairs.items()}
+    return [Line(f"{work}, {how}", {}, ratio, None) for how, ratio in ratios.items()]
+
+
+def _memory(found: Mapping[str, Figures]) -> Section:
+    lines = []
+    for model, figures in found.items():
+        lines.append(_line(figures, model, "memory", 2.0**-20, 1.0))
+        lines += _same_allocator(figures, model, "memory")
+    how = (
+        "Peak resident set during the steps less the resident set after the import, data and weights included; "
+        f"{THREADS} threads; glibc's malloc."
+    )
+    return Section("Training, peak memory", how, "MiB", list(COLUMNS), lines)
+
+
+def _losses(found: Mapping[tuple[str, str], Figures], effort: Effort) -> Section:
+    columns = ("first, burnpy", "first, torch", "last, burnpy", "last, torch", "furthest apart", "at most", "kept")
+    lines = []
+    for (model, dtype), figures in found.items():
+        steps, limit = _compared(effort, dtype), LOSSES[dtype][1]
+        cells: dict[str, Cell] = {}
+        for name, step in (("first", 0), ("last", steps - 1)):
+            for peer in ("burnpy", "torch"):
+                value = figures.of(peer, f"loss/{step}")
+                cells[f"{name}, {peer}"] = f"{value.middle:.12g}" if value else None
+        apart = furthest_apart(figures, steps)
+        if apart is not None:
+            cells["furthest apart"] = f"{apart:.1e}"
+            cells["kept"] = "yes" if apart <= limit else "NO"
+        cells["at most"] = f"{limit:.0e}"
+        lines.append(Line(f"{model}, {dtype}, {steps} steps", cells, None, None))
+    how = "Losses from the same weights and data, compared at every step: the largest relative difference."
+    return Section("Training, losses", how, "", columns, lines)
+
+
+def furthest_apart(figures: Figures, steps: int) -> float | None:
+    """The largest relative difference of two peers' losses in any step; None if one has none."""
+    turns = zip(figures.turns.get("burnpy", []), figures.turns.get("torch", []), strict=False)
+    both = [(a, b) for a, b in turns if a and b]
+    found = [abs(a[f"loss/{step}"] / b[f"loss/{step}"] - 1) for a, b in both for step in range(steps)]
+    return max(found) if found else None
+
+
+def _operations(figures: Figures, model: str) -> Section:
+    turn = (figures.turns.get("burnpy") or [{}])[0]
+    total = turn.get("all", 0.0)
+    found = sorted(((seconds, key) for key, seconds in turn.items() if key != "all"), reverse=True)
+    rows = [(key, seconds) for seconds, key in found[:SHOWN]]
+    if found:
+        rows.append(("other operations", sum(seconds for seconds, _ in found[SHOWN:])))
+        rows.append(("between operations: Python, the graph, the profiler", total - sum(s for s, _ in found)))
+    lines = [Line(key, {"ms": f"{1e3 * s:.2f}", "share": f"{s / total:.0%}"}, None, None) for key, s in rows]
+    how = f"{model}: by operation of the backend, per step; float32, one thread, by Autodiff[Profiled[NumPy]]."
+    return Section(f"Training, {model}: where the time goes", how, "", ("ms", "share"), lines)

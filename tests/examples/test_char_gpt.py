@@ -1,0 +1,59 @@
+"""The GPT example reads real text, sees no characters that are to come, learns from it, and writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import IntTensor
+from burnpy.backend import NumPy
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
+def test_the_text_is_that_of_the_standard_library() -> None:
+    from char_gpt import ALPHABET, encoded, standard_library
+
+    text = standard_library()
+    assert len(text) > 1_000_000
+    assert "def namedtuple(" in text or "class ArgumentParser(" in text
+    numbers = encoded("class A:\n")
+    assert "".join(ALPHABET[k] for k in numbers) == "class A:\n"
+
+
+def test_no_place_sees_what_is_to_come() -> None:
+    from char_gpt import ALPHABET, CONTEXT, Gpt
+
+    burnpy.manual_seed(0)
+    model = Gpt(NumPy)
+    text = np.random.default_rng(0).integers(0, len(ALPHABET), (2, CONTEXT))
+    changed = text.copy()
+    changed[:, 40:] = (changed[:, 40:] + 1) % len(ALPHABET)
+    a, b = (model(IntTensor[NumPy].from_data(x)).to_numpy() for x in (text, changed))
+    np.testing.assert_allclose(a[:, :40], b[:, :40], atol=1e-5)
+    assert np.abs(a[:, 40:] - b[:, 40:]).max() > 1e-2
+
+
+def test_it_learns_and_writes() -> None:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / "char_gpt.py"), "--steps", "120", "--length", "30"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+) on the text held out", done.stdout)]
+    assert len(losses) == 5
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] > 4
+    assert losses[-1] < 2.9
+    assert done.stdout.count("| class ") == 5

@@ -1,0 +1,96 @@
+"""The training loop learns; killed in the middle and resumed, it ends with the bits that it would have ended with."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from burnpy.record import load
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_training_loop.py"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+EPOCHS = 6
+
+
+def command(path: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-W", "error", str(EXAMPLE), "--file", str(path), "--epochs", str(EPOCHS), *arguments]
+
+
+def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(path, *arguments), capture_output=True, text=True, check=False, env=ENVIRONMENT)
+
+
+def epochs(output: str) -> dict[int, str]:
+    return {int(k): rest for k, rest in re.findall(r"^epoch (\d+)/\d+, (.*)$", output, re.MULTILINE)}
+
+
+def fingerprint(output: str) -> str:
+    found = re.search(r"the model is ([0-9a-f]{16}),", output)
+    assert found, f"no fingerprint in:\n{output}"
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    path = tmp_path_factory.mktemp("unbroken") / "run.safetensors"
+    done = run(path)
+    assert done.returncode == 0, done.stderr
+    return path, done.stdout
+
+
+def test_it_learns(unbroken: tuple[Path, str]) -> None:
+    lines = epochs(unbroken[1])
+    assert list(lines) == list(range(1, EPOCHS + 1))
+    accuracy = re.search(r"accuracy ([\d.]+)%", lines[EPOCHS])
+    assert accuracy
+    assert float(accuracy[1]) > 94
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
+@pytest.mark.parametrize("after", [1, 3, 5])
+def test_killed_and_resumed_it_ends_the_same(after: int, unbroken: tuple[Path, str], tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    with subprocess.Popen(command(path), stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        assert process.stdout is not None
+        before = ""
+        for line in process.stdout:
+            before += line
+            if line.startswith(f"epoch {after}/"):
+                process.send_signal(signal.SIGKILL)
+                break
+        before += process.stdout.read()
+    assert process.returncode == -signal.SIGKILL
+    assert "the model is" not in before, "it had ended before it was killed"
+
+    resumed = run(path, "--resume", "--seed", "9")  # whose seed is that of the file
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.startswith("resumed after epoch "), resumed.stdout
+    expected = epochs(unbroken[1])
+    assert epochs(resumed.stdout).items() <= expected.items()
+    assert set(epochs(before)) | set(epochs(resumed.stdout)) == set(expected)
+    assert fingerprint(resumed.stdout) == fingerprint(unbroken[1])
+
+    ours, theirs = load(path), load(unbroken[0])
+    for path_of, entry in ours.model.items():
+        assert entry.value.tobytes() == theirs.model[path_of].value.tobytes(), path_of
+    states = {state.path: state for state in theirs.optim.states.values()}
+    assert len(states) == 6
+    for state in ours.optim.states.values():
+        assert state.step == states[state.path].step
+        for name, value in state.values.items():
+            assert value.tobytes() == states[state.path].values[name].tobytes(), f"{name} of {state.path}"
+    assert ours.generator == theirs.generator
+
+
+def test_with_no_file_one_sentence_says_so(tmp_path: Path) -> None:
+    done = run(tmp_path / "none.safetensors", "--resume")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "there is nothing to resume" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

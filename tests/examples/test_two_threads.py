@@ -1,0 +1,50 @@
+"""Two forks on two threads give, merged, what one model gives for the whole batch."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import burnpy
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.backend import NumPy
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
+@pytest.mark.parametrize("rows", [64, 65])  # halves of one size, and of two
+def test_merged_gradients_are_those_of_the_whole_batch(rows: int) -> None:
+    from two_threads import CLASSES, SIZE, Mlp, gradients, merged
+
+    burnpy.manual_seed(0)
+    model = Mlp(Autodiff[NumPy], hidden=32).astype("float64")
+    x = Tensor[Autodiff[NumPy]].normal((rows, SIZE), dtype="float64")
+    y = IntTensor[Autodiff[NumPy]].randint(0, CLASSES, (rows,))
+    with ThreadPoolExecutor(2) as pool:
+        loss, grads = merged(pool, model, x, y)
+    expected_loss, expected = gradients(model, x, y)
+    assert loss == pytest.approx(expected_loss, rel=1e-12)
+    assert set(grads) == set(expected) == {param.id for param in model.params()}
+    for key in expected:
+        assert (grads[key] - expected[key]).abs().max().item() <= 1e-12 * expected[key].abs().max().item()
+
+
+def test_both_models_end_alike() -> None:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / "two_threads.py"), "--steps", "40"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    apart = [float(x) for x in re.findall(r"(\S+) apart", done.stdout)]
+    assert len(apart) == 5
+    assert max(apart) <= 1e-12
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+),", done.stdout)]
+    assert losses[-1] < losses[0]

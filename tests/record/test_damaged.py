@@ -1,0 +1,154 @@
+"""Files that are damaged, foreign or hostile are refused with a clear error, and nothing of them is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Generator
+from burnpy.backend import errors
+from burnpy.record import from_torch, load, save
+from burnpy.record.files import write
+from tests.record.nets import mlp, same
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> bytes:
+    """The bytes of a small checkpoint."""
+    save(
+        tmp_path / "whole", model=mlp(2), generator=Generator(1), step=3, x=np.arange(3), flags=np.array([True, False])
+    )
+    return (tmp_path / "whole").read_bytes()
+
+
+def refused(path: Path, data: bytes, match: str = ".") -> None:
+    path.write_bytes(data)
+    with pytest.raises(errors.RecordError, match=match) as raised:
+        load(path)
+    assert str(path) in str(raised.value)
+
+
+def test_every_flipped_bit_is_found(tmp_path: Path, whole: bytes) -> None:
+    rng = random.Random(0)
+    length = int.from_bytes(whole[:8], "little") + 8
+    places = [*range(8 * 24), *rng.sample(range(8 * len(whole)), 300), *range(8 * length - 24, 8 * length + 8)]
+    for place in places:
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        refused(tmp_path / "a", bytes(flipped))
+
+
+def test_every_length_is_found(tmp_path: Path, whole: bytes) -> None:
+    for size in [*range(0, len(whole), 37), len(whole) - 1]:
+        refused(tmp_path / "a", whole[:size], "damaged|no safetensors file")
+    refused(tmp_path / "a", whole + b"\0", "1 bytes follow")
+
+
+def test_a_model_is_as_it_was(tmp_path: Path, whole: bytes) -> None:
+    (tmp_path / "a").write_bytes(whole[:-1])
+    model = mlp(2)
+    before = model.into_record()
+    with pytest.raises(errors.RecordError):
+        load(tmp_path / "a").apply_to(model)
+    assert all(np.array_equal(entry.value, before[path].value) for path, entry in model.into_record().items())
+    assert same(model, model)
+
+
+def file(header: Any, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def place(begin: Any = 0, end: Any = 4, dtype: Any = "F32", shape: Any = (1,)) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "cut short"),
+        (b"hello, this is no record at all", "no safetensors file"),
+        ((1 << 62).to_bytes(8, "little") + b"{}", "length of a header"),
+        (file(b"{"), "cannot be read"),
+        (file(b"\xff\xfe"), "cannot be read"),
+        (file(b"[" * 100_000), "cannot be read"),
+        (file([]), "its header is a list"),
+        (file({"__metadata__": {"a": 1}}), "metadata are not strings"),
+        (file({"__metadata__": []}), "metadata are not strings"),
+        (file(b'{"x": 1, "x": 2}'), "cannot be read"),
+        (file({"x": 1}), "does not say where x is"),
+        (file({"x": place(shape=None)}, b"0000"), "does not say where x is"),
+        (file({"x": place(shape=[-1])}, b"0000"), "no numbers"),
+        (file({"x": place(shape=[True])}, b"0000"), "no numbers"),
+        (file({"x": place(0, 4.0)}, b"0000"), "no numbers"),
+        (file({"x": place(dtype="F8_E4M3")}, b"0000"), "has x of dtype F8_E4M3, which no tensor of burnpy has"),
+        (file({"x": place(shape=[2])}, b"0000"), r"x of shape \(2,\) and dtype float32 cannot be 4 bytes"),
+        (file({"x": place(shape=[1 << 70, 1 << 70])}, b"0000"), "cannot be 4 bytes"),
+        (file({"x": place(1, 5)}, b"00000"), "x begins at byte 1"),
+        (file({"x": place(), "y": place(0, 4)}, b"0000"), "y begins at byte 0"),
+        (file({"x": place(), "y": place(8, 12)}, b"0" * 12), "y begins at byte 8"),
+        (file({"x": place()}, b"000"), "of 4 bytes of tensors it has 3"),
+        (file({"x": place()}, b"00000"), "1 bytes follow"),
+        (file({"x": place(0, 1, "BOOL")}, b"\2"), "neither 0 nor 1"),
+        (file({"__metadata__": {"burnpy": "1", "record": "{}"}}), "without its checksum"),
+        (file({"__metadata__": {"sha256": "0" * 64}}), "SHA-256"),
+    ],
+)
+def test_foreign_structures_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    refused(tmp_path / "a", data, message)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ("{", "plain values cannot be read"),
+        ("[]", "plain values cannot be read"),
+        ("[" * 100_000, "plain values cannot be read"),
+        ('{"a": {"$tensor": "y"}}', "no record of burnpy"),
+        ('{"a": {"$tensor": "x", "b": 1}}', "no record of burnpy"),
+        ('{"a": {"$call": ["os.system", "true"]}}', r"there is no \{'\$call'"),
+        ('{"a": {"$tuple": {}}}', "no record of burnpy"),
+        ('{"a": {"$entry": [1, 2]}}', "no record of burnpy"),
+        ('{"a": {"$dict": [[[], 1]]}}', "no record of burnpy"),
+        ('{"a": {"$dict": [[1]]}}', "no record of burnpy"),
+        ("{}", "nothing says what its tensor x is"),
+    ],
+)
+def test_records_with_a_right_checksum_and_wrong_contents(tmp_path: Path, tree: str, message: str) -> None:
+    write(tmp_path / "a", {"x": np.ones(1)}, {"burnpy": "1", "record": tree})
+    with pytest.raises(errors.RecordError, match=message):
+        load(tmp_path / "a")
+
+
+def test_a_newer_version_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "a", {}, {"burnpy": "2", "record": "{}"})
+    with pytest.raises(errors.RecordError, match="version 2, which a newer burnpy wrote"):
+        load(tmp_path / "a")
+
+
+def test_the_checksum_is_of_the_file_with_zeros_in_its_place(tmp_path: Path, whole: bytes) -> None:
+    claimed = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])["__metadata__"]["sha256"]
+    assert hashlib.sha256(whole.replace(claimed.encode(), b"0" * 64)).hexdigest() == claimed
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    for read in (load, lambda path: from_torch(mlp(), path)):
+        with pytest.raises(errors.RecordNotFoundError, match=r"there is no file .*nowhere"):
+            read(tmp_path / "nowhere.pt")
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "nowhere.pt")
+        with pytest.raises(errors.RecordFileError, match="cannot read"):
+            read(tmp_path)
+
+
+def test_too_many_plain_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burnpy.record.header.LONGEST", 1000)
+    with pytest.raises(errors.RecordError, match="keep large lists of numbers as arrays"):
+        save(tmp_path / "a", x=[0] * 1000)
+    assert not (tmp_path / "a").exists()
