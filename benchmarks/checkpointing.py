@@ -90,12 +90,13 @@ def torch() -> Library:
 def mlp(library: Library, checkpointed: bool, small: bool) -> tuple[Layer, list[Any], Any]:
     """A function to a scalar, the leaves, and what it is given."""
     rng = np.random.default_rng(0)
-    leaves, layers = [], []
+    leaves: list[Any] = []
+    layers: list[Layer] = []
     for _ in range(4 if small else LAYERS):
         w = library.leaf(rng.normal(0.0, 1.4 * WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32))
         b = library.leaf(np.zeros(WIDTH, np.float32))
         leaves += [w, b]
-        layers.append(lambda x, w=w, b=b: library.gelu(x @ w + b))
+        layers.append(lambda x, w=w, b=b: library.gelu(x @ w + b))  # type: ignore[misc]  # its defaults give them types
 
     def forward(x: Any) -> Any:
         if checkpointed:

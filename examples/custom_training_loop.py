@@ -1,8 +1,8 @@
 """A training loop with all its parts in sight: ``python examples/custom_training_loop.py``.
 
 Gradients of micro-batches are accumulated and clipped, the learning rate follows a schedule, validation computes on the
-inner backend, and after every epoch all of it is saved to one file. Kill it whenever you like: with ``--resume`` it goes
-on from the last epoch that it completed, and ends with the very bits that it would have ended with.
+inner backend, and after every epoch all of it is saved to one file. Kill it whenever you like: with ``--resume`` it
+goes on from the last epoch that it completed, and ends with the very bits that it would have ended with.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Train with accumulation, clipping, a schedule and checkpoints.")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the weights, the order and the dropout")
-    parser.add_argument("--resume", action="store_true", help="go on with the file, for as many epochs as it began with")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the file, for as many epochs as it began with"
+    )
     parser.add_argument("--file", type=Path, default=Path("out") / "classifier.safetensors", help="what to save to")
     options = parser.parse_args(arguments)
     try:

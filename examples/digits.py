@@ -43,7 +43,11 @@ class Cnn(Module[B]):
 
     def __init__(self, device: B | type[B]) -> None:
         self.features = Sequential(
-            convolution(1, 16, device), convolution(16, 32, device), MaxPool2d(2), convolution(32, 32, device), Flatten()
+            convolution(1, 16, device),
+            convolution(16, 32, device),
+            MaxPool2d(2),
+            convolution(32, 32, device),
+            Flatten(),
         )
         self.dropout = Dropout(0.25)  # zeros on Autodiff only, where one trains
         self.logits = Linear(32 * 4 * 4, 10, device=device)

@@ -60,14 +60,14 @@ def merged(
     pool: ThreadPoolExecutor, model: Mlp[Autodiff[I]], x: Tensor[Autodiff[I]], y: IntTensor[Autodiff[I]]
 ) -> tuple[float, GradientsParams[I]]:
     """The same, of two forks on two threads: the mean of both halves, by how many examples each has."""
-    half = len(x) // 2
-    parts = ((x[:half], y[:half]), (x[half:], y[half:]))
-    futures = [pool.submit(gradients, model.fork(), *part) for part in parts]
+    halves = slice(0, len(x) // 2), slice(len(x) // 2, len(x))
+    futures = [pool.submit(gradients, model.fork(), x[rows], y[rows]) for rows in halves]
     total, accumulator = 0.0, GradientsAccumulator[I]()
-    for future, (part, _) in zip(futures, parts, strict=True):
+    for rows, future in zip(halves, futures, strict=True):
         loss, grads = future.result()
-        total += loss * len(part) / len(x)
-        accumulator = accumulator.add(grads, weight=len(part))
+        count = rows.stop - rows.start
+        total += loss * count / len(x)
+        accumulator = accumulator.add(grads, weight=count)
     return total, accumulator.mean()
 
 

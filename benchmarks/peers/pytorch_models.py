@@ -105,7 +105,8 @@ class TorchTraining(Training):
         }
         self.model = MODELS[task.model]().to(next(iter(first.values())).dtype)
         missing, unexpected = self.model.load_state_dict(first, strict=False)
-        assert not unexpected and all("running" in path or "tracked" in path for path in missing), missing
+        assert not unexpected
+        assert all("running" in path or "tracked" in path for path in missing), missing
         self.inputs = [torch.from_numpy(batch.copy()) for batch in task.inputs]
         self.labels = [torch.from_numpy(batch.reshape(-1).copy()) for batch in task.labels]
         self.optimizer = getattr(torch.optim, task.optimizer)(self.model.parameters(), lr=task.rate)

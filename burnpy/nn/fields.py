@@ -54,8 +54,7 @@ def check_held(module: ModuleBase[Any]) -> None:
         elif device is not first[1]:
             raise DeviceError(
                 f"{name} holds {first[0]} on {first[1]} and {path} on {device}; a module is on one device: give all "
-                "of its "
-                "layers the same device, or move one with .to_device(device)"
+                "of its layers the same device, or move one with .to_device(device)"
             )
         known = ids.setdefault(item._id, (path, item))
         if known[1] is not item:
@@ -81,11 +80,11 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
     if isinstance(value, (str, bytes, int, float, type(None), type, np.generic)):
         return value, False
     if any(hasattr(value, attribute) for attribute in _ARRAYS):
+        shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
         raise ModuleError(
-            f"{name}.{path} is a {type(value).__module__}.{type(value).__name__}"
-            f"{f' of shape {tuple(value.shape)}' if hasattr(value, 'shape') else ''}, and a module keeps arrays as "
-            "tensors: "
-            "write Param(Tensor.from_data(array, device=device)) for what it learns, Buffer(...) for what it does not"
+            f"{name}.{path} is a {type(value).__module__}.{type(value).__name__}{shape}, and a module keeps arrays as "
+            "tensors: write Param(Tensor.from_data(array, device=device)) for what it learns, Buffer(...) for what it "
+            "does not"
         )
     if isinstance(value, (list, tuple)):
         parts = value if isinstance(value, tuple) else tuple(value)
@@ -98,8 +97,7 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
             if not isinstance(key, str) or not key or "." in key:
                 raise ModuleError(
                     f"{name}.{path} has the key {key!r}; where a dict holds parameters or modules, keys are parts of "
-                    "their "
-                    "paths: non-empty strings without a dot"
+                    "their paths: non-empty strings without a dot"
                 )
         return FrozenDict({key: part for key, (part, _) in entries.items()}), is_tree
     if isinstance(value, (set, frozenset)):

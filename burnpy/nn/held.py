@@ -107,8 +107,7 @@ class Held(Subscriptable, Generic[B]):
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise ImmutableError(
             f"a {type(self).__name__} never changes: its {name} cannot be assigned to; optim.step(...), model.map(f) "
-            "and "
-            "model.replace({path: ...}) return a new model"
+            "and model.replace({path: ...}) return a new model"
         )
 
     __delattr__: Any = __setattr__

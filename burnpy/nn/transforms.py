@@ -56,8 +56,7 @@ class Transforms(ModuleBase[B]):
 
         Args:
             where: which are meant: all for None; a path (``"encoder"``), a pattern (``"*.bias"``), several of these, or
-            a
-                function of path and parameter.
+                a function of path and parameter.
 
         Raises:
             ArgumentError: a path or pattern meets nothing.

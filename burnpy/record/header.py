@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LONGEST = 100_000_000
 """What a header may be long, in bytes; as for all who read such files."""
+MOST_DIMS = 64
+"""How many dimensions an array may have."""
 METADATA = "__metadata__"
 
 _NAMES = {
@@ -130,6 +132,8 @@ def _place(name: str, entry: Any, source: str) -> Place:
             raise damaged(source, f"its header does not say where {name} is")
     if any(type(number) is not int or number < 0 for number in numbers):
         raise damaged(source, f"its header has no numbers where the shape and place of {name} should be")
+    if len(shape) > MOST_DIMS:
+        raise damaged(source, f"{name} has {len(shape)} dimensions")
     if code not in _NAMES:
         raise RecordError(
             f"{source} has {name} of dtype {code}, which no tensor of burnpy has, and nothing was loaded; "

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
 
 
-def read_torch(path: str | os.PathLike[str], key: str | tuple[str, ...] | None = None) -> dict[str, Any]:
+def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | None = None) -> dict[str, Any]:
     """The tensors of a state dict that ``torch.save`` wrote, as read-only arrays under PyTorch's names.
 
     PyTorch need not be installed, and nothing in the file is executed: it is read by a machine that can make tensors
@@ -31,8 +31,8 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str, ...] | None =
 
     Args:
         path: the file, in the format of PyTorch 1.6 and later.
-        key: where in a checkpoint the state dict is, as in "model" or ("state", "encoder"); needed where there are
-            several.
+        key: where in a checkpoint the state dict is, as in "model" or ("state", "encoder"); needed where there
+            are several.
 
     Raises:
         RecordNotFoundError: there is no such file.
@@ -90,7 +90,7 @@ class _Reader:
             raise damaged(source, f"its byte order is {order!r:.40}")
         self.order = order.decode()
 
-    def state(self, key: str | tuple[str, ...] | None) -> dict[str, Any]:
+    def state(self, key: str | tuple[str | int, ...] | None) -> dict[str, Any]:
         """The state dict at a key, read."""
         found = unpickled(self._bytes("data.pkl").tobytes(), self.source)
         state = _chosen(found, key, self.source)
@@ -147,7 +147,7 @@ class _Reader:
         return found
 
 
-def _chosen(found: Any, key: str | tuple[str, ...] | None, source: str) -> Mapping[str, Any]:
+def _chosen(found: Any, key: str | tuple[str | int, ...] | None, source: str) -> Mapping[str, Any]:
     """The state dict at a key; without one, the only one there is."""
     if key is not None:
         for name in (key,) if isinstance(key, str) else key:

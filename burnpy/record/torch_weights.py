@@ -28,7 +28,7 @@ def from_torch(
     model: M,
     source: TorchSource,
     *,
-    key: str | tuple[str, ...] | None = None,
+    key: str | tuple[str | int, ...] | None = None,
     strict: bool = True,
     remap: Remap | None = None,
     dtype: DTypePolicy = "model",
@@ -82,14 +82,14 @@ def from_torch(
         raise StateError(f"{error}; {way_out}", error.report) from error
 
 
-def _read(source: TorchSource, key: str | tuple[str, ...] | None) -> tuple[Mapping[str, Any], str]:
+def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple[Mapping[str, Any], str]:
     """A state dict, and what it is called in messages."""
     if isinstance(source, Mapping):
         if key is not None:
             raise ArgumentError(f"from_torch(key={key!r}) is for files; of a dict, give the part that is meant")
         return source, "this state dict"
     path = os.fspath(source)
-    if not path.endswith(".safetensors"):
+    if not path.endswith(".safetensors") and not _is_safetensors(path):
         return read_torch(path, key), path
     contents = read(path)
     if MARK in contents.metadata:
@@ -98,6 +98,15 @@ def _read(source: TorchSource, key: str | tuple[str, ...] | None) -> tuple[Mappi
             "use burnpy.record.load(path).apply_to(model)"
         )
     return contents.tensors, path
+
+
+def _is_safetensors(path: str) -> bool:
+    """Whether a file begins as one, whatever it is called."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(9)[8:] == b"{"
+    except OSError:  # told by who reads it
+        return False
 
 
 def _array(value: Any) -> Any:

@@ -81,7 +81,7 @@ class Encoder:
         raise ArgumentError(
             f"save() was given {path}, a {type(value).__module__}.{type(value).__qualname__}; what can be saved are "
             "None, bools, numbers, strings, tensors, arrays, generators, modules, optimizers and whatever else has an "
-            "into_record(), and lists, tuples and dicts of these"
+            "into_record(), and lists, tuples and dicts of these; of a schedule save the step"
         )
 
     def _array(self, array: NDArray[Any], path: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from burnpy.record import load
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_training_loop.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-EPOCHS = 6
+EPOCHS = 12
 
 
 def command(path: Path, *arguments: str) -> list[str]:
@@ -53,7 +53,7 @@ def test_it_learns(unbroken: tuple[Path, str]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
-@pytest.mark.parametrize("after", [1, 3, 5])
+@pytest.mark.parametrize("after", [1, 6])
 def test_killed_and_resumed_it_ends_the_same(after: int, unbroken: tuple[Path, str], tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     with subprocess.Popen(command(path), stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
@@ -77,14 +77,16 @@ def test_killed_and_resumed_it_ends_the_same(after: int, unbroken: tuple[Path, s
     assert fingerprint(resumed.stdout) == fingerprint(unbroken[1])
 
     ours, theirs = load(path), load(unbroken[0])
-    for path_of, entry in ours.model.items():
-        assert entry.value.tobytes() == theirs.model[path_of].value.tobytes(), path_of
-    states = {state.path: state for state in theirs.optim.states.values()}
-    assert len(states) == 6
-    for state in ours.optim.states.values():
-        assert state.step == states[state.path].step
-        for name, value in state.values.items():
-            assert value.tobytes() == states[state.path].values[name].tobytes(), f"{name} of {state.path}"
+    for where, entry in ours.model.items():
+        assert entry.value.tobytes() == theirs.model[where].value.tobytes(), where
+    (_, states), (_, expected_states) = ours.optim, theirs.optim
+    by_path = {where: (step, values) for where, step, values in expected_states.values()}
+    assert len(states) == len(by_path) == 6
+    for where, step, values in states.values():
+        expected_step, expected_values = by_path[where]
+        assert step == expected_step
+        for name, value in values.items():
+            assert value.tobytes() == expected_values[name].tobytes(), f"{name} of {where}"
     assert ours.generator == theirs.generator
 
 

@@ -167,7 +167,7 @@ def test_records_are_copied_and_pickled(tmp_path: Path) -> None:
         assert copied.step == 3
     assert repr(record).startswith(f"Record({tmp_path / 'a'}, SHA-256 verified; model: 9 tensors, ")
     with pytest.raises(AttributeError):
-        record.step = 4  # type: ignore[misc]  # frozen
+        record.step = 4  # type: ignore[attr-defined]  # frozen
 
 
 def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def place(begin: Any = 0, end: Any = 4, dtype: Any = "F32", shape: Any = (1,)) -
         (file({"x": place(dtype="F8_E4M3")}, b"0000"), "has x of dtype F8_E4M3, which no tensor of burnpy has"),
         (file({"x": place(shape=[2])}, b"0000"), r"x of shape \(2,\) and dtype float32 cannot be 4 bytes"),
         (file({"x": place(shape=[1 << 70, 1 << 70])}, b"0000"), "cannot be 4 bytes"),
+        (file({"x": place(shape=[1] * 65)}, b"0000"), "x has 65 dimensions"),
         (file({"x": place(1, 5)}, b"00000"), "x begins at byte 1"),
         (file({"x": place(), "y": place(0, 4)}, b"0000"), "y begins at byte 0"),
         (file({"x": place(), "y": place(8, 12)}, b"0" * 12), "y begins at byte 8"),

@@ -99,6 +99,9 @@ def test_our_own_names_are_not_taken_for_pytorchs() -> None:
 
 def test_our_own_records_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "a.safetensors", model=Linear(2, 2, device=NumPy))
+    save(tmp_path / "b.pt", model=Linear(2, 2, device=NumPy))
+    with pytest.raises(errors.RecordError, match="is a record of burnpy"):
+        from_torch(Linear(2, 2, device=NumPy), tmp_path / "b.pt")
     with pytest.raises(errors.RecordError, match=r"is a record of burnpy.*load\(path\)\.apply_to"):
         from_torch(Linear(2, 2, device=NumPy), tmp_path / "a.safetensors")
 

@@ -65,7 +65,7 @@ def test_memory_is_shared_and_read_only() -> None:
 
 def test_a_part_of_a_checkpoint() -> None:
     assert "linear.weight" in read_torch(FIXTURES / "layers.pt", "model")
-    assert read_torch(FIXTURES / "layers.pt", ("optimizer", "state", 0))["step"] == 1.0  # type: ignore[arg-type]
+    assert read_torch(FIXTURES / "layers.pt", ("optimizer", "state", 0))["step"] == 1.0
     with pytest.raises(
         errors.ArgumentError, match="several state dicts, model, inputs, outputs; say which: key='model'"
     ):

@@ -68,8 +68,7 @@ def scaled_dot_product_attention(
     if batch is None or query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
             f"{name}() was given query of shape {query.shape}, key of shape {key.shape} and value of shape "
-            f"{value.shape}; "
-            "they must be (…, T, E), (…, S, E) and (…, S, F), and … broadcast"
+            f"{value.shape}; they must be (…, T, E), (…, S, E) and (…, S, F), and … broadcast"
         )
     query, key, value = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (query, key, value))
     factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else float(scale)

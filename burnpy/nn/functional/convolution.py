@@ -61,8 +61,7 @@ def conv2d(
     if x.shape[1] != weight.shape[1] * groups:
         raise ShapeError(
             f"conv2d() was given x of shape {x.shape}, with {x.shape[1]} channels, and weight of shape {weight.shape} "
-            "with "
-            f"groups={groups}, which takes {weight.shape[1] * groups}"
+            f"with groups={groups}, which takes {weight.shape[1] * groups}"
         )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ShapeError(

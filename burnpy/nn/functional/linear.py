@@ -55,8 +55,7 @@ def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
         hint = "; PyTorch's weights are transposed" if shape and shape[-1] == weight[1] else ""
         return ShapeError(
             f"linear() was given x of shape {shape} and weight of shape {weight}: the last dimension of the one must "
-            "be "
-            f"the first of the other{hint}"
+            f"be the first of the other{hint}"
         )
     return ShapeError(
         f"linear() was given weight of shape {weight} and bias of shape {bias}, which must be {weight[1:]}"

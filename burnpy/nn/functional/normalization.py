@@ -132,8 +132,7 @@ def batch_normed(
     if count < 2:
         raise ShapeError(
             f"batch_norm() in training was given x of shape {x.shape}, with {count} number{'s' * (count != 1)} for "
-            "each "
-            "channel, and a variance takes two; use a larger batch, or model.eval()"
+            "each channel, and a variance takes two; use a larger batch, or model.eval()"
         )
     dims = (0, *range(2, x.ndim))
     output, mean, var = _normalized(x, weight, bias, shape, dims, eps)

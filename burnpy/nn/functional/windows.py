@@ -28,6 +28,5 @@ def refuse_too_small(
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(
             f"{operation}() was given images of {x.shape[2]} × {x.shape[3]}, padded {high} × {wide}, and its kernel "
-            "covers "
-            f"{reach[0]} × {reach[1]}; take a smaller kernel or more padding"
+            f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
         )

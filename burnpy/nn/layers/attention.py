@@ -29,8 +29,8 @@ class MultiHeadAttention(Module[B]):
     """Several attentions side by side, on projections of queries, keys and values; their results together projected.
 
     The batch comes first. ``in_proj_weight`` is (size, 3 · size), for queries, keys and values in turn: the transpose
-    of PyTorch's, as is ``out_proj.weight``. In masks true is what may be attended to; in PyTorch's layer it is the
-    reverse.
+    of PyTorch's, as is ``out_proj.weight``. In masks true is what may be attended to; in PyTorch's layer
+    it is the reverse.
 
     Args:
         size: of the vectors that come in and go out.
