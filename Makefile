@@ -23,7 +23,7 @@ help: ## list the targets
 demo test: export OMP_NUM_THREADS ?= 1
 demo test: export OPENBLAS_NUM_THREADS ?= 1
 
-demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train an MLP on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
+demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train a CNN on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
 	@$(PY) examples/digits.py $(ARGS)
 
 test: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run all tests

@@ -95,13 +95,15 @@ def plot(
 
     epochs = range(1, len(curves.learned) + 1)
     loss, accuracy = above.subplots(1, 2)
-    loss.plot(epochs, [s.loss for s in curves.learned], label="learned from, with noise")
+    loss.plot(epochs, [s.loss for s in curves.learned], label="learned from, with noise and smoothed labels")
     loss.plot(epochs, [s.loss for s in curves.tested], label="held out")
     loss.set(title="loss (cross-entropy)", xlabel="epoch", yscale="log")
     accuracy.plot(epochs, [100 * s.accuracy for s in curves.learned])
     accuracy.plot(epochs, [100 * s.accuracy for s in curves.tested])
     accuracy.set(title="accuracy (%)", xlabel="epoch")
     loss.legend()
+    for axes in (loss, accuracy):
+        axes.xaxis.get_major_locator().set_params(integer=True)
 
     wrong = np.flatnonzero(read != labels)
     which = f", the first {shown} of them" if len(wrong) > shown else ""

@@ -14,6 +14,10 @@ from burnpy.backend.operations.windows import Pair, inside, padded_shape, window
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array.base import ArrayBase, is_half
 
+_FEW = 64
+"""With so few rows of columns, the members of a block are multiplied one by one: what that costs is less than to bring
+the larger factor or the result into another order."""
+
 
 class Convolution(ArrayBase):
     """16-bit floats are computed in float32."""
@@ -101,7 +105,14 @@ def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, 
     out = xp.empty((w.batch, o, w.positions), x.dtype)
     columns, buffer = w.columns(), w.buffer() if w.is_padded else None
     for start, stop, count in w.blocks():
-        made = xp.matmul(rows, w.lay_out(x[start:stop], buffer, columns, groups))
+        laid = w.lay_out(x[start:stop], buffer, columns, groups)
+        if w.rows <= _FEW and groups == 1:
+            result = out[start:stop]
+            xp.matmul(rows, laid.reshape((w.rows, count, w.positions)).swapaxes(0, 1), result)
+            if added is not None:
+                xp.add(result, added, result)
+            continue
+        made = xp.matmul(rows, laid)
         made = made.reshape((o, count, w.positions)).swapaxes(0, 1)
         if added is None:
             out[start:stop] = made
@@ -139,8 +150,13 @@ def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: tuple[Pai
     out = xp.zeros((*_grouped(o, groups), w.rows // groups), grad.dtype)
     columns, buffer = w.columns(), w.buffer() if w.is_padded else None
     for start, stop, count in w.blocks():
-        left = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), count * w.positions))
         right = w.lay_out(x[start:stop], buffer, columns, groups)
+        if w.rows <= _FEW and groups == 1:
+            members = right.reshape((w.rows, count, w.positions)).transpose(1, 2, 0)
+            left = grad[start:stop].reshape((count, o, w.positions))
+            xp.add(out, xp.matmul(left, members).sum(0), out)
+            continue
+        left = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), count * w.positions))
         xp.add(out, xp.matmul(left, right.swapaxes(-1, -2)), out)
     return out.reshape(shape)
 

@@ -56,7 +56,7 @@ def _horner(x: Any, coefficients: tuple[Any, ...]) -> Any:
 def _exact(x: Any) -> Any:
     """To double precision: SciPy's where it is installed, else Python's, element by element."""
     try:
-        from scipy.special import erf as precise
+        from scipy.special import erf as precise  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         x = np.asarray(x)
         return np.fromiter(map(math.erf, x.ravel().tolist()), float64, x.size).reshape(x.shape)

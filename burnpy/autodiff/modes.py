@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -60,7 +60,7 @@ def set_mode(mode: Mode | None) -> None:
 
 
 @contextmanager
-def using(**changes: Any) -> Iterator[None]:
+def using(**changes: Any) -> Generator[None, None, None]:
     """The current mode with some fields changed, for a block."""
     before = current_mode()
     set_mode((before or _DEFAULT)._replace(**changes))

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-import burnpy.nn.trees  # noqa: F401  # `burnpy.func` knows modules from here on
+import burnpy.nn.trees  # noqa: F401  # pyright: ignore[reportUnusedImport]  # `burnpy.func` knows modules from here on
 from burnpy.nn import functional, init
 from burnpy.nn.buffer import BoolBuffer, Buffer, IntBuffer
 from burnpy.nn.init import Initializer

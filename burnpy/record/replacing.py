@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -22,7 +22,7 @@ with suppress(ImportError):
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
+def replacing(path: str | os.PathLike[str]) -> Generator[FileIO, None, None]:
     """A new file to write to, which takes the place of the one at ``path`` when all is done, or not at all.
 
     It is written beside the old one under another name, brought to the disk, and renamed. A process that is killed

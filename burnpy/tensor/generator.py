@@ -173,7 +173,7 @@ def manual_seed(seed: int) -> None:
     True
     """
     global _seeding
-    if seed is None:
+    if seed is None:  # pyright: ignore[reportUnnecessaryComparison]  # against its type, and it would be no seed
         raise ArgumentError("manual_seed() was given None; a seed is a non-negative int")
     _seeding = _Seeding(_checked(seed, "manual_seed()"), threading.current_thread())
 

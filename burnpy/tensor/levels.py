@@ -7,7 +7,7 @@ has returned has a method ``refuse`` that says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
@@ -43,7 +43,7 @@ class Door:
 
 
 @contextmanager
-def reopened() -> Iterator[None]:
+def reopened() -> Generator[None, None, None]:
     """A block in which the levels of this context are open, if their functions have returned: they are run again."""
     levels = open_levels.get()
     for level in levels:

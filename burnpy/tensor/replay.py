@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import collections.abc as containers
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -30,7 +30,7 @@ def completed(before: States) -> States:
 
 
 @contextmanager
-def replayed(at: States) -> Iterator[None]:
+def replayed(at: States) -> containers.Generator[None, None, None]:
     """A block in which this thread draws from the states ``at``; afterwards it draws on from where it was.
 
     `manual_seed` within the block is undone as well.

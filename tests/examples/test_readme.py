@@ -28,6 +28,14 @@ y = (x * w).relu()
 loss = y.sum()
 grads = loss.backward(retain_graph=True)
 """
+MODEL = """
+from burnpy.nn import Linear
+from burnpy.optim import Adam, CosineLr, clip_by_global_norm
+
+model, optim, step = Linear(2, 1, device=Train), Adam(), 0
+grads = model(x).sum().backward()
+"""
+
 MISTAKES = {
     "loss = (x @ x).relu().sum()": "x.inner().sum().backward()",
     "def accuracy(": "accuracy(logits, wanted)",
@@ -49,6 +57,8 @@ def test_block_runs(block: str) -> None:
 def test_code_of_the_table_runs(code: str) -> None:
     namespace: dict[str, Any] = {}
     exec(PROLOGUE, namespace)
+    if any(word in code for word in ("model", "Lr(", "clip_by")):
+        exec(MODEL, namespace)
     exec(code, namespace)
 
 

@@ -139,5 +139,5 @@ class Context:
             f"{'backward() and jvp()' if what == 'saved_tensors' else 'forward()'} only"
         )
 
-    def _close(self) -> None:
+    def _close(self) -> None:  # pyright: ignore[reportUnusedFunction]  # `calls` closes what it opened
         self._phase, self._saved = "over", None

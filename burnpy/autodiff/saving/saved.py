@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
@@ -58,7 +58,7 @@ def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTenso
 
 
 @contextmanager
-def saving(saver: Saver, operation: str) -> Iterator[None]:
+def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
     """A block in which a saver is the innermost.
 
     Raises:
@@ -70,7 +70,7 @@ def saving(saver: Saver, operation: str) -> Iterator[None]:
 
 
 @contextmanager
-def disable_saved_tensors_hooks(message: str) -> Iterator[None]:
+def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
     """A block in which saved-tensor hooks, and `checkpoint`, are an error that says ``message``.
 
     For code that could not work with them. It cannot be entered inside of hooks.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Generic, Literal, TypeVar, final
@@ -70,7 +70,7 @@ class Checked(Decorator[I], Generic[I]):
 
     @staticmethod
     @contextmanager
-    def allow(*what: Literal["nan", "inf"]) -> Iterator[None]:
+    def allow(*what: Literal["nan", "inf"]) -> Generator[None, None, None]:
         """A block, or as a decorator a function, in which NaN or infinity, without arguments both, are no errors.
 
         They stay allowed in the block only: an operation outside of it that is given NaN, and so gives NaN, is refused.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -90,7 +90,7 @@ class Profile:
         self._events.append(event)
 
     @contextmanager
-    def resume(self) -> Iterator[None]:
+    def resume(self) -> Generator[None, None, None]:
         """A block that is recorded too: later, or in a thread of its own, which does not inherit the recording.
 
         >>> from burnpy import Tensor

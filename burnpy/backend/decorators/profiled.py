@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, final
 
@@ -53,7 +53,7 @@ class Profiled(Decorator[I], Generic[I]):
 
     @staticmethod
     @contextmanager
-    def record(*, lines: bool = True) -> Iterator[Profile]:
+    def record(*, lines: bool = True) -> Generator[Profile, None, None]:
         """A block in which all `Profiled` devices are recorded: of this thread and coroutine.
 
         `Profile.resume` adds another thread's. Blocks nest, and the outer one has what the inner ones have.

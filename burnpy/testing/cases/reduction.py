@@ -48,11 +48,13 @@ _ALONG = [
     (_WITH_NAN, 0),
 ]
 _ONE: list[tuple[Any, ...]] = [(_MANY, dim, keepdim) for dim in (0, 1, 2) for keepdim in (False, True)]
-_ONE += [
-    (x(0, 3), 1, False),
-    (_LARGE, 1, False),
-    *((edge, 0, keepdim) for edge in (_TIES, _WITH_NAN, _EDGES) for keepdim in (False, True)),
-]
+_ONE.extend(
+    [
+        (x(0, 3), 1, False),
+        (_LARGE, 1, False),
+        *((edge, 0, keepdim) for edge in (_TIES, _WITH_NAN, _EDGES) for keepdim in (False, True)),
+    ]
+)
 
 
 def _accumulated(f: Any) -> Any:
@@ -107,8 +109,10 @@ _SPREAD = [
 ]
 _VARIANCES = [*_SPREAD, (x(5), (0,), False, 1.5), (x(3, 1), (1,), False, 0.0), (x(0, 3), (1,), False, 1.0)]
 _SMOOTH_STD = [e for e in _VARIANCES if e[0] is not _WITH_NAN and e[0] != x(3, 1)]
-_JACOBIANS = [(x(2, 3, 2), x(2, 3, 2, low=0.1, high=0.9), dim) for dim in (0, 1, 2)] + [(x(0, 3), x(0, 3), 1)]
-_JACOBIANS += [(Large((30, 50)), Large((30, 50), 0.1, 0.9), dim) for dim in (0, 1)]
+_JACOBIANS: list[tuple[Any, ...]] = [(x(2, 3, 2), x(2, 3, 2, low=0.1, high=0.9), dim) for dim in (0, 1, 2)] + [
+    (x(0, 3), x(0, 3), 1)
+]
+_JACOBIANS.extend((Large((30, 50)), Large((30, 50), 0.1, 0.9), dim) for dim in (0, 1))
 
 row("sum", _accumulated(_reducing(np.sum)), [*_FULL, *_EMPTY, *_OF_NOTHING, (_BOTH, (0,), False)], loose=4)
 row("prod", _accumulated(_reducing(np.prod)), [*_PRODUCTS, *_EMPTY, *_OF_NOTHING], loose=4)
