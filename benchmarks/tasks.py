@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -12,11 +12,7 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 
-CLASSES, BATCHES = 10, 8
-SIZES = (784, 512, 512, CLASSES)
-CHANNELS, PIXELS = (3, 16, 32, 64), 32
-ALPHABET, LENGTH, SIZE, HEADS, LAYERS = 96, 64, 128, 4, 3
-MAX_NORM = 1.0
+CLASSES, BATCHES, MAX_NORM = 10, 8, 1.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +20,7 @@ class Task:
     """What every peer builds and trains with the same numbers."""
 
     model: str
+    sizes: Mapping[str, Any]  #: what the model is made with, by the names of its arguments
     weights: Mapping[str, Array] = field(repr=False)
     """By path. Matrices are (in, out); those of one attention's queries, keys and values are side by side."""
     inputs: Array = field(repr=False)  #: (BATCHES, batch, …)
@@ -33,43 +30,53 @@ class Task:
     max_norm: float | None = None  #: what gradients are clipped to, all together
 
 
-def mlp(rng: np.random.Generator) -> Task:
-    """784-512-512-10 with ReLU."""
+def mlp(rng: np.random.Generator, small: bool) -> Task:
+    """784-512-512-10 with ReLU, batch 128."""
+    sizes = (8, 6, 6, CLASSES) if small else (784, 512, 512, CLASSES)
     weights: dict[str, Array] = {}
-    for k, (inputs, outputs) in enumerate(pairwise(SIZES)):
+    for k, (inputs, outputs) in enumerate(pairwise(sizes)):
         weights |= _linear(rng, f"layers.{k}", inputs, outputs)
-    images = rng.uniform(0.0, 1.0, (BATCHES, 128, SIZES[0]))
-    return Task("MLP", weights, images, rng.integers(0, CLASSES, images.shape[:2]))
+    images = rng.uniform(0.0, 1.0, (BATCHES, 2 if small else 128, sizes[0]))
+    return Task("MLP", {"sizes": sizes}, weights, images, rng.integers(0, CLASSES, images.shape[:2]))
 
 
-def cnn(rng: np.random.Generator) -> Task:
-    """Three convolutions of 3 × 3, each with batch norm, ReLU and a pool, and a linear layer; 32 × 32 pixels."""
+def cnn(rng: np.random.Generator, small: bool) -> Task:
+    """Three convolutions of 3 × 3 to 16, 32 and 64 channels, each with batch norm, ReLU and a pool, and a linear layer;
+    3 × 32 × 32 pixels, batch 64.
+    """
+    channels, pixels = ((1, 2, 2, 2), 8) if small else ((3, 16, 32, 64), 32)
+    features = channels[-1] * (pixels // 8) ** 2
     weights: dict[str, Array] = {}
-    for k, (inputs, outputs) in enumerate(pairwise(CHANNELS)):
+    for k, (inputs, outputs) in enumerate(pairwise(channels)):
         weights[f"convolutions.{k}.weight"] = rng.normal(0.0, (2 / (9 * inputs)) ** 0.5, (outputs, inputs, 3, 3))
         weights |= _norm(f"norms.{k}", outputs)
-    weights |= _linear(rng, "logits", CHANNELS[-1] * (PIXELS >> len(CHANNELS[1:])) ** 2, CLASSES)
-    images = rng.normal(0.0, 1.0, (BATCHES, 64, CHANNELS[0], PIXELS, PIXELS))
-    return Task("CNN", weights, images, rng.integers(0, CLASSES, images.shape[:2]))
+    weights |= _linear(rng, "logits", features, CLASSES)
+    images = rng.normal(0.0, 1.0, (BATCHES, 2 if small else 64, channels[0], pixels, pixels))
+    labels = rng.integers(0, CLASSES, images.shape[:2])
+    return Task("CNN", {"channels": channels, "features": features}, weights, images, labels)
 
 
-def gpt(rng: np.random.Generator) -> Task:
-    """A transformer that predicts the next of 96 characters, from 16 windows of 64; gradients are clipped."""
+def gpt(rng: np.random.Generator, small: bool) -> Task:
+    """Three layers of size 128 with 4 heads, which predict the next of 96 characters from windows of 64; batch 16, and
+    gradients are clipped.
+    """
+    alphabet, length, size, layers = (4, 4, 8, 1) if small else (96, 64, 128, 3)
     weights: dict[str, Array] = {
-        "characters.weight": rng.normal(0.0, 0.02, (ALPHABET, SIZE)),
-        "places": rng.normal(0.0, 0.02, (LENGTH, SIZE)),
+        "characters.weight": rng.normal(0.0, 0.02, (alphabet, size)),
+        "places": rng.normal(0.0, 0.02, (length, size)),
     }
-    for k in range(LAYERS):
+    for k in range(layers):
         layer = f"blocks.layers.{k}"
-        weights[f"{layer}.self_attn.in_proj_weight"] = rng.normal(0.0, SIZE**-0.5, (SIZE, 3 * SIZE))
-        weights[f"{layer}.self_attn.in_proj_bias"] = np.zeros(3 * SIZE)
-        weights |= _linear(rng, f"{layer}.self_attn.out_proj", SIZE, SIZE)
-        weights |= _linear(rng, f"{layer}.linear1", SIZE, 4 * SIZE)
-        weights |= _linear(rng, f"{layer}.linear2", 4 * SIZE, SIZE)
-        weights |= _norm(f"{layer}.norm1", SIZE) | _norm(f"{layer}.norm2", SIZE)
-    weights |= _norm("blocks.norm", SIZE) | _linear(rng, "logits", SIZE, ALPHABET)
-    text = rng.integers(0, ALPHABET, (BATCHES, 16, LENGTH + 1))
-    return Task("mini-GPT", weights, text[..., :-1], text[..., 1:], "AdamW", 1e-3, MAX_NORM)
+        weights[f"{layer}.self_attn.in_proj_weight"] = rng.normal(0.0, size**-0.5, (size, 3 * size))
+        weights[f"{layer}.self_attn.in_proj_bias"] = np.zeros(3 * size)
+        weights |= _linear(rng, f"{layer}.self_attn.out_proj", size, size)
+        weights |= _linear(rng, f"{layer}.linear1", size, 4 * size)
+        weights |= _linear(rng, f"{layer}.linear2", 4 * size, size)
+        weights |= _norm(f"{layer}.norm1", size) | _norm(f"{layer}.norm2", size)
+    weights |= _norm("blocks.norm", size) | _linear(rng, "logits", size, alphabet)
+    sizes = {"alphabet": alphabet, "length": length, "size": size, "heads": 4, "layers": layers}
+    text = rng.integers(0, alphabet, (BATCHES, 2 if small else 16, length + 1))
+    return Task("mini-GPT", sizes, weights, text[..., :-1], text[..., 1:], "AdamW", 1e-3, MAX_NORM)
 
 
 def _linear(rng: np.random.Generator, path: str, inputs: int, outputs: int) -> dict[str, Array]:
@@ -83,12 +90,12 @@ def _norm(path: str, size: int) -> dict[str, Array]:
     return {f"{path}.weight": np.ones(size), f"{path}.bias": np.zeros(size)}
 
 
-TASKS: Mapping[str, Callable[[np.random.Generator], Task]] = {"MLP": mlp, "CNN": cnn, "mini-GPT": gpt}
+TASKS: Mapping[str, Callable[[np.random.Generator, bool], Task]] = {"MLP": mlp, "CNN": cnn, "mini-GPT": gpt}
 
 
-def task(model: str, dtype: str) -> Task:
-    """One of them, in a float dtype; the same numbers every time."""
-    made = TASKS[model](np.random.default_rng(0))
+def task(model: str, dtype: str, *, small: bool = False) -> Task:
+    """One of them, in a float dtype, the same numbers every time; or ``small``, with the same operations."""
+    made = TASKS[model](np.random.default_rng(0), small)
     floats = {path: value.astype(dtype) for path, value in made.weights.items()}
     inputs = made.inputs.astype(dtype) if made.inputs.dtype.kind == "f" else made.inputs
-    return Task(made.model, floats, inputs, made.labels, made.optimizer, made.rate, made.max_norm)
+    return replace(made, weights=floats, inputs=inputs)

@@ -29,7 +29,7 @@ CONTEXT = 64  # how many characters it sees at once
 SIZE, HEADS, LAYERS = 128, 4, 2
 BATCH, LEARNING_RATE, WEIGHT_DECAY, MAX_NORM = 8, 3e-3, 0.1, 1.0
 HELD_OUT = 0.05  # the share of the text that it does not learn from
-ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
+ALPHABET = "\n\t" + "".join(map(chr, range(32, 127)))
 
 
 def standard_library() -> str:
@@ -40,9 +40,14 @@ def standard_library() -> str:
 
 
 def encoded(text: str) -> npt.NDArray[np.int64]:
-    """The number of each character in the alphabet; characters that are not in it are left out."""
+    """The number of each character in the alphabet, others left out; indentation is one character a level."""
     numbers = {character: k for k, character in enumerate(ALPHABET)}
-    return np.array([numbers[character] for character in text if character in numbers])
+    return np.array([numbers[character] for character in text.replace("    ", "\t") if character in numbers])
+
+
+def decoded(numbers: Sequence[int]) -> str:
+    """The text of such numbers."""
+    return "".join(ALPHABET[number] for number in numbers).replace("\t", "    ")
 
 
 class Gpt(Module[B]):
@@ -73,18 +78,18 @@ def mean_loss(model: Gpt[B], windows: IntTensor[B]) -> Tensor[B]:
     return burnpy.cross_entropy(logits.reshape(-1, len(ALPHABET)), windows[:, 1:].reshape(-1))
 
 
-def written(model: Gpt[B], start: str, length: int, temperature: float = 0.7) -> str:
+def written(model: Gpt[B], start: str, length: int, temperature: float = 0.6) -> str:
     """What a model writes after ``start``, character by character, each drawn by its probability."""
     text = IntTensor.from_data(encoded(start)[None], device=model.device)
     for _ in range(length):
         logits = model(text[:, -CONTEXT:])[:, -1] / temperature
         text = burnpy.cat([text, logits.categorical()[:, None]], dim=1)
-    return "".join(ALPHABET[number] for number in text[0].tolist())
+    return decoded(text[0].tolist())
 
 
 def show(text: str) -> None:
     """Print a text, set off from the rest."""
-    print("".join(f"  | {line}\n" for line in text.splitlines()), flush=True)
+    print("".join(f"  |{line}\n" for line in text.strip("\n").splitlines()), flush=True)
 
 
 def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length: int) -> None:
@@ -114,7 +119,7 @@ def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length
             plain = model.valid()
             tested, seconds = mean_loss(plain, test).item(), time.perf_counter() - begin
             print(f"step {step}, {seconds:.0f} s: loss {tested:.2f} on the text held out. It writes:")
-            show(written(plain, "\nclass ", length))
+            show(written(plain, "\n    def ", length))
         if step < steps:
             loss = mean_loss(model, windows(learned, BATCH))
             grads = clip_by_global_norm(GradientsParams.from_grads(loss.backward(), model), MAX_NORM)
@@ -124,7 +129,7 @@ def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description="Train a small transformer on the standard library's source.")
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=2500)
     parser.add_argument("--seed", type=int, default=0, help="of the weights, what it reads and what it writes")
     parser.add_argument("--length", type=int, default=240, help="how many characters it writes each time")
     options = parser.parse_args(arguments)

@@ -9,7 +9,6 @@ alike, to the last digits of float64.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -87,16 +86,12 @@ def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int) -> Non
 
     split, whole = start, start
     optims = Adam(), Adam()
-    seconds = [0.0, 0.0]
     with ThreadPoolExecutor(2) as pool:
         for step in range(steps):
             x = Tensor.normal((BATCH, SIZE), 0.0, 1.0, dtype="float64", generator=generator, device=device)
             y = (x.sin() @ teacher).argmax(dim=1)
-            begin = time.perf_counter()
             loss, grads = merged(pool, split, x, y)
-            halfway = time.perf_counter()
             loss_whole, grads_whole = gradients(whole, x, y)
-            seconds = [seconds[0] + halfway - begin, seconds[1] + time.perf_counter() - halfway]
             if step == 0:
                 apart = max((grads[k] - grads_whole[k]).abs().max().item() for k in grads)
                 print(f"first gradients: {len(grads)} of {len(grads_whole)}, at most {apart:.1e} apart")
@@ -105,7 +100,6 @@ def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int) -> Non
             if step + 1 in {k * steps // 4 for k in (1, 2, 3, 4)}:
                 apart = furthest_apart(split.valid(), whole.valid())
                 print(f"step {step + 1}: loss {loss:.6f}, of one thread {loss_whole:.6f}; weights {apart:.1e} apart")
-    print(f"gradients took {seconds[0]:.1f} s on two threads, and {seconds[1]:.1f} s on one")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

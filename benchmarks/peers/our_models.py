@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import burnpy
 from benchmarks.peers import Training
-from benchmarks.tasks import ALPHABET, CHANNELS, CLASSES, HEADS, LAYERS, LENGTH, PIXELS, SIZE, SIZES, Task
+from benchmarks.tasks import CLASSES, Task
 from burnpy import IntTensor, Tensor
 from burnpy.backend import Backend
 from burnpy.nn import BatchNorm, Conv2d, Embedding, Linear, MaxPool2d, Module, Param, TransformerEncoder
@@ -17,8 +18,8 @@ B = TypeVar("B", bound=Backend)
 
 
 class Mlp(Module[B]):
-    def __init__(self, device: B | type[B]) -> None:
-        self.layers = [Linear(inputs, outputs, device=device) for inputs, outputs in pairwise(SIZES)]
+    def __init__(self, device: B | type[B], sizes: Sequence[int]) -> None:
+        self.layers = [Linear(inputs, outputs, device=device) for inputs, outputs in pairwise(sizes)]
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         for layer in self.layers[:-1]:
@@ -27,11 +28,11 @@ class Mlp(Module[B]):
 
 
 class Cnn(Module[B]):
-    def __init__(self, device: B | type[B]) -> None:
-        self.convolutions = [Conv2d(a, b, 3, padding=1, bias=False, device=device) for a, b in pairwise(CHANNELS)]
-        self.norms = [BatchNorm(channels, device=device) for channels in CHANNELS[1:]]
+    def __init__(self, device: B | type[B], channels: Sequence[int], features: int) -> None:
+        self.convolutions = [Conv2d(a, b, 3, padding=1, bias=False, device=device) for a, b in pairwise(channels)]
+        self.norms = [BatchNorm(count, device=device) for count in channels[1:]]
         self.pool = MaxPool2d(2)
-        self.logits = Linear(CHANNELS[-1] * (PIXELS >> len(self.norms)) ** 2, CLASSES, device=device)
+        self.logits = Linear(features, CLASSES, device=device)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
@@ -40,17 +41,17 @@ class Cnn(Module[B]):
 
 
 class Gpt(Module[B]):
-    def __init__(self, device: B | type[B]) -> None:
-        self.characters = Embedding(ALPHABET, SIZE, device=device)
-        self.places = Param(Tensor.zeros((LENGTH, SIZE), device=device))
+    def __init__(self, device: B | type[B], alphabet: int, length: int, size: int, heads: int, layers: int) -> None:
+        self.characters = Embedding(alphabet, size, device=device)
+        self.places = Param(Tensor.zeros((length, size), device=device))
         self.blocks = TransformerEncoder(
-            LAYERS, SIZE, HEADS, feedforward=4 * SIZE, dropout=0.0, activation="gelu", norm_first=True, device=device
+            layers, size, heads, feedforward=4 * size, dropout=0.0, activation="gelu", norm_first=True, device=device
         )
-        self.logits = Linear(SIZE, ALPHABET, device=device)
+        self.logits = Linear(size, alphabet, device=device)
 
     def forward(self, text: IntTensor[B]) -> Tensor[B]:
         x = self.blocks(self.characters(text) + self.places.value, causal=True)
-        return self.logits(x).reshape(-1, ALPHABET)
+        return self.logits(x).flatten(0, 1)
 
 
 MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt}
@@ -58,7 +59,7 @@ MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt}
 
 class OurTraining(Training):
     def __init__(self, task: Task, device: Any) -> None:
-        model = MODELS[task.model](device).astype(next(iter(task.weights.values())).dtype)
+        model = MODELS[task.model](device, **task.sizes).astype(next(iter(task.weights.values())).dtype)
         report = model.state_report(task.weights)
         assert len(report.applied) == len(task.weights), str(report)  # buffers begin as they are
         self.model = model.load_record(task.weights, strict=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,13 +11,13 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.peers import Training
-from benchmarks.tasks import ALPHABET, CHANNELS, CLASSES, HEADS, LAYERS, LENGTH, PIXELS, SIZE, SIZES, Task
+from benchmarks.tasks import CLASSES, Task
 
 
 class Mlp(nn.Module):  # type: ignore[misc]  # torch is not looked at
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(SIZES))
+        self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(sizes))
 
     def forward(self, x: Any) -> Any:
         for layer in self.layers[:-1]:
@@ -25,12 +26,12 @@ class Mlp(nn.Module):  # type: ignore[misc]  # torch is not looked at
 
 
 class Cnn(nn.Module):  # type: ignore[misc]  # as above
-    def __init__(self) -> None:
+    def __init__(self, channels: Sequence[int], features: int) -> None:
         super().__init__()
-        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in pairwise(CHANNELS))
-        self.norms = nn.ModuleList(nn.BatchNorm2d(channels) for channels in CHANNELS[1:])
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in pairwise(channels))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(count) for count in channels[1:])
         self.pool = nn.MaxPool2d(2)
-        self.logits = nn.Linear(CHANNELS[-1] * (PIXELS >> len(self.norms)) ** 2, CLASSES)
+        self.logits = nn.Linear(features, CLASSES)
 
     def forward(self, x: Any) -> Any:
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
@@ -41,26 +42,27 @@ class Cnn(nn.Module):  # type: ignore[misc]  # as above
 class Attention(nn.Module):  # type: ignore[misc]  # as above
     """As most write it, around the fused function: ``nn.MultiheadAttention`` would do more, and be slower."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int, heads: int) -> None:
         super().__init__()
-        self.in_proj_weight = nn.Parameter(torch.empty(3 * SIZE, SIZE))
-        self.in_proj_bias = nn.Parameter(torch.empty(3 * SIZE))
-        self.out_proj = nn.Linear(SIZE, SIZE)
+        self.heads = heads
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * size, size))
+        self.in_proj_bias = nn.Parameter(torch.empty(3 * size))
+        self.out_proj = nn.Linear(size, size)
 
     def forward(self, x: Any) -> Any:
         n, length, size = x.shape
         parts = functional.linear(x, self.in_proj_weight, self.in_proj_bias).split(size, 2)
-        q, k, v = (part.view(n, length, HEADS, size // HEADS).transpose(1, 2) for part in parts)
+        q, k, v = (part.view(n, length, self.heads, size // self.heads).transpose(1, 2) for part in parts)
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out_proj(attended.transpose(1, 2).reshape(n, length, size))
 
 
 class Layer(nn.Module):  # type: ignore[misc]  # as above
-    def __init__(self) -> None:
+    def __init__(self, size: int, heads: int) -> None:
         super().__init__()
-        self.self_attn = Attention()
-        self.linear1, self.linear2 = nn.Linear(SIZE, 4 * SIZE), nn.Linear(4 * SIZE, SIZE)
-        self.norm1, self.norm2 = nn.LayerNorm(SIZE), nn.LayerNorm(SIZE)
+        self.self_attn = Attention(size, heads)
+        self.linear1, self.linear2 = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+        self.norm1, self.norm2 = nn.LayerNorm(size), nn.LayerNorm(size)
 
     def forward(self, x: Any) -> Any:
         x = x + self.self_attn(self.norm1(x))
@@ -68,10 +70,10 @@ class Layer(nn.Module):  # type: ignore[misc]  # as above
 
 
 class Blocks(nn.Module):  # type: ignore[misc]  # as above
-    def __init__(self) -> None:
+    def __init__(self, size: int, heads: int, layers: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.norm = nn.LayerNorm(SIZE)
+        self.layers = nn.ModuleList(Layer(size, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(size)
 
     def forward(self, x: Any) -> Any:
         for layer in self.layers:
@@ -80,15 +82,15 @@ class Blocks(nn.Module):  # type: ignore[misc]  # as above
 
 
 class Gpt(nn.Module):  # type: ignore[misc]  # as above
-    def __init__(self) -> None:
+    def __init__(self, alphabet: int, length: int, size: int, heads: int, layers: int) -> None:
         super().__init__()
-        self.characters = nn.Embedding(ALPHABET, SIZE)
-        self.places = nn.Parameter(torch.zeros(LENGTH, SIZE))
-        self.blocks = Blocks()
-        self.logits = nn.Linear(SIZE, ALPHABET)
+        self.characters = nn.Embedding(alphabet, size)
+        self.places = nn.Parameter(torch.zeros(length, size))
+        self.blocks = Blocks(size, heads, layers)
+        self.logits = nn.Linear(size, alphabet)
 
     def forward(self, text: Any) -> Any:
-        return self.logits(self.blocks(self.characters(text) + self.places)).reshape(-1, ALPHABET)
+        return self.logits(self.blocks(self.characters(text) + self.places)).flatten(0, 1)
 
 
 MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt}
@@ -103,7 +105,7 @@ class TorchTraining(Training):
             path: torch.from_numpy((value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy())
             for path, value in task.weights.items()
         }
-        self.model = MODELS[task.model]().to(next(iter(first.values())).dtype)
+        self.model = MODELS[task.model](**task.sizes).to(next(iter(first.values())).dtype)
         missing, unexpected = self.model.load_state_dict(first, strict=False)
         assert not unexpected
         assert all("running" in path or "tracked" in path for path in missing), missing

@@ -24,13 +24,14 @@ def _on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_text_is_that_of_the_standard_library() -> None:
-    from char_gpt import ALPHABET, encoded, standard_library
+    from char_gpt import decoded, encoded, standard_library
 
     text = standard_library()
     assert len(text) > 1_000_000
-    assert "def namedtuple(" in text or "class ArgumentParser(" in text
-    numbers = encoded("class A:\n")
-    assert "".join(ALPHABET[k] for k in numbers) == "class A:\n"
+    assert "class ArgumentParser(" in text
+    code = "class A:\n    def f(self):\n        ...\n"
+    assert decoded(encoded(code).tolist()) == code
+    assert len(encoded(code)) < len(code)
 
 
 def test_no_place_sees_what_is_to_come() -> None:
@@ -55,5 +56,5 @@ def test_it_learns_and_writes() -> None:
     assert len(losses) == 5
     assert losses == sorted(losses, reverse=True)
     assert losses[0] > 4
-    assert losses[-1] < 2.9
-    assert done.stdout.count("| class ") == 5
+    assert losses[-1] < 3.0
+    assert done.stdout.count("|    def ") == 5
