@@ -16,7 +16,7 @@ from typing import TypeVar
 import burnpy
 from burnpy import Autodiff, Generator, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
-from burnpy.nn import Gelu, Linear, Module, Sequential, rebound
+from burnpy.nn import Linear, Module, Sequential, Silu, rebound
 from burnpy.optim import Adam, GradientsAccumulator, GradientsParams
 
 B = TypeVar("B", bound=Backend)
@@ -32,9 +32,9 @@ class Mlp(Module[B]):
     def __init__(self, device: B | type[B], hidden: int = 256) -> None:
         self.layers = Sequential(
             Linear(SIZE, hidden, device=device),
-            Gelu(),
+            Silu(),
             Linear(hidden, hidden, device=device),
-            Gelu(),
+            Silu(),
             Linear(hidden, CLASSES, device=device),
         )
 

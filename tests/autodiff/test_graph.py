@@ -48,7 +48,11 @@ def nodes_below(root: Tensor[Any]) -> list[Node]:
 
 
 def on_a_small_stack(work: Callable[[], None]) -> None:
-    """Where C recursion, as in freeing a chain of objects one by one, would end the process."""
+    """Where C recursion, as in freeing a chain of objects one by one, would end the process.
+
+    8 MiB is what main threads have; a million frames need ten times that. CPython itself frees chains in runs of, since
+    3.13, up to some thousand objects, which is why it is not less.
+    """
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -57,7 +61,7 @@ def on_a_small_stack(work: Callable[[], None]) -> None:
         except BaseException as error:
             failures.append(error)
 
-    old = threading.stack_size(256 * 1024)
+    old = threading.stack_size(8 << 20)
     try:
         thread = threading.Thread(target=run)
         thread.start()
