@@ -169,10 +169,11 @@ def test_dlpack() -> None:
     x = Tensor[NumPy].from_data([[1.0, 2.0]])
     array = np.from_dlpack(x)
     assert array.tolist() == [[1.0, 2.0]]
-    assert np.shares_memory(array, x.to_numpy())
-    assert not array.flags.writeable
-    copied = np.from_dlpack(x, copy=True)
-    assert not np.shares_memory(copied, x.to_numpy())
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # since then NumPy exports what is read-only, and takes copy=
+        assert np.shares_memory(array, x.to_numpy())
+        assert not array.flags.writeable
+        copied = np.from_dlpack(x, copy=True)
+        assert not np.shares_memory(copied, x.to_numpy())
     for scalar in (Tensor[NumPy].ones(()), Tensor[NumPy].ones((2,)).sum(), BoolTensor[NumPy].ones((2,))):
         assert np.from_dlpack(scalar).tolist() == scalar.tolist()
     assert x.__dlpack__() is not None
