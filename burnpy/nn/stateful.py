@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import ModuleError, StateError
+from burnpy.backend.errors import DTypeError, ModuleError, StateError
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.carrying import carried
 from burnpy.nn.held import Held
@@ -169,7 +169,7 @@ def _trouble(held: Held[Any], value: Any) -> str:
         return f"of shape {tuple(value.shape)}, not {held.shape}"
     try:
         kind = kind_of(value.dtype)
-    except Exception:
+    except DTypeError:
         return f"of dtype {value.dtype}, which no tensor has"
     return "" if kind == held.kind else f"of dtype {value.dtype}, not {held.dtype}"
 
