@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import ONE_THREAD, Effort, Figures, Job, Notebook, collect
+from benchmarks.measure import ONE_THREAD, Effort, Figures, Notebook
 from benchmarks.peers import Array, Peer
+from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
 
 PEERS = ("burnpy", "torch", "autograd", "MyGrad")

@@ -20,8 +20,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks.measure import ONE_THREAD, Effort, Figures, Job, Notebook, collect, forget_peak, resident
+from benchmarks.measure import ONE_THREAD, Effort, Figures, Notebook, forget_peak, resident
 from benchmarks.peers import Peer
+from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
 
 WIDTH, ROWS, LAYERS, SEGMENTS = 256, 1024, 64, 8
@@ -162,7 +163,8 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     before = resident("VmRSS")
     forget_peak()
     found = []
-    for _ in range(max(2, effort.steps // 4)):
+    for step in range(max(2, effort.steps // 4)):
+        notebook.turn(f"{options['model']}, step {step}")
         start = process_time()
         loss = forward(x)
         value = float(loss.item())

@@ -1,22 +1,22 @@
-"""Measuring in fresh processes that take turns, and what is made of their figures: medians with their spread."""
+"""What is measured in one process, and what is made of the figures of several: medians with their spread."""
 
 from __future__ import annotations
 
 import gc
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import process_time
 from timeit import Timer
-from typing import Any
+from typing import Any, TypeAlias
 
-from benchmarks.peers import Key, installed
+from benchmarks.peers import Key
+
+Said: TypeAlias = Callable[[str], None]
+"""Shows what is being measured."""
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 THREADS = min(2, os.cpu_count() or 1)
@@ -57,16 +57,6 @@ class Spread:
         return Spread(self.middle * factor, self.low * factor, self.high * factor)
 
 
-@dataclass(frozen=True)
-class Job:
-    """What one process measures: the name of a module here, the peer, and how."""
-
-    module: str
-    peer: str
-    environment: Mapping[str, str]
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
 @dataclass
 class Figures:
     """What the processes found: for each column, one mapping from key to value for each turn."""
@@ -85,41 +75,21 @@ class Figures:
         return Spread.of(a[ours[1]] / b[theirs[1]] for a, b in turns if ours[1] in a and theirs[1] in b)
 
 
-def collect(jobs: Mapping[str, Job], effort: Effort, said: Callable[[str], None]) -> Figures:
-    """Run every job in ``effort.processes`` fresh processes, taking turns, each turn begun by another job."""
-    figures = Figures(missing={column for column, job in jobs.items() if not installed(job.peer)})
-    present = [column for column in jobs if column not in figures.missing]
-    for turn in range(effort.processes):
-        first = turn % max(len(present), 1)
-        for column in present[first:] + present[:first]:
-            said(f"{jobs[column].module}: {column}, process {turn + 1} of {effort.processes}")
-            values, errors = in_a_process(jobs[column], effort)
-            figures.turns.setdefault(column, []).append(values)
-            figures.errors.setdefault(column, {}).update(errors)
-    return figures
-
-
-def in_a_process(job: Job, effort: Effort) -> tuple[dict[str, float], dict[str, str]]:
-    """The figures that a fresh process found, and what it could not measure, and why."""
-    request = json.dumps({"module": job.module, "peer": job.peer, "options": job.options, "effort": asdict(effort)})
-    command = [sys.executable, "-m", "benchmarks.worker", request]
-    done = subprocess.run(command, env={**os.environ, **job.environment}, capture_output=True, text=True, check=False)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        return {}, {"": lines[-1] if lines else f"ended with status {done.returncode}"}
-    answer = json.loads(done.stdout.splitlines()[-1])
-    return answer["values"], answer["errors"]
-
-
 class Notebook:
-    """Where a process enters what it measures. What fails is entered as an error, and the rest goes on."""
+    """Where a process enters what it measures. What fails is entered as an error, and the rest goes on.
 
-    def __init__(self) -> None:
+    Args:
+        turn: called with the key of what is measured next; returns when it is this process's turn.
+    """
+
+    def __init__(self, turn: Callable[[Key], None] = lambda key: None) -> None:
+        self.turn = turn
         self.values: dict[str, float] = {}
         self.errors: dict[str, str] = {}
 
     def enter(self, key: Key, measured: Callable[[], float]) -> None:
-        """Measure one thing."""
+        """Measure one thing, when it is this process's turn."""
+        self.turn(key)
         try:
             self.values[key] = measured()
         except Exception as error:

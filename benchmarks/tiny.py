@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import ONE_THREAD, Effort, Figures, Job, Notebook, collect, seconds_each
+from benchmarks.measure import ONE_THREAD, Effort, Figures, Notebook, seconds_each
 from benchmarks.peers import EXPRESSIONS, MODULES, Array, Peer
+from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
 
 MODES = {

@@ -15,19 +15,9 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
-from benchmarks.measure import (
-    ONE_THREAD,
-    THREADS,
-    TWO_THREADS,
-    Effort,
-    Figures,
-    Job,
-    Notebook,
-    collect,
-    forget_peak,
-    resident,
-)
+from benchmarks.measure import ONE_THREAD, THREADS, TWO_THREADS, Effort, Figures, Notebook, forget_peak, resident
 from benchmarks.peers import Peer
+from benchmarks.processes import Job, collect
 from benchmarks.report import Cell, Line, Section
 from benchmarks.tasks import BATCHES, TASKS, task
 
@@ -37,6 +27,7 @@ LOSSES = {"float64": (100, 1e-10), "float32": (20, 1e-4)}
 """By dtype: over how many steps the losses are compared, and how far apart they may be."""
 
 SHOWN = 12  # operations
+ROUND = 5  # steps, after which it is the next process's turn
 GLIBC = {"BURNPY_MALLOPT": "0"}
 KEEP = {
     "GLIBC_TUNABLES": ":".join(
@@ -69,6 +60,8 @@ def _work_times(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping
     clock = process_time if options["threads"] == 1 else perf_counter
     found: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for step in range(_steps(effort, options["model"])):
+        if step % ROUND == 0:
+            notebook.turn(f"{options['model']}, steps from {step}")
         start = clock()
         training.forward(step % BATCHES)
         forward = clock()

@@ -1,4 +1,4 @@
-"""A fresh process that measures one peer: it is given a request in JSON and answers on its last line."""
+"""A fresh process that measures one peer, as `benchmarks.processes` asks it to: a request in JSON, a line for each turn."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import sys
 from importlib import import_module
 
 from benchmarks.measure import Effort, Notebook
-from benchmarks.peers import load
+from benchmarks.peers import Key, load
 
 
 def main(request: str) -> None:
     asked = json.loads(request)
     effort = Effort(**{**asked["effort"], "nodes": tuple(asked["effort"]["nodes"])})
-    notebook = Notebook()
+    notebook = Notebook(wait)
     import_module(f"benchmarks.{asked['module']}").work(load(asked["peer"]), effort, notebook, asked["options"])
-    print()
-    print(json.dumps({"values": notebook.values, "errors": notebook.errors}))
+    tell("found", {"values": notebook.values, "errors": notebook.errors})
+
+
+def wait(key: Key) -> None:
+    """Say what is to be measured next, and wait to be called."""
+    tell("turn", key)
+    sys.stdin.readline()
+
+
+def tell(what: str, value: object) -> None:
+    """One line, on a line of its own whatever the peer has printed."""
+    print(f"\n{what} {json.dumps(value)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from benchmarks import chains, tiny, training
-from benchmarks.measure import SMOKE, Figures, Job, Notebook, Spread, in_a_process
+from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
+from benchmarks.processes import Job, together
 from benchmarks.report import Line, Section, to_markdown
 from benchmarks.tasks import TASKS
 
@@ -58,10 +60,22 @@ def test_where_the_time_goes() -> None:
     assert any(key.startswith("matmul, backward") for key in notebook.values)
 
 
-def test_a_fresh_process() -> None:
-    values, errors = in_a_process(Job("tiny", "NumPy", {}, {"tracked": False}), SMOKE)
-    assert not errors
-    assert set(values) == {f"untracked/{name}" for name in EXPRESSIONS}
+def test_fresh_processes_take_turns() -> None:
+    job = Job("tiny", "NumPy", {}, {"tracked": False})
+    said: list[str] = []
+    workers = together({"one": job, "two": job}, SMOKE, said.append)
+    for worker in workers.values():
+        assert not worker.errors
+        assert set(worker.values) == {f"untracked/{name}" for name in EXPRESSIONS}
+    turns = [f"tiny: untracked/{name}, {column}" for name in EXPRESSIONS for column in workers]
+    assert said == ["tiny: one starts", "tiny: two starts", *turns]
+
+
+def test_a_process_that_fails() -> None:
+    job = Job("tiny", "NumPy", {"PYTHONPATH": os.fspath(Path(__file__).parents[2])}, {"untold": True})
+    worker = together({"it": job}, SMOKE, lambda progress: None)["it"]
+    assert "tracked" in worker.errors[""]
+    assert not worker.values
 
 
 def test_report(tmp_path: Path) -> None:
