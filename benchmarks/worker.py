@@ -1,4 +1,4 @@
-"""A fresh process that measures one peer, as `benchmarks.processes` asks it to: a request in JSON, a line for each turn."""
+"""A fresh process that measures one peer, as `benchmarks.processes` asks: a request in JSON, a line for each turn."""
 
 from __future__ import annotations
 
