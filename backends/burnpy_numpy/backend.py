@@ -14,6 +14,7 @@ from burnpy_array.base import NUMBERS
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation, add_at
+from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.blend import blendable, blended, kept
 from burnpy_numpy.constants import constant
@@ -29,7 +30,7 @@ _maximum = np.maximum
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 
 
-class NumPy(Convolution, Normalization, Accumulation):
+class NumPy(Activation, Convolution, Normalization, Accumulation):
     """Tensors on the CPU, as NumPy arrays.
 
     The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.
