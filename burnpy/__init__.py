@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff import Autodiff, Gradients
 from burnpy.backend import Backend, errors
@@ -28,24 +28,18 @@ from burnpy.backend.dtypes import (
     uint32,
     uint64,
 )
-from burnpy.tensor import (
-    BoolTensor,
-    Generator,
-    IntTensor,
-    Tensor,
-    binary_cross_entropy_with_logits,
-    broadcast_tensors,
-    cat,
-    cross_entropy,
-    default_generator,
-    manual_seed,
-    maximum,
-    minimum,
-    mse_loss,
-    nll_loss,
-    stack,
-    where,
-)
+from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat, maximum, minimum, stack, where
+
+if TYPE_CHECKING:
+    from burnpy.tensor import (
+        Generator,
+        binary_cross_entropy_with_logits,
+        cross_entropy,
+        default_generator,
+        manual_seed,
+        mse_loss,
+        nll_loss,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -84,8 +78,22 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "burnpy.tensor": (
+        "Generator",
+        "binary_cross_entropy_with_logits",
+        "cross_entropy",
+        "default_generator",
+        "manual_seed",
+        "mse_loss",
+        "nll_loss",
+    ),
+}
+"""What is imported at first use."""
+
+
 def __getattr__(name: str) -> Any:
-    """``burnpy.bfloat16``, which needs the package ``ml_dtypes``, and the rooms that are opened at first use."""
+    """``burnpy.bfloat16``, which needs the package ``ml_dtypes``, and what is imported at first use."""
     if name == "bfloat16":
         from burnpy.backend.dtypes import dtype_of
 
@@ -94,4 +102,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(f"burnpy.{name}")
-    raise AttributeError(f"module 'burnpy' has no attribute {name!r}")
+    from burnpy.backend.doors import opened
+
+    return opened(__name__, _LATER, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

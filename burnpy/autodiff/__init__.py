@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.functional import backward, grad
 from burnpy.autodiff.gradients import Gradients
-from burnpy.autodiff.modes import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
 
 if TYPE_CHECKING:
     from burnpy.autodiff.anomaly import (
@@ -29,12 +20,21 @@ if TYPE_CHECKING:
     from burnpy.autodiff.custom.once import once_differentiable
     from burnpy.autodiff.forward.duals import Unpacked, make_dual, unpack_dual
     from burnpy.autodiff.forward.forward import Forward
+    from burnpy.autodiff.functional import backward, grad
     from burnpy.autodiff.hooks.group_hooks import register_multi_grad_hook
     from burnpy.autodiff.hooks.tensor_hooks import HookHandle
     from burnpy.autodiff.looking.drawing import to_dot, to_mermaid, to_svg
     from burnpy.autodiff.looking.memory import MemoryReport, memory_report
     from burnpy.autodiff.looking.source_lines import track_lines
     from burnpy.autodiff.looking.views import GradFn
+    from burnpy.autodiff.modes import (
+        enable_grad,
+        inference_mode,
+        is_grad_enabled,
+        is_inference_mode_enabled,
+        no_grad,
+        set_grad_enabled,
+    )
     from burnpy.autodiff.saving.balanced import Balanced
     from burnpy.autodiff.saving.checkpointing import checkpoint, checkpoint_sequential
     from burnpy.autodiff.saving.offload import save_on_cpu, save_to_disk
@@ -88,6 +88,7 @@ _LATER = {
     "burnpy.autodiff.forward.duals": ("Unpacked", "make_dual", "unpack_dual"),
     "burnpy.autodiff.forward.forward": ("Forward",),
     "burnpy.autodiff.custom.function": ("Function",),
+    "burnpy.autodiff.functional": ("backward", "grad"),
     "burnpy.autodiff.hooks.group_hooks": ("register_multi_grad_hook",),
     "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle",),
     "burnpy.autodiff.custom.once": ("once_differentiable",),
@@ -102,6 +103,14 @@ _LATER = {
     "burnpy.autodiff.looking.drawing": ("to_dot", "to_mermaid", "to_svg"),
     "burnpy.autodiff.looking.memory": ("MemoryReport", "memory_report"),
     "burnpy.autodiff.looking.views": ("GradFn",),
+    "burnpy.autodiff.modes": (
+        "enable_grad",
+        "inference_mode",
+        "is_grad_enabled",
+        "is_inference_mode_enabled",
+        "no_grad",
+        "set_grad_enabled",
+    ),
     "burnpy.autodiff.saving.offload": ("save_on_cpu", "save_to_disk"),
     "burnpy.autodiff.saving.saved": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
     "burnpy.autodiff.looking.source_lines": ("track_lines",),
@@ -110,10 +119,10 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names:
-            from importlib import import_module
+    from burnpy.backend.doors import opened
 
-            found = globals()[name] = getattr(import_module(module), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return opened(__name__, _LATER, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
+from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.gradients import Gradients
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, linked, wrapped
-from burnpy.autodiff.modes import current_mode
-from burnpy.autodiff.recording import Recorded
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
@@ -143,6 +142,20 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
     def listens(self) -> bool:
         """Whether the inner device wants to be told which rule is at work."""
         return self.inner.listens()
+
+
+class Recorded:
+    """A method of `Autodiff` that is compiled, and takes this one's place in the class, at its first use."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        from burnpy.autodiff.recording import compiled
+
+        method = compiled(self.name)
+        setattr(owner, self.name, method)
+        return method if instance is None else method.__get__(instance, owner)
 
 
 for _name in declarations(Backend):

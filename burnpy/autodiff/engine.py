@@ -13,11 +13,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.graph import Leaf, Node, Placed, Pull
-from burnpy.autodiff.modes import Watcher
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
 
 if TYPE_CHECKING:
+    from burnpy.autodiff.modes import Watcher
     from burnpy.backend.backend import Backend
 
 _creation = attrgetter("seq")

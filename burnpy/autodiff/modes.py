@@ -13,9 +13,11 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
 from itertools import count
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast, overload
+
+from burnpy.autodiff.current import current_mode as current_mode
+from burnpy.autodiff.current import mode_of_context
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,13 +52,11 @@ class Mode(NamedTuple):
 
 
 _DEFAULT = Mode()
-_mode: ContextVar[Mode | None] = ContextVar("burnpy_mode", default=None)
-current_mode = _mode.get
 
 
 def set_mode(mode: Mode | None) -> None:
     """Set the mode of this context; one that changes nothing is none, which costs nothing."""
-    _mode.set(None if mode == _DEFAULT else mode)
+    mode_of_context.set(None if mode == _DEFAULT else mode)
 
 
 @contextmanager

@@ -34,23 +34,11 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.graph import Node, Tracked, linked, next_seq, wrapped
 from burnpy.backend.backend import Backend
+from burnpy.backend.entries import EMPTY, Argument, Operation, operation
 from burnpy.backend.primitives import Float, Shape
-from burnpy.backend.schema import EMPTY, Argument, Operation, operation
 
 if TYPE_CHECKING:
     from burnpy.autodiff.rules import Rule
-
-
-class Recorded:
-    """A method of `Autodiff` that is compiled, and takes this one's place in the class, at its first use."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        method = compiled(self.name)
-        setattr(owner, self.name, method)
-        return method if instance is None else method.__get__(instance, owner)
 
 
 def compiled(name: str) -> Callable[..., Any]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend import errors
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.schema import Algebra, Operation, derived, required
+from burnpy.backend.schema import Algebra, derived, required
 
 if TYPE_CHECKING:
     from burnpy.backend.decorators import Checked, Profiled
+    from burnpy.backend.entries import Operation
     from burnpy_cupy import CuPy
     from burnpy_numpy import NumPy
 
@@ -33,20 +34,26 @@ __all__ = [
 ]
 
 
-_DECORATORS = ("Checked", "Profiled")
+_LATER = {
+    "burnpy.backend.decorators": ("Checked", "Profiled"),
+    "burnpy.backend.entries": ("Operation",),
+}
+"""What is imported at first use, besides backends."""
 
 
 def __getattr__(name: str) -> Any:
-    """A decorator, or a backend by its entry point's name in the group ``burnpy.backends``; imported when asked for."""
+    """What is imported at first use, or a backend by its entry point's name in the group ``burnpy.backends``."""
     if name.startswith("_"):
         raise AttributeError(name)
-    if name in _DECORATORS:
-        from burnpy.backend import decorators
+    if any(name in names for names in _LATER.values()):
+        from burnpy.backend.doors import opened
 
-        found = getattr(decorators, name)
-    else:
-        from burnpy.backend.registry import load
+        return opened(__name__, _LATER, name)
+    from burnpy.backend.registry import load
 
-        found = load(name)
-    globals()[name] = found
+    found = globals()[name] = load(name)
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -26,7 +26,7 @@ from burnpy.backend.schema import Algebra, derived
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from burnpy.backend.schema import Operation
+    from burnpy.backend.entries import Operation
 
 
 class Backend(
@@ -131,6 +131,7 @@ def operations() -> Mapping[str, Operation]:
     >>> operations()["exp"].required
     True
     """
-    from burnpy.backend.schema import declarations, operation
+    from burnpy.backend.entries import operation
+    from burnpy.backend.schema import declarations
 
     return {name: operation(function) for name, function in declarations(Backend).items()}

@@ -1,7 +1,7 @@
 """The vocabulary of operation signatures: which kind of primitive an argument or a result is.
 
 To a type checker every primitive is ``Any``: only the backend that made it knows its class, and above the backend only
-``.shape`` and ``.dtype`` are known of it. The *names* carry the meaning. `burnpy.backend.schema` reads them from the
+``.shape`` and ``.dtype`` are known of it. The *names* carry the meaning. `burnpy.backend.entries` reads them from the
 signatures of `Backend`, so a signature written with them is at once documentation and schema.
 """
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from burnpy.autodiff.rules import RULES
 from burnpy.backend.backend import Backend, operations
-from burnpy.backend.schema import EMPTY, Algebra, Argument, Operation, declarations
+from burnpy.backend.entries import EMPTY, Argument, Operation
+from burnpy.backend.schema import Algebra, declarations
 
 PAGE = Path(__file__).with_name("operations.md")
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.generator import Generator, default_generator, manual_seed
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
 from burnpy.tensor.kinds import explain_missing_methods
-from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.tensor.generator import Generator, default_generator, manual_seed
+    from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
     "BoolTensor",
@@ -28,5 +32,22 @@ __all__ = [
     "stack",
     "where",
 ]
+
+_LATER = {
+    "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
+    "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
+}
+"""What is imported at first use."""
+
+
+def __getattr__(name: str) -> Any:
+    from burnpy.backend.doors import opened
+
+    return opened(__name__, _LATER, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 explain_missing_methods()  # now that all three classes are there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Exchange(Conversion[B]):
                 f"DLPack export goes to the CPU {_CPU}, not to device {dl_device}; ask for dl_device=None"
             )
         array = self.to_numpy()
-        if max_version is not None and max_version[0] >= 1 and not copy and _VERSIONED:
+        if max_version is not None and max_version[0] >= 1 and not copy and _versioned():
             return array.__dlpack__(max_version=max_version)
         if copy is False:
             raise ArgumentError("DLPack export of read-only memory needs max_version=(1, 0); without it, allow a copy")
@@ -67,7 +68,10 @@ class Exchange(Conversion[B]):
         return _CPU
 
 
-_VERSIONED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # since when NumPy exports read-only arrays
+@cache
+def _versioned() -> bool:
+    """Whether NumPy exports read-only arrays."""
+    return bool(np.lib.NumpyVersion(np.__version__) >= "2.1.0")
 
 
 def imported(source: Any, name: str) -> NDArray[Any]:

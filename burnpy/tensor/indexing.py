@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ImmutableError
-from burnpy.backend.primitives import Key
-from burnpy.tensor.at import At
+from burnpy.backend.primitives import Key, Shape
 from burnpy.tensor.base import B, new
-from burnpy.tensor.keys import picked, quick, selection
 from burnpy.tensor.selecting import Selecting
 
 if TYPE_CHECKING:
+    from burnpy.tensor.at import At
     from burnpy.tensor.keys import Index
 
 
@@ -59,6 +58,8 @@ class Indexing(Selecting[B]):
                 out._backend = backend
                 out._primitive = part
                 return out
+        from burnpy.tensor.keys import picked, selection  # after the common keys, and not with burnpy
+
         basic, indexed = selection(self, key)
         if basic is not None:
             value = backend.slice(value, basic)
@@ -74,6 +75,8 @@ class Indexing(Selecting[B]):
         >>> x.at[1:3].set(5.0).tolist(), x.at[[0, 0, 3]].add(1.0).tolist()
         ([0.0, 5.0, 5.0, 0.0], [2.0, 0.0, 0.0, 1.0])
         """
+        from burnpy.tensor.at import At
+
         return At(self)
 
     if not TYPE_CHECKING:  # to type checkers, as at run time, a tensor takes no assignments
@@ -88,3 +91,22 @@ class Indexing(Selecting[B]):
             raise ImmutableError(
                 "del x[...] would change the tensor, and tensors are immutable; pick what stays: x[mask]"
             )
+
+
+def quick(key: Any, shape: Shape) -> Key | None:
+    """A key of ints in range and slices, the common case, as a basic index; None for any other."""
+    if key.__class__ is not tuple:
+        key = (key,)
+    if len(key) > len(shape):
+        return None
+    entries: list[Any] = []
+    for item, size in zip(key, shape, strict=False):
+        if item.__class__ is int:
+            if item < 0:
+                item += size
+            if not 0 <= item < size:
+                return None
+        elif item.__class__ is not slice:
+            return None
+        entries.append(item)
+    return tuple(entries)

@@ -12,7 +12,6 @@ from burnpy.tensor.creation import Size
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
 from burnpy.tensor.exchange import Exchange, imported
-from burnpy.tensor.generator import Generator
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.tensor.generator import Generator
 
 B2 = TypeVar("B2", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend

@@ -54,25 +54,6 @@ class Indexed(NamedTuple):
     shape: Shape  #: what the 1-d index becomes in the result
 
 
-def quick(key: Any, shape: Shape) -> Key | None:
-    """A key of ints in range and slices, the common case, as a basic index; None for any other."""
-    if key.__class__ is not tuple:
-        key = (key,)
-    if len(key) > len(shape):
-        return None
-    entries: list[Any] = []
-    for item, size in zip(key, shape, strict=False):
-        if item.__class__ is int:
-            if item < 0:
-                item += size
-            if not 0 <= item < size:
-                return None
-        elif item.__class__ is not slice:
-            return None
-        entries.append(item)
-    return tuple(entries)
-
-
 def selection(x: TensorBase[Any], key: Any) -> Selection:
     """Take a key into ``x`` apart.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
 from typing import Any, NoReturn
 
 from burnpy.backend.errors import DeviceError
@@ -26,6 +25,8 @@ class Door:
     __slots__ = ("_closed", "_count", "_kind", "_lock")
 
     def __init__(self, kind: type, closed: type) -> None:
+        from threading import Lock  # which only derivatives need, and `import burnpy` not
+
         self._kind, self._closed, self._count, self._lock = kind, closed, 0, Lock()
 
     def open(self, level: Any) -> None:

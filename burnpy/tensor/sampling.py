@@ -15,13 +15,19 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.creation import Place, Size, shape_of
 from burnpy.tensor.data import DTypeLike, fitting
-from burnpy.tensor.generator import Generator, drawn_from
 
 if TYPE_CHECKING:
+    from burnpy.tensor.generator import Generator
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 B2 = TypeVar("B2", bound=Backend)
+
+
+def _drawn_from(generator: Any, device: Any, operation: str) -> np.random.Generator:
+    from burnpy.tensor.generator import drawn_from  # who draws nothing needs neither generators nor threads
+
+    return drawn_from(generator, device, operation)
 
 
 def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
@@ -37,7 +43,7 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
             f"{place.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low"
         )
     first, last = (fitting(bound, "int", found, place.factory) for bound in (first, last))
-    drawn = drawn_from(generator, place.device, place.factory)
+    drawn = _drawn_from(generator, place.device, place.factory)
     return place.made(place.backend.random_integers(drawn, first, last + 1, sizes, found))
 
 
@@ -47,7 +53,7 @@ def permutation(cls: Any, n: int, dtype: Any, generator: Any, device: Any) -> An
     (count,) = shape_of((n,), place.factory)
     found = place.dtype(dtype)
     fitting(max(count - 1, 0), "int", found, place.factory)
-    drawn = drawn_from(generator, place.device, place.factory)
+    drawn = _drawn_from(generator, place.device, place.factory)
     return place.made(place.backend.random_permutation(drawn, count, found))
 
 
@@ -57,7 +63,7 @@ def _uniform(device: Any, shape: Shape, low: Any, high: Any, dtype: DType, gener
         raise ArgumentError(
             f"{operation}() draws from low … high and was given {low} and {high}; give finite low <= high"
         )
-    drawn = device.random_uniform(drawn_from(generator, device, operation), shape, dtype)
+    drawn = device.random_uniform(_drawn_from(generator, device, operation), shape, dtype)
     if (low, high) == (0.0, 1.0):
         return drawn
     scaled = device.add(device.mul(drawn, high - low), low)
@@ -72,7 +78,7 @@ def _normal(device: Any, shape: Shape, mean: Any, std: Any, dtype: DType, genera
         raise ArgumentError(
             f"{operation}() was given the mean {mean} and std {std}; give finite ones, std not negative"
         )
-    drawn = device.random_normal(drawn_from(generator, device, operation), shape, dtype)
+    drawn = device.random_normal(_drawn_from(generator, device, operation), shape, dtype)
     if std != 1.0:
         drawn = device.mul(drawn, std)
     return drawn if mean == 0.0 else device.add(drawn, mean)
@@ -248,7 +254,7 @@ class Sampling(Filling[B]):
                 "an element that is none; of logits, use x.sigmoid().bernoulli()"
             )
         fine = float64 if self.dtype == float64 else float32  # 16 bits are too few to draw from
-        drawn = device.random_uniform(drawn_from(generator, device, "bernoulli"), self.shape, fine)
+        drawn = device.random_uniform(_drawn_from(generator, device, "bernoulli"), self.shape, fine)
         return self._like(device.to_float(device.lt(drawn, device.cast(p, fine)), self.dtype))
 
     def categorical(self, *, generator: Generator | None = None) -> IntTensor[B]:
@@ -276,6 +282,6 @@ class Sampling(Filling[B]):
                 f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
                 "the largest logit of each must be finite"
             )
-        drawn = device.random_uniform(drawn_from(generator, device, "categorical"), shape, float64)
+        drawn = device.random_uniform(_drawn_from(generator, device, "categorical"), shape, float64)
         gumbel = device.neg(device.log(device.neg(device.log(drawn))))
         return self._int(device.argmax(device.add(logits, gumbel), last, False))

@@ -11,8 +11,9 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
+from burnpy.autodiff.autodiff import Recorded
 from burnpy.autodiff.forward.pushing import Pushed
-from burnpy.autodiff.recording import Recorded, source
+from burnpy.autodiff.recording import source
 from burnpy.autodiff.rules import RULES
 from burnpy.backend import Algebra, Backend, NumPy, Operation, operations
 from burnpy.testing import GradcheckError, gradcheck, gradgradcheck

@@ -180,7 +180,7 @@ def test_devices_made_at_once_are_one() -> None:
 
 def test_methods_compiled_at_once_work() -> None:
     """Methods of Autodiff are made at their first use: here of a class that has none yet."""
-    from burnpy.autodiff.recording import Recorded
+    from burnpy.autodiff.autodiff import Recorded
     from burnpy.backend.backend import operations
 
     for name in ("exp", "mul", "sum"):

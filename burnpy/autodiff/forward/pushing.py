@@ -26,8 +26,9 @@ from typing import Any
 from burnpy.autodiff.graph import mapped
 from burnpy.autodiff.rules import RULES, Rule
 from burnpy.backend.backend import Backend
+from burnpy.backend.entries import EMPTY, Argument, Operation, operation
 from burnpy.backend.primitives import DType, Float, Shape, Value
-from burnpy.backend.schema import EMPTY, Algebra, Argument, Operation, operation
+from burnpy.backend.schema import Algebra
 
 
 class Dual:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from burnpy.backend.schema import Algebra, Operation, operation
+from burnpy.backend.entries import Operation, operation
+from burnpy.backend.schema import Algebra
 
 Side: TypeAlias = Callable[..., Any]
 

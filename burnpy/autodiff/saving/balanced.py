@@ -11,8 +11,9 @@ from burnpy.autodiff.modes import Mode, current_mode
 from burnpy.autodiff.saving.recipes import Computed, Source
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.generic import Decorator, complete
+from burnpy.backend.entries import Operation, operation
 from burnpy.backend.primitives import Float, Value
-from burnpy.backend.schema import Algebra, Operation, declarations, operation
+from burnpy.backend.schema import Algebra, declarations
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 

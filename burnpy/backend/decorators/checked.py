@@ -10,9 +10,9 @@ from typing import Any, Generic, Literal, TypeVar, final
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.finite import found_in, is_float
 from burnpy.backend.decorators.generic import Decorator
+from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, NonFiniteError
 from burnpy.backend.place import place
-from burnpy.backend.schema import Operation
 from burnpy.backend.source_lines import lines_of, shown
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend

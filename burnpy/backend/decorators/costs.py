@@ -21,8 +21,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, TypeAlias
 
+from burnpy.backend.entries import Operation
 from burnpy.backend.primitives import DType, Shape
-from burnpy.backend.schema import Algebra, Operation
+from burnpy.backend.schema import Algebra
 
 Meta: TypeAlias = tuple[Shape, DType]
 

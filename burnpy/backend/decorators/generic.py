@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
+from burnpy.backend.entries import EMPTY, Operation, operation
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.primitives import Value
-from burnpy.backend.schema import EMPTY, Operation, declarations, operation
+from burnpy.backend.schema import declarations
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 

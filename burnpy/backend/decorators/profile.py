@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, final
 
 from burnpy.backend.decorators.costs import Cost, Meta, cost
 from burnpy.backend.decorators.tables import scaled, table, time_of
+from burnpy.backend.entries import Operation
 from burnpy.backend.place import Direction, Place, recorders
-from burnpy.backend.schema import Operation
 from burnpy.backend.source_lines import Line, Stack, lines_of
 
 

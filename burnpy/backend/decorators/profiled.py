@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar, final
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.decorators.generic import Decorator
 from burnpy.backend.decorators.profile import Event, Profile, metas
+from burnpy.backend.entries import Operation
 from burnpy.backend.place import place, recorders
-from burnpy.backend.schema import Operation
 from burnpy.backend.source_lines import user_stack
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend

@@ -10,8 +10,9 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float32
+from burnpy.backend.entries import Operation
 from burnpy.backend.primitives import KindName
-from burnpy.backend.schema import Algebra, Operation
+from burnpy.backend.schema import Algebra
 from burnpy.testing.cases.samples import ByKind, Sample
 
 Example: TypeAlias = tuple[Any, ...]

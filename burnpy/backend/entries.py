@@ -1,0 +1,81 @@
+"""The entries of the schema: what a declaration says of an operation, taken apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from inspect import Parameter, signature
+from typing import Any, NamedTuple
+
+from burnpy.backend.schema import Algebra
+
+EMPTY: Any = Parameter.empty
+
+
+class Argument(NamedTuple):
+    """One parameter of an operation."""
+
+    name: str
+    kind: str | None  #: "Float", "Int", … as in `burnpy.backend.primitives`; None for a plain Python value
+    sequence: bool  #: a sequence of primitives (the ``xs`` of ``cat``)
+    scalar: bool  #: a Python number may stand here too
+    default: Any = EMPTY
+
+    @property
+    def floats(self) -> bool:
+        """Whether a decorator sees float primitives here (ints and bools go to ``discrete`` instead)."""
+        return self.kind in ("Float", "Number", "Value")
+
+
+class Operation(NamedTuple):
+    """One operation of the schema."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    results: tuple[str | None, ...]  #: the kind of each result; None for a plain Python value
+    algebra: Algebra
+    elementwise: bool  #: float arguments broadcast, and a result of one shape and dtype has theirs
+    required: bool
+    function: Callable[..., Any]  #: the declaration; for a derived operation also its default
+
+    @property
+    def float_arguments(self) -> tuple[Argument, ...]:
+        """The arguments through which a gradient can flow."""
+        return tuple(argument for argument in self.arguments if argument.floats)
+
+    @property
+    def float_results(self) -> tuple[bool, ...]:
+        """For each result, whether a decorator sees a float primitive there."""
+        return tuple(kind in ("Float", "Number", "Value") for kind in self.results)
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (self.function.__doc__ or "").strip().split("\n")[0]
+
+
+_KIND = re.compile(r"\b(Float|Int|Bool|Number|Discrete|Value)\b")
+
+
+@cache
+def operation(function: Callable[..., Any]) -> Operation:
+    """The schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``."""
+    algebra, elementwise, is_required = function.__operation__  # type: ignore[attr-defined]  # set by required or derived
+    parameters = signature(function).parameters.values()
+    arguments = tuple(_argument(p.name, str(p.annotation), p.default) for p in parameters if p.name != "self")
+    results = _results(str(function.__annotations__["return"]))
+    return Operation(function.__name__, arguments, results, algebra, elementwise, is_required, function)
+
+
+def _argument(name: str, annotation: str, default: Any) -> Argument:
+    found = _KIND.search(annotation)
+    kind = found.group(1) if found else None
+    return Argument(
+        name, kind, annotation.startswith("Sequence["), kind is not None and "Scalar" in annotation, default
+    )
+
+
+def _results(annotation: str) -> tuple[str | None, ...]:
+    kinds = tuple(_KIND.findall(annotation))
+    return kinds or (None,)

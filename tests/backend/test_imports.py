@@ -1,0 +1,72 @@
+"""`import burnpy` stays cheap: it loads what everybody needs, and no module of Python's own that NumPy does without.
+
+What only some users need is imported in the function that needs it, or opened by `burnpy.backend.doors`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+EVERYBODY_NEEDS = {
+    "burnpy": [""],
+    "burnpy.autodiff": ["", "autodiff", "current", "engine", "gradients", "graph"],
+    "burnpy.backend": ["", "alias", "backend", "devices", "dtypes", "errors", "primitives", "schema"],
+    "burnpy.backend.operations": [
+        *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
+        *("optimizer", "pointwise", "pooling", "random", "reduction", "shape", "windows"),
+    ],
+    "burnpy.tensor": [
+        *("", "arithmetic", "base", "bool_tensor", "conversion", "creation", "data", "differentiation", "dims"),
+        *("exchange", "float_reductions", "indexing", "int_tensor", "integers", "joining", "kinds", "levels", "logic"),
+        *("matmul", "operands", "pointwise", "printing", "protocols", "ranges", "readonly", "reductions", "sampling"),
+        *("selecting", "shaping", "template", "tensor"),
+    ],
+}
+"""The modules of each package that `import burnpy` loads, the package itself as ""."""
+
+TRACKED_STEP = """
+from burnpy import Autodiff, Tensor
+from burnpy.backend import NumPy
+x = Tensor[Autodiff[NumPy]].from_data([[1.0, 2.0], [3.0, 4.0]]).require_grad()
+((x @ x + 1.0).relu()[0].sum()).backward()[x]
+"""
+
+
+def loaded(program: str) -> set[str]:
+    """The modules that a program loads in a fresh interpreter, other than NumPy does."""
+    code = f"import sys, numpy\nbefore = set(sys.modules)\n{program}\nprint(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_burnpy_loads_what_everybody_needs() -> None:
+    needed = {f"{package}.{name}".rstrip(".") for package, names in EVERYBODY_NEEDS.items() for name in names}
+    found = loaded("import burnpy")
+    assert {name for name in found if name.partition(".")[0] == "burnpy"} == needed
+    assert {name for name in found if name not in needed} <= {"__future__"}
+
+
+def test_a_tracked_step_opens_no_door_that_it_does_not_need() -> None:
+    found = loaded(TRACKED_STEP)
+    assert {name for name in found if not name.startswith("burnpy")} <= {"__future__"}
+    assert not found & {"burnpy.autodiff.modes", "burnpy.tensor.keys", "burnpy.tensor.at", "burnpy.tensor.generator"}
+    assert not any(name.startswith(("burnpy.func", "burnpy.nn", "burnpy.optim", "burnpy.record")) for name in found)
+
+
+@pytest.mark.parametrize("package", ["burnpy", "burnpy.autodiff", "burnpy.backend", "burnpy.tensor"])
+def test_what_is_imported_later_is_there_as_if_it_had_been(package: str) -> None:
+    module = import_module(package)
+    names = [name for name in module.__all__ if name != "CuPy"]  # which is an extra
+    assert set(module.__all__) <= set(dir(module))
+    for name in names:
+        value = getattr(module, name)
+        assert vars(module)[name] is value  # no door is opened twice
+        if isinstance(value, type):
+            assert pickle.loads(pickle.dumps(value)) is value
+    with pytest.raises(AttributeError, match="nowhere"):
+        module.nowhere  # the attribute is what is asked for
