@@ -15,17 +15,34 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.saving.balanced import Balanced
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
+@overload
+def backward(
+    tensors: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    gradients: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]] | None = None,
+) -> Gradients[I]: ...
+@overload
 def backward(
     tensors: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
     gradients: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
     *,
     retain_graph: bool = False,
     inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]] | None = None,
-) -> Gradients[I]:
+) -> Gradients[I]: ...
+def backward(
+    tensors: Any,
+    gradients: Any = None,
+    *,
+    retain_graph: bool = False,
+    inputs: Any = None,
+) -> Gradients[Any]:
     """The gradients of the sum of several tensors, in one pass.
 
     Args:
@@ -51,16 +68,16 @@ def backward(
     if inputs is not None:
         leaves = _listed("backward", "inputs", inputs)
         same_device("backward", outputs[0], *leaves)
-        empty: Gradients[I] = Gradients(device, {})
+        empty: Gradients[Any] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
-    found: Gradients[I] = device.backward(roots, retain_graph=retain_graph, targets=targets)
+    found: Gradients[Any] = device.backward(roots, retain_graph=retain_graph, targets=targets)
     return found
 
 
 @overload
 def grad(
-    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
-    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    outputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
     grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
     *,
     retain_graph: bool = False,
@@ -74,9 +91,39 @@ def grad(
     grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
     *,
     retain_graph: bool = False,
+    allow_unused: Literal[False] = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor[I], ...]: ...
+@overload
+def grad(
+    outputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
     allow_unused: bool,
     materialize_grads: Literal[True],
 ) -> tuple[Tensor[I], ...]: ...
+@overload
+def grad(
+    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool,
+    materialize_grads: Literal[True],
+) -> tuple[Tensor[I], ...]: ...
+@overload
+def grad(
+    outputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool,
+    materialize_grads: bool = False,
+) -> tuple[Tensor[I] | None, ...]: ...
 @overload
 def grad(
     outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],

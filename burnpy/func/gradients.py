@@ -49,6 +49,17 @@ def grad(
 ) -> Callable[Concatenate[T, U, P], tuple[T, U]]: ...
 @overload
 def grad(
+    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
+) -> Callable[Concatenate[T, U, P], tuple[U, A]]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]],
+    argnums: tuple[Literal[0], Literal[1]],
+    *,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[T, U, P], tuple[tuple[T, U], A]]: ...
+@overload
+def grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Any: ...
 def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
@@ -118,6 +129,17 @@ def value_and_grad(
     *,
     has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[T, U, P], tuple[Tensor[B], tuple[T, U]]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
+) -> Callable[Concatenate[T, U, P], tuple[tuple[Tensor[B], A], U]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]],
+    argnums: tuple[Literal[0], Literal[1]],
+    *,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[T, U, P], tuple[tuple[Tensor[B], A], tuple[T, U]]]: ...
 @overload
 def value_and_grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False

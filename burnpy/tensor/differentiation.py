@@ -103,9 +103,17 @@ class Differentiation(TensorBase[B]):
         """
         return self._like(self._backend.retain_grad(self._primitive))
 
+    @overload
+    def register_hook(
+        self: Differentiation[Autodiff[Balanced[I]]], hook: Callable[[Tensor[I]], Tensor[I] | None]
+    ) -> tuple[Tensor[Autodiff[Balanced[I]]], HookHandle]: ...
+
+    @overload
     def register_hook(
         self: Differentiation[Autodiff[I]], hook: Callable[[Tensor[I]], Tensor[I] | None]
-    ) -> tuple[Tensor[Autodiff[I]], HookHandle]:
+    ) -> tuple[Tensor[Autodiff[I]], HookHandle]: ...
+
+    def register_hook(self: Differentiation[Any], hook: Callable[[Any], Any]) -> tuple[Tensor[Any], HookHandle]:
         """The same tensor, whose gradient passes through a function in every backward pass; and what removes that.
 
         Use the tensor returned from then on: what goes through this one is not hooked. The function is called once a
@@ -131,12 +139,28 @@ class Differentiation(TensorBase[B]):
 
         return hook_gradient(self, hook)  # type: ignore[arg-type]  # a float tensor is a Tensor
 
+    @overload
+    def register_node_hook(
+        self: Differentiation[Autodiff[Balanced[I]]],
+        *,
+        before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
+        after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None = None,
+    ) -> tuple[Tensor[Autodiff[Balanced[I]]], HookHandle]: ...
+
+    @overload
     def register_node_hook(
         self: Differentiation[Autodiff[I]],
         *,
         before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
         after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None = None,
-    ) -> tuple[Tensor[Autodiff[I]], HookHandle]:
+    ) -> tuple[Tensor[Autodiff[I]], HookHandle]: ...
+
+    def register_node_hook(
+        self: Differentiation[Any],
+        *,
+        before: Callable[[Any], Any] | None = None,
+        after: Callable[[Any, Any], Any] | None = None,
+    ) -> tuple[Tensor[Any], HookHandle]:
         """The same tensor, with functions around the backward of the operation that made it; and what removes them.
 
         Use the tensor returned from then on: what goes through this one is not hooked.

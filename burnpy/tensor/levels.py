@@ -56,6 +56,22 @@ def reopened() -> Generator[None, None, None]:
             level.door.close(level)
 
 
+@contextmanager
+def working_on(device: Any, *levels: Any) -> Generator[None, None, None]:
+    """A block in which the open levels are those on top of which ``device`` is, and then ``levels``.
+
+    User code that is handed tensors of a device beneath an open level, as forward() of a `Function` is, takes
+    derivatives of its own there, not on that level.
+    """
+    before = open_levels.get()
+    if before or levels:
+        open_levels.set((*[level for level in before if levels_between(device, level) is not None], *levels))
+    try:
+        yield
+    finally:
+        open_levels.set(before)
+
+
 def levels_between(high: Any, low: Any) -> list[Any] | None:
     """The levels from device ``high`` down to ``low``, it not among them; None where there is no such way."""
     found = []

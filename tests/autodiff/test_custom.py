@@ -294,6 +294,8 @@ WRONG: list[tuple[str, Any, type[Exception], str]] = [
     ("residual from elsewhere", {"fwd": lambda x, n: (x, [X])}, errors.DeviceError, "among the residuals a"),
     ("count", {"bwd": lambda n, g: g}, errors.ArgumentError, r"the bwd of f\(\) returned 1 gradients, where 2"),
     ("shape", {"bwd": lambda n, g: (g.sum(), None)}, errors.ShapeError, r"gradient 0 .*\(\), where shape \(2,\)"),
+    ("arguments of fwd", {"fwd": lambda x: x}, errors.ArgumentError, r"the fwd of f\(\) takes \(x\) .* take what"),
+    ("arguments of bwd", {"bwd": lambda g: g}, errors.ArgumentError, r"the bwd of f\(\) takes \(g\) .* the residuals"),
     ("not None", {"bwd": lambda n, g: (g, g)}, errors.KindError, r"gradient 1 for what is no tensor"),
 ]  # fmt: skip
 
@@ -385,6 +387,11 @@ def test_wrong_rules_of_custom_jvp() -> None:
             f(argument)
         f.defjvp(lambda primals, tangents: (primals[0], tangents[0].to_numpy()))
         with pytest.raises(errors.KindError, match=r"tangent 0 ndarray"):
+            f(argument)
+        f.defjvp(lambda primals: primals)
+        with pytest.raises(
+            errors.ArgumentError, match=r"jvp of f\(\) takes \(primals\) .* the tuple of the arguments, and"
+        ):
             f(argument)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar, assert_type
@@ -576,8 +577,59 @@ def test_wrong_calls() -> None:
         function(forward=lambda ctx, x, *, y: x).apply(X, y=2)
     with pytest.raises(errors.KindError, match=r"Bad\.backward must be a @staticmethod"):
         type("Bad", (Function,), {"forward": staticmethod(lambda ctx, x: x), "backward": lambda ctx, g: g})
-    with pytest.raises(NotImplementedError, match="forward"):
-        function(forward=Function.forward).apply(X)
+    empty: Any = types.new_class("Empty", (Function,))
+    with pytest.raises(errors.KindError, match=r"Empty\.apply\(\) was called, and Empty defines no forward\(\); write"):
+        empty.apply(X)
+    for method, instead in (
+        ("setup_context", r"let forward\(ctx, \*args\) take ctx"),
+        ("vjp", r"name it backward\(\)"),
+    ):
+        with pytest.raises(errors.KindError, match=rf"Old\.{method}\(\) would never be called; {instead}"):
+            type("Old", (Function,), {method: staticmethod(lambda ctx, grad: grad)})
+
+
+SIGNATURES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "forward without ctx",
+        {"forward": lambda x: x},
+        r"F\.forward\(\) takes \(x\) and was called with 2 arguments .*ctx",
+    ),
+    (
+        "forward of two",
+        {"forward": lambda ctx, x, y: x},
+        r"F\.forward\(\) takes \(ctx, x, y\) and .* argument: 'y'\); let",
+    ),
+    (
+        "backward without ctx",
+        {"backward": lambda g: g},
+        r"F\.backward\(\) takes \(g\) .*; let it take ctx, and then the grad",
+    ),
+    (
+        "backward of two",
+        {"backward": lambda ctx, g, h: g},
+        r"F\.backward\(\) takes \(ctx, g, h\) and was called with 2",
+    ),
+    ("jvp of none", {"jvp": lambda ctx: ctx}, r"F\.jvp\(\) takes \(ctx\) .*; let it take ctx, and then the tangent of"),
+]
+
+
+@pytest.mark.parametrize(("what", "methods", "message"), SIGNATURES, ids=[row[0] for row in SIGNATURES])
+def test_wrong_signatures(what: str, methods: dict[str, Any], message: str) -> None:
+    f = function(**{"forward": lambda ctx, x: x * 2.0, "backward": lambda ctx, g: g, **methods})
+    with pytest.raises(errors.ArgumentError, match=message):
+        f.apply(make_dual(plain(1.0), plain(1.0))) if "jvp" in methods else f.apply(X).sum().backward()
+
+
+def test_a_type_error_of_the_users_own_is_left_alone() -> None:
+    def other(x: Any) -> Any:
+        return x
+
+    def raising(ctx: Context, x: Any) -> Any:
+        return other(x, 2)  # type: ignore[call-arg]  # which is the point
+
+    with pytest.raises(TypeError, match=r"other\(\) takes 1 positional argument") as caught:
+        function(forward=raising).apply(X)
+    assert type(caught.value) is TypeError
 
 
 def test_missing_rules() -> None:

@@ -6,11 +6,15 @@ from typing import Any, TypeAlias, TypeVar, assert_type
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.autodiff import (
+    Balanced,
     Context,
     Function,
+    Gradients,
     HookHandle,
+    backward,
     custom_jvp,
     custom_vjp,
+    grad,
     no_grad,
     once_differentiable,
     register_multi_grad_hook,
@@ -101,8 +105,8 @@ def halved(grad: Tensor[NumPy]) -> Tensor[NumPy]:
 
 
 def noted(grads: list[Tensor[NumPy] | None]) -> None:
-    for grad in grads:
-        assert grad is None or grad.device is NumPy()
+    for found in grads:
+        assert found is None or found.device is NumPy()
 
 
 def passed_on(grads: tuple[Tensor[Any], ...], of_result: tuple[Tensor[NumPy]]) -> None:
@@ -117,6 +121,29 @@ assert_type(hooked, tuple[Tensor[Autodiff[NumPy]], ...])
 first, _ = register_multi_grad_hook([x], lambda grad: print(grad.shape), mode="any")
 with handle:
     hooked[0].sum().backward()
+
+# Where a strategy recomputes, gradients are still tensors of the backend that the user named.
+balanced = Tensor[Autodiff[Balanced[NumPy]]].from_data([1.0, 2.0]).require_grad()
+assert_type(backward(balanced.sum()), Gradients[NumPy])
+assert_type(backward([balanced], [Tensor[NumPy].ones((2,))], inputs=[balanced])[balanced], Tensor[NumPy])
+assert_type(grad(balanced.sum(), [balanced]), tuple[Tensor[NumPy], ...])
+assert_type(grad(balanced.sum(), balanced, allow_unused=True), tuple[Tensor[NumPy] | None, ...])
+assert_type(grad(balanced.sum(), balanced, materialize_grads=True), tuple[Tensor[NumPy], ...])
+assert_type(balanced.register_hook(halved), tuple[Tensor[Autodiff[Balanced[NumPy]]], HookHandle])
+assert_type(balanced.exp().register_node_hook(after=passed_on)[0], Tensor[Autodiff[Balanced[NumPy]]])
+told, _ = register_multi_grad_hook([balanced], noted)
+assert_type(told, tuple[Tensor[Autodiff[Balanced[NumPy]]], ...])
+register_multi_grad_hook([balanced], lambda grad: print(grad.shape), mode="any")
+assert_type(grad(x.sum(), x, allow_unused=True, materialize_grads=True), tuple[Tensor[NumPy], ...])
+assert_type(backward([x.sum()]), Gradients[NumPy])
+
+
+# Generic code has hooks, too.
+def hooked_anywhere(t: Tensor[Autodiff[B]]) -> Tensor[Autodiff[B]]:
+    return t.register_hook(lambda grad: grad * 2.0)[0]
+
+
+assert_type(hooked_anywhere(x), Tensor[Autodiff[NumPy]])
 
 
 # Modes decorate with and without parentheses.

@@ -39,6 +39,10 @@ def product(a: Tensor[NumPy], b: Tensor[NumPy]) -> Tensor[NumPy]:
     return a * b
 
 
+def loss_and_count(p: Params, t: Tensor[NumPy]) -> tuple[Tensor[NumPy], int]:
+    return loss(p, t), len(p)
+
+
 def parts(t: Tensor[NumPy]) -> tuple[Tensor[NumPy], Params]:
     return t.sum(), {"twice": t * 2}
 
@@ -55,6 +59,14 @@ assert_type(value_and_grad(energy)(x), tuple[Tensor[NumPy], Tensor[NumPy]])
 assert_type(value_and_grad(with_count, has_aux=True)(x), tuple[tuple[Tensor[NumPy], int], Tensor[NumPy]])
 assert_type(value_and_grad(loss)(params, x), tuple[Tensor[NumPy], dict[str, Tensor[NumPy]]])
 assert_type(value_and_grad(loss, 1)(params, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(grad(loss_and_count, 1, has_aux=True)(params, x), tuple[Tensor[NumPy], int])
+both, count = grad(loss_and_count, argnums=(0, 1), has_aux=True)(params, x)
+assert_type(both, tuple[dict[str, Tensor[NumPy]], Tensor[NumPy]])
+assert_type(count, int)
+(at, count), both = value_and_grad(loss_and_count, argnums=(0, 1), has_aux=True)(params, x)
+assert_type(at, Tensor[NumPy])
+assert_type(both, tuple[dict[str, Tensor[NumPy]], Tensor[NumPy]])
+assert_type(value_and_grad(loss_and_count, 1, has_aux=True)(params, x), tuple[tuple[Tensor[NumPy], int], Tensor[NumPy]])
 
 out, pullback = vjp(product, x, x)
 assert_type(out, Tensor[NumPy])

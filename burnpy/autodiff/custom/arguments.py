@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from inspect import signature
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward.forward import Forward
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError
+from burnpy.backend.errors import DeviceError, KindError
 from burnpy.backend.primitives import DType, Shape, Value
 from burnpy.tensor.base import TensorBase, made
 from burnpy.tensor.levels import levels_between, raised
@@ -132,26 +131,3 @@ def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], valu
     return tuple(
         [k is not None and k.floats and getattr(v, attribute) is not None for k, v in zip(kept, values, strict=True)]
     )
-
-
-def positional(
-    operation: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], skip: int
-) -> tuple[Any, ...]:
-    """All arguments of a call by position, those left out before a named one with their default.
-
-    Raises:
-        ArgumentError: the function does not take them, or not by position.
-    """
-    if not kwargs:
-        return args
-    try:
-        bound = signature(function).bind(*(None,) * skip, *args, **kwargs)
-    except TypeError as error:
-        raise ArgumentError(f"{operation}() was called with arguments that it does not take: {error}") from None
-    bound.apply_defaults()
-    if bound.kwargs:
-        raise ArgumentError(
-            f"{operation}() was given {', '.join(bound.kwargs)} by keyword only; every argument has a gradient by its "
-            "position: let the function take it by position"
-        )
-    return bound.args[skip:]

@@ -26,6 +26,7 @@ from burnpy.autodiff.custom.arguments import (
 )
 from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.custom.returned import parts_of, regrouped, results_of, zero_like
+from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.forward.pushing import Dual
 from burnpy.autodiff.opaque import connected
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 ONCE = "_burnpy_once"
 """The attribute of a backward() that `burnpy.autodiff.once_differentiable` marked."""
+TAKES = {
+    "forward": "ctx, and then each argument of apply()",
+    "backward": "ctx, and then the gradient of each result",
+    "jvp": "ctx, and then the tangent of each argument",
+}
+"""What the methods of a Function take."""
 
 
 class Call:
@@ -58,6 +65,11 @@ class Call:
         ctx = Context(self.function.__name__, phase, needs, device, (device, self.saved, saved))
         ctx.__dict__ = self.attributes
         return ctx
+
+    def called(self, method: str, device: Any, ctx: Context, given: Sequence[Any]) -> Any:
+        """What backward() or jvp() returns, of gradients or tangents on a device."""
+        function = self.function
+        return called(f"{function.__name__}.{method}()", TAKES[method], getattr(function, method), device, ctx, *given)
 
     def gradients(self, found: object, needs: tuple[bool, ...], device: Any) -> list[Float | None]:
         """What backward() returned, checked: one for each argument."""
@@ -80,7 +92,7 @@ def applied(function: type[Function], given: Sequence[Any]) -> Any:
     needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(kept))])
     ctx = Context(name, "forward", needed, plain)
     try:
-        found = function.forward(ctx, *on_plain)
+        found = called(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
         outs = results_of(f"{name}.forward()", found, plain)
         saved: tuple[Any, ...] = ctx._saved or ()
     finally:
@@ -158,7 +170,7 @@ def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...]
         return pulled_once(inner, call, needs, given, saved)
     ctx = call.context("backward", needs, inner, saved)
     try:
-        found = call.function.backward(ctx, *given)
+        found = call.called("backward", inner, ctx, given)
     finally:
         ctx._close()
     parts = call.gradients(found, needs, inner)
@@ -191,7 +203,7 @@ def _pushed(
     ]
     ctx = call.context("jvp", needs, inner, saved)
     try:
-        found = function.jvp(ctx, *tangents)
+        found = call.called("jvp", inner, ctx, tangents)
     finally:
         ctx._close()
     marked = [not differentiable for differentiable in call.differentiable]

@@ -19,7 +19,6 @@ from burnpy.autodiff.custom.arguments import (
     lifted,
     lined_up,
     lowered,
-    positional,
     primitives,
     tensor,
     tensors,
@@ -27,11 +26,13 @@ from burnpy.autodiff.custom.arguments import (
 from burnpy.autodiff.custom.linear import tangent_parts, traced, transposed
 from burnpy.autodiff.custom.residuals import packed, unpacked
 from burnpy.autodiff.custom.returned import parts_of, regrouped, results_of, zero_like
+from burnpy.autodiff.custom.user_code import called, positional
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.forward.pushing import Dual
 from burnpy.autodiff.opaque import connected, node_kind
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
+from burnpy.tensor.levels import working_on
 
 F = TypeVar("F", bound=Callable[..., Any])
 J = TypeVar("J", bound=Callable[..., tuple[Any, Any]])
@@ -81,7 +82,8 @@ class _Custom(Generic[F]):
         low = tensors(inner, kept, lowered(device, kept, values))
         if any(needs):
             return self._derived(device, kept, values, needs, low)
-        found = self._called(low)
+        with working_on(inner):
+            found = self._called(low)
         return self._built(device, found, results_of(f"{self._name}()", found, inner), [], [])
 
     def _derived(
@@ -168,7 +170,8 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         if self._rules is None:
             raise self._undefined("defvjp(fwd, bwd)")
         fwd, bwd = self._rules
-        found, residuals = self._pair("fwd", "the result and the residuals", fwd(*low))
+        returned = called(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
+        found, residuals = self._pair("fwd", "the result and the residuals", returned)
         outs = results_of(f"the fwd of {name}()", found, device.inner)
         saved: list[Any] = []
         tree = packed(f"the fwd of {name}()", residuals, device.inner, saved)
@@ -203,7 +206,9 @@ def _pulled(inner: Any, grads: Sequence[Any], rule: _Rule, *saved: Any) -> tuple
         grad = next(incoming) if like.floats else None
         zero = zero_like(like, inner) if like.floats and grad is None else None
         given.append(zero if grad is None else tensor(like, inner, grad))
-    found = rule.bwd(unpacked(rule.residuals, inner, saved), tuple(given) if rule.several else given[0])
+    residuals = unpacked(rule.residuals, inner, saved)
+    who, wanted = f"the bwd of {rule.name}()", "the residuals, and then the gradient of the result"
+    found = called(who, wanted, rule.bwd, inner, residuals, tuple(given) if rule.several else given[0])
     parts = parts_of(f"the bwd of {rule.name}()", "gradient", found, rule.arguments, inner, needed=rule.needs)
     return tuple(part for part, needed in zip(parts, rule.needs, strict=True) if needed)
 
@@ -255,7 +260,9 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
             raise self._undefined("defjvp(jvp)")
 
         def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-            return self._pair("jvp", "the result and its tangent", jvp(primals, tangents))
+            wanted = "the tuple of the arguments, and then that of their tangents"
+            returned = called(who, wanted, jvp, None, primals, tangents)
+            return self._pair("jvp", "the result and its tangent", returned)
 
         if isinstance(device, Forward):
             tangents = [
@@ -264,7 +271,8 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
                 else zero_like(like, inner)
                 for like, v, needed in zip(kept, values, needs, strict=True)
             ]  # fmt: skip
-            found, tangent = rule(low, tuple(tangents))
+            with working_on(inner):
+                found, tangent = rule(low, tuple(tangents))
             outs = results_of(who, found, inner)
             parts = tangent_parts(who, outs, tangent, inner)
             places = [k for k, part in enumerate(parts) if part is not None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.custom.arguments import positional
 from burnpy.autodiff.custom.calls import applied
 from burnpy.autodiff.custom.context import Context
+from burnpy.autodiff.custom.user_code import positional
 from burnpy.autodiff.opaque import node_kind
 from burnpy.backend.errors import KindError
 
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
         """The type of `Function.apply`: that of forward(), without ctx."""
 
         def __get__(self, instance: object, owner: type[_WithForward[P, R]]) -> Callable[P, R]: ...
+
+
+_PYTORCH = {
+    "setup_context": "let forward(ctx, *args) take ctx, and do there what setup_context() was to do",
+    "vjp": "name it backward()",
+}
+"""Methods that PyTorch calls, with what to write in their place."""
 
 
 class Function:
@@ -75,6 +82,9 @@ class Function:
         for name in ("forward", "backward", "jvp"):
             if not isinstance(vars(cls).get(name, staticmethod(cls.forward)), staticmethod):
                 raise KindError(f"{cls.__name__}.{name} must be a @staticmethod, with ctx as its first argument")
+        for name, instead in _PYTORCH.items():
+            if name in vars(cls):
+                raise KindError(f"{cls.__name__}.{name}() would never be called; {instead}")
         cls._kind = node_kind(cls.__name__)
 
     @classmethod
@@ -106,9 +116,15 @@ class Function:
             """What forward() computes of the arguments, recorded as one operation.
 
             Raises:
-                ArgumentError: keyword arguments that forward() cannot take by position.
-                KindError: tensors inside of a list, tuple or dict; or forward() returned something else than tensors.
+                ArgumentError: arguments that forward() does not take, or cannot take by position.
+                KindError: there is no forward(); or tensors inside of a list, tuple or dict; or forward() returned
+                    something else than tensors.
                 DeviceError: tensors of several devices.
                 NotTrackedError: an argument is tracked, or has a tangent, and there is no backward(), or jvp().
             """
+            if not cls.defines("forward"):
+                raise KindError(
+                    f"{cls.__name__}.apply() was called, and {cls.__name__} defines no forward(); write a static "
+                    "method forward(ctx, *args) that returns a tensor, or a tuple of some"
+                )
             return applied(cls, positional(f"{cls.__name__}.apply", cls.forward, args, kwargs, 1))

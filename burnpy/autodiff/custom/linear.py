@@ -19,6 +19,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.base import TensorBase
+from burnpy.tensor.levels import Door, working_on
 
 
 class Linear:
@@ -72,7 +73,8 @@ def traced(
             linear.leaves.append(zero.node)
             linear.likes.append(like)
         tangents.append(tensor(like, level, zero))
-    with observing(partial(_refuse_nonlinear, who, level)):
+    level.door = Door(Autodiff, Autodiff)  # which never closes: gradients go through it when the rule has returned
+    with observing(partial(_refuse_nonlinear, who, level)), working_on(inner, level):
         found, tangent = jvp(tensors(level, kept, lifted(level, kept, values)), tuple(tangents))
     outs = results_of(who, found, level)
     results: list[TensorBase[Any]] = []

@@ -46,7 +46,7 @@ class _Once(Function):
         plain = next(g.device for g in given if isinstance(g, TensorBase))
         inner = call.context("backward", needs, plain, primitives(given[count:]))
         try:
-            found = call.function.backward(inner, *given[:count])
+            found = call.called("backward", plain, inner, given[:count])
         finally:
             inner._close()
         parts = call.gradients(found, needs, plain)

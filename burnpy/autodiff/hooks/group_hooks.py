@@ -18,6 +18,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.saving.balanced import Balanced
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -42,6 +43,17 @@ _LastingGrouped = lasting(Grouped)
 _LastingGroup = lasting(Group)
 
 
+@overload
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor[Autodiff[Balanced[I]]]],
+    hook: Callable[[list[Tensor[I] | None]], None],
+    *,
+    mode: Literal["all"] = "all",
+) -> tuple[tuple[Tensor[Autodiff[Balanced[I]]], ...], HookHandle]: ...
+@overload
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor[Autodiff[Balanced[I]]]], hook: Callable[[Tensor[I]], None], *, mode: Literal["any"]
+) -> tuple[tuple[Tensor[Autodiff[Balanced[I]]], ...], HookHandle]: ...
 @overload
 def register_multi_grad_hook(
     tensors: Sequence[Tensor[Autodiff[I]]],
@@ -104,7 +116,7 @@ def register_multi_grad_hook(
 
 def _tell_all(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
     """The pull of a group of mode "all": by then a pass has come through every member that it reaches."""
-    _tell(hook, [None if grad is None else made(Tensor, inner, inner, grad) for grad in grads])
+    _tell(hook, inner, [None if grad is None else made(Tensor, inner, inner, grad) for grad in grads])
 
 
 def _done(inner: Any, grads: object, hook: Hook) -> None:
@@ -114,13 +126,12 @@ def _done(inner: Any, grads: object, hook: Hook) -> None:
 def _put_and_tell(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
     """How a gradient enters a group of mode "any": the first of a pass is told."""
     if total is None:
-        _tell(hook, made(Tensor, inner, inner, grad))
+        _tell(hook, inner, made(Tensor, inner, inner, grad))
     return put(inner, total, count, k, grad)
 
 
-def _tell(hook: Hook, what: Any) -> None:
-    function = hook.function
-    if function is not None and (found := function(what)) is not None:
+def _tell(hook: Hook, inner: Any, what: Any) -> None:
+    if (found := hook.called(inner, what)) is not None:
         raise ArgumentError(
             f"the {hook.name} returned {found!r:.80}, and cannot replace gradients; x.register_hook(f) can"
         )

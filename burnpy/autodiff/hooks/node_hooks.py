@@ -103,11 +103,11 @@ def _around(
     """The pull: the hooked node's own, between the hooks."""
     (grad,) = grads
     if before.function is not None:
-        (grad,) = _replaced(before, before.function(_tensors(inner, (grad,))), (grad,), inner)
+        (grad,) = _replaced(before, before.called(inner, _tensors(inner, (grad,))), (grad,), inner)
     parts: list[Float] = []
     _pulled(inner, grad, edges, list(reversed(kept)), parts)
     if after.function is not None:
-        found = after.function(_tensors(inner, parts), _tensors(inner, (grad,)))
+        found = after.called(inner, _tensors(inner, parts), _tensors(inner, (grad,)))
         parts = _replaced(after, found, parts, inner)
     return tuple(parts)
 

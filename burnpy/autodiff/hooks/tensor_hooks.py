@@ -17,6 +17,7 @@ from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import made
 from burnpy.tensor.differentiation import inner_of
+from burnpy.tensor.levels import open_levels, working_on
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -38,6 +39,16 @@ class Hook:
             raise KindError(f"{operation}() takes a function, not {function!r:.80}")
         self.function = function
         self.name = f"hook {getattr(function, '__qualname__', None) or repr(function)} of {operation}()"
+
+    def called(self, inner: Any, *args: Any) -> Any:
+        """What the function returns of tensors on a device; None where it was removed."""
+        function = self.function
+        if function is None:
+            return None
+        if not open_levels.get():
+            return function(*args)
+        with working_on(inner):
+            return function(*args)
 
 
 @final
@@ -150,11 +161,9 @@ def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
 def _through(inner: Any, grad: Float, *hooks: Hook) -> Float:
     """The pull: the gradient, replaced by each hook that returns another."""
     for hook in hooks:
-        function = hook.function
-        if function is not None:
-            found = function(made(Tensor, inner, inner, grad))
-            if found is not None:
-                grad = replacement(hook, found, grad, inner)
+        found = hook.called(inner, made(Tensor, inner, inner, grad))
+        if found is not None:
+            grad = replacement(hook, found, grad, inner)
     return grad
 
 

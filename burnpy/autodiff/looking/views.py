@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
-from weakref import ref
 
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, wrapped
 from burnpy.autodiff.looking.nodes import all_saved, is_freed, note, stack_of
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 class GradFn:
     """The operation that made a tracked tensor, or, at the ends of a graph, a leaf.
 
-    ``x.grad_fn`` gives it, and its `next_functions` those before it. It is a view: it keeps neither the graph nor what
-    the graph holds alive, and says so when they are gone. Two views are equal where they are of one operation's run.
+    ``x.grad_fn`` gives it, and its `next_functions` those before it. As in PyTorch it keeps them alive, and what they
+    hold until a backward pass frees that; tensors do not keep it. Two are equal where they are of one operation's run.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -40,7 +39,7 @@ class GradFn:
     [1.0, 2.0]
     """
 
-    __slots__ = ("_device", "_hash", "_meta", "_ref", "name")
+    __slots__ = ("_device", "_meta", "_operation", "name")
 
     name: str
     """The operation's, or a `Function`'s; "leaf", and "retain_grad" for what keeps its gradient."""
@@ -48,8 +47,7 @@ class GradFn:
     def __init__(self, device: Any, node: Node | Leaf, meta: Meta | None) -> None:
         """Made by ``x.grad_fn``. ``meta``: shape and dtype of what the operation made, where known."""
         self._device = device
-        self._ref = ref(node)
-        self._hash = hash(self._ref)
+        self._operation = node
         self._meta = own_meta(node) if meta is None and isinstance(node, Node) else meta
         self.name = "leaf" if isinstance(node, Leaf) else node.operation
 
@@ -70,18 +68,17 @@ class GradFn:
 
     @property
     def is_freed(self) -> bool:
-        """Whether a backward pass went through it and freed what it held, or the tensors that owned it are gone."""
-        node = self._ref()
-        return node is None or is_freed(node)
+        """Whether a backward pass went through it and freed what it held."""
+        return is_freed(self._operation)
 
     @property
     def next_functions(self) -> tuple[GradFn, ...]:
         """What made the tracked arguments, in their order; of a leaf, nothing.
 
         Raises:
-            GraphError: the operation was freed, or is gone.
+            GraphError: a backward pass has freed the operation.
         """
-        node = self._node("next_functions")
+        node = self._unfreed("next_functions")
         if isinstance(node, Leaf):
             return ()
         found = parents_with_metas(node, self._meta)
@@ -95,9 +92,9 @@ class GradFn:
         is not unpacked: it is shown as the object that holds it.
 
         Raises:
-            GraphError: the operation was freed, or is gone.
+            GraphError: a backward pass has freed the operation.
         """
-        node = self._node("saved")
+        node = self._unfreed("saved")
         return MappingProxyType(
             {} if isinstance(node, Leaf) else {k: self._shown(v) for k, v in all_saved(node).items()}
         )
@@ -108,9 +105,8 @@ class GradFn:
 
         Raises:
             NotTrackedError: this is no leaf.
-            GraphError: it is gone.
         """
-        node = self._node("variable")
+        node = self._operation
         if isinstance(node, Retained):
             node = node.kept_leaf
         if not isinstance(node, Leaf):
@@ -126,38 +122,29 @@ class GradFn:
         """A dictionary of the operation's own, for whatever is to be noted of it; it lives as long as the operation.
 
         Raises:
-            GraphError: the operation is gone.
             NotTrackedError: this is a leaf, which has none.
         """
-        node = self._node("metadata", freed=True)
-        if isinstance(node, Leaf):
-            raise NotTrackedError("grad_fn.metadata is an operation's, and this is a leaf")
-        return note(node)
+        if isinstance(self._operation, Leaf):
+            raise NotTrackedError("grad_fn.metadata is an operation's, and this is a leaf, which has none")
+        return note(self._operation)
 
     @property
     def lines(self) -> tuple[Line, ...]:
         """The user's lines that recorded it, the innermost last, noted inside of `track_lines` or `detect_anomaly`."""
-        node = self._ref()
-        return () if node is None else lines_of(stack_of(node))
+        return lines_of(stack_of(self._operation))
 
     @property
     def line(self) -> Line | None:
         """The innermost of `lines`."""
         return self.lines[-1] if self.lines else None
 
-    def _node(self, what: str, freed: bool = False) -> Node | Leaf:
-        node = self._ref()
-        if node is None:
+    def _unfreed(self, what: str) -> Node | Leaf:
+        if self.is_freed:
             raise GraphError(
-                f"{what} was asked of {self.name}, which is gone with the tensors that it led to; a view does not keep "
-                "a graph alive: keep the tensor"
-            )
-        if not freed and is_freed(node):
-            raise GraphError(
-                f"{what} was asked of {self.name}, which a backward pass has freed; look before, or give "
+                f"grad_fn.{what} was asked of {self.name}, which a backward pass has freed; look before, or give "
                 "backward() retain_graph=True"
             )
-        return node
+        return self._operation
 
     def _shown(self, value: Any) -> Any:
         if isinstance(value, Stored) or not is_array(value):
@@ -168,14 +155,14 @@ class GradFn:
         return made(TensorBase.kinds[kind], inner, inner if kind == "float" else inner.discrete, value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, GradFn) and self._ref is other._ref
+        return isinstance(other, GradFn) and self._operation is other._operation
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self._operation)
 
     def __repr__(self) -> str:
         facts = "" if self._meta is None else f", shape={self.shape}, dtype={self.dtype}"
-        state = ", gone" if self._ref() is None else ", freed" if self.is_freed else ""
+        state = ", freed" if self.is_freed else ""
         return f"GradFn({self.name}{facts}{state})"
 
 
