@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ImmutableError
@@ -58,12 +59,11 @@ class Indexing(Selecting[B]):
                 out._backend = backend
                 out._primitive = part
                 return out
-        from burnpy.tensor.keys import picked, selection  # after the common keys, and not with burnpy
-
-        basic, indexed = selection(self, key)
+        keys = _keys()
+        basic, indexed = keys.selection(self, key)
         if basic is not None:
             value = backend.slice(value, basic)
-        return self._like(value if indexed is None else picked(backend, value, indexed))
+        return self._like(value if indexed is None else keys.picked(backend, value, indexed))
 
     @property
     def at(self) -> At[Self, B]:
@@ -75,9 +75,8 @@ class Indexing(Selecting[B]):
         >>> x.at[1:3].set(5.0).tolist(), x.at[[0, 0, 3]].add(1.0).tolist()
         ([0.0, 5.0, 5.0, 0.0], [2.0, 0.0, 0.0, 1.0])
         """
-        from burnpy.tensor.at import At
-
-        return At(self)
+        at: type[At[Self, B]] = _at()
+        return at(self)
 
     if not TYPE_CHECKING:  # to type checkers, as at run time, a tensor takes no assignments
 
@@ -110,3 +109,19 @@ def quick(key: Any, shape: Shape) -> Key | None:
             return None
         entries.append(item)
     return tuple(entries)
+
+
+@cache
+def _keys() -> Any:
+    """The module that knows all other keys, from the first of them on."""
+    from burnpy.tensor import keys
+
+    return keys
+
+
+@cache
+def _at() -> Any:
+    """The class of ``x.at``, from its first use on."""
+    from burnpy.tensor.at import At
+
+    return At

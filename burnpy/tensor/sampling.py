@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from operator import index
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -17,6 +18,8 @@ from burnpy.tensor.creation import Place, Size, shape_of
 from burnpy.tensor.data import DTypeLike, fitting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
@@ -24,10 +27,12 @@ if TYPE_CHECKING:
 B2 = TypeVar("B2", bound=Backend)
 
 
-def _drawn_from(generator: Any, device: Any, operation: str) -> np.random.Generator:
-    from burnpy.tensor.generator import drawn_from  # who draws nothing needs neither generators nor threads
+@cache
+def _drawing() -> Callable[[Generator | None, Any, str], np.random.Generator]:
+    """`drawn_from`, from the first draw on: who draws nothing needs neither generators nor threads."""
+    from burnpy.tensor.generator import drawn_from
 
-    return drawn_from(generator, device, operation)
+    return drawn_from
 
 
 def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
@@ -43,7 +48,7 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
             f"{place.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low"
         )
     first, last = (fitting(bound, "int", found, place.factory) for bound in (first, last))
-    drawn = _drawn_from(generator, place.device, place.factory)
+    drawn = _drawing()(generator, place.device, place.factory)
     return place.made(place.backend.random_integers(drawn, first, last + 1, sizes, found))
 
 
@@ -53,7 +58,7 @@ def permutation(cls: Any, n: int, dtype: Any, generator: Any, device: Any) -> An
     (count,) = shape_of((n,), place.factory)
     found = place.dtype(dtype)
     fitting(max(count - 1, 0), "int", found, place.factory)
-    drawn = _drawn_from(generator, place.device, place.factory)
+    drawn = _drawing()(generator, place.device, place.factory)
     return place.made(place.backend.random_permutation(drawn, count, found))
 
 
@@ -63,7 +68,7 @@ def _uniform(device: Any, shape: Shape, low: Any, high: Any, dtype: DType, gener
         raise ArgumentError(
             f"{operation}() draws from low … high and was given {low} and {high}; give finite low <= high"
         )
-    drawn = device.random_uniform(_drawn_from(generator, device, operation), shape, dtype)
+    drawn = device.random_uniform(_drawing()(generator, device, operation), shape, dtype)
     if (low, high) == (0.0, 1.0):
         return drawn
     scaled = device.add(device.mul(drawn, high - low), low)
@@ -78,7 +83,7 @@ def _normal(device: Any, shape: Shape, mean: Any, std: Any, dtype: DType, genera
         raise ArgumentError(
             f"{operation}() was given the mean {mean} and std {std}; give finite ones, std not negative"
         )
-    drawn = device.random_normal(_drawn_from(generator, device, operation), shape, dtype)
+    drawn = device.random_normal(_drawing()(generator, device, operation), shape, dtype)
     if std != 1.0:
         drawn = device.mul(drawn, std)
     return drawn if mean == 0.0 else device.add(drawn, mean)
@@ -254,7 +259,7 @@ class Sampling(Filling[B]):
                 "an element that is none; of logits, use x.sigmoid().bernoulli()"
             )
         fine = float64 if self.dtype == float64 else float32  # 16 bits are too few to draw from
-        drawn = device.random_uniform(_drawn_from(generator, device, "bernoulli"), self.shape, fine)
+        drawn = device.random_uniform(_drawing()(generator, device, "bernoulli"), self.shape, fine)
         return self._like(device.to_float(device.lt(drawn, device.cast(p, fine)), self.dtype))
 
     def categorical(self, *, generator: Generator | None = None) -> IntTensor[B]:
@@ -282,6 +287,6 @@ class Sampling(Filling[B]):
                 f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
                 "the largest logit of each must be finite"
             )
-        drawn = device.random_uniform(_drawn_from(generator, device, "categorical"), shape, float64)
+        drawn = device.random_uniform(_drawing()(generator, device, "categorical"), shape, float64)
         gumbel = device.neg(device.log(device.neg(device.log(drawn))))
         return self._int(device.argmax(device.add(logits, gumbel), last, False))
