@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import declarations
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -127,17 +127,20 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         *,
         retain_graph: bool,
         targets: Collection[Node | Leaf] | None = None,
+        unused: Callable[[list[Node | Leaf]], None] | None = None,
     ) -> dict[Any, Float]:
         """The gradients of the leaves under ``roots``, pairs of a tracked primitive and the gradient to start from;
-        or of ``targets``."""
+        or of ``targets``. ``unused`` is told of those that no root depends on, and may raise."""
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
         mode = self.mode()
         watchers = () if mode is None else mode.watchers
         if not watchers and not self.inner.listens():
-            return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets)
+            return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused)
         from burnpy.autodiff.telling import propagate_watched
 
-        return propagate_watched(self.inner, seeds, retain_graph=retain_graph, targets=targets, watchers=watchers)
+        return propagate_watched(
+            self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers
+        )
 
     def listens(self) -> bool:
         """Whether the inner device wants to be told which rule is at work."""

@@ -7,7 +7,7 @@ gives back what it had claimed and raises.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ def propagate(
     *,
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None = None,
+    unused: Callable[[list[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...] = (),
 ) -> dict[Any, Float]:
     """The gradients of all leaves that the roots depend on, or of ``targets``.
@@ -38,6 +39,7 @@ def propagate(
         roots: nodes with the gradients to start from; a node may occur twice.
         retain_graph: whether the nodes can be walked again; otherwise what they kept is freed on the way.
         targets: nodes, interior ones too; only the paths between them and the roots are walked, and consumed.
+        unused: told of targets on which no root depends, if there are any, before anything is consumed; it may raise.
         watchers: called in place of each pull, which they call: the last of them outermost.
 
     Raises:
@@ -52,6 +54,11 @@ def propagate(
     found: dict[Any, Float] = {}
     if targets is not None:
         wanted, nodes = _between(nodes, targets)
+        if unused is not None:
+            reached = {*totals, *[node.p0 for node in nodes], *[node.p1 for node in nodes]}
+            missing = [target for target in targets if target not in reached]
+            if missing:
+                unused(missing)
     if not retain_graph:
         _claim(nodes)
     while nodes:
@@ -193,6 +200,6 @@ def _check_alive(node: Node) -> None:
 
 def _freed() -> GraphError:
     return GraphError(
-        "backward() would walk through a graph that another backward() consumed, or is consuming; "
+        "backward() or grad() would walk through a graph that another pass consumed, or is consuming; "
         "give the first one retain_graph=True, or compute the loss again"
     )

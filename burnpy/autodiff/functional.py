@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
-from burnpy.tensor.base import made
-from burnpy.tensor.differentiation import inner_of, seed_of
+from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 
@@ -42,6 +42,7 @@ def backward(
     *,
     retain_graph: bool = False,
     inputs: Any = None,
+    **removed: Any,
 ) -> Gradients[Any]:
     """The gradients of the sum of several tensors, in one pass.
 
@@ -50,8 +51,12 @@ def backward(
         gradients: for each tensor what to start from, or None for 1.
         retain_graph: keep the graph for another pass.
         inputs: leaves; others get no gradient, and only the paths to these are walked.
+        **removed: nothing; it is here to explain what PyTorch takes and this does not.
 
     Raises:
+        KindError: something else than float tensors was given.
+        ArgumentError: the gradients are not as many as the tensors.
+        TypeError: ``create_graph`` was passed.
         NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is no leaf.
         ShapeError: a tensor of several elements has no gradient, or one of another shape.
         GraphError: the graph was consumed by another pass.
@@ -62,8 +67,10 @@ def backward(
     >>> backward([x.sum(), (x * x).sum()])[x].tolist()
     [3.0, 5.0]
     """
+    if removed:
+        refuse_arguments("backward", removed)
     outputs = _listed("backward", "tensors", tensors)
-    device, roots = _roots("backward", outputs, gradients)
+    device, roots = _roots("backward", outputs, "gradients", gradients)
     targets = None
     if inputs is not None:
         leaves = _listed("backward", "inputs", inputs)
@@ -173,41 +180,47 @@ def grad(
     (12.0, 12.0)
     """
     if removed:
-        name = next(iter(removed))
-        hint = "; the type says it: gradients on Autodiff[Autodiff[B]] come back on Autodiff[B]"
-        raise TypeError(f"grad() takes no argument {name}{hint if name == 'create_graph' else ''}")
+        refuse_arguments("grad", removed)
     results = _listed("grad", "outputs", outputs)
     sources = _listed("grad", "inputs", inputs)
-    device, roots = _roots("grad", results, grad_outputs)
+    device, roots = _roots("grad", results, "grad_outputs", grad_outputs)
     same_device("grad", results[0], *sources)
     keys = [_node(k, source) for k, source in enumerate(sources)]
-    found = device.gradients(roots, retain_graph=retain_graph, targets=keys)
-    return tuple(
-        _result(k, source, found.get(key), allow_unused or materialize_grads, materialize_grads)
-        for k, (source, key) in enumerate(zip(sources, keys, strict=True))
-    )
+
+    def refuse(unused: Collection[Any]) -> None:
+        _refuse_unused(
+            [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key in unused]
+        )
+
+    allowed = allow_unused or materialize_grads
+    found = device.gradients(roots, retain_graph=retain_graph, targets=keys, unused=None if allowed else refuse)
+    return tuple(_result(source, found.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
 
 
 def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
-    found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    several = [tensors] if isinstance(tensors, TensorBase) else tensors
+    found: list[Any] = list(several) if isinstance(several, Iterable) else []
     if not found or not all(isinstance(t, Tensor) for t in found):
-        raise KindError(f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {tensors!r}")
+        raise KindError(f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {tensors!r:.80}")
     for t in found:
         inner_of(t, f"{operation}()")
     return found
 
 
-def _roots(operation: str, tensors: list[Tensor[Any]], gradients: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+def _roots(
+    operation: str, tensors: list[Tensor[Any]], argument: str, gradients: Any
+) -> tuple[Any, list[tuple[Any, Any]]]:
     same_device(operation, *tensors)
-    if gradients is None or isinstance(gradients, Tensor):
-        gradients = [gradients] if len(tensors) == 1 or gradients is not None else [None] * len(tensors)
-    gradients = list(gradients)
+    if gradients is None:
+        gradients = [None] * len(tensors)
+    elif not isinstance(gradients, (list, tuple)):  # one, or something that none can be, which is then told
+        gradients = [gradients]
     if len(gradients) != len(tensors):
         raise ArgumentError(
-            f"{operation}() was given {len(tensors)} tensors and {len(gradients)} gradients to start from; "
-            "give one for each"
+            f"{operation}() was given {len(tensors)} tensor{'' if len(tensors) == 1 else 's'} and, as {argument}, "
+            f"{len(gradients)} to start from; give one for each"
         )
-    roots = [(t._primitive, seed_of(t, g, operation)) for t, g in zip(tensors, gradients, strict=True)]
+    roots = [(t._primitive, seed_of(t, g, operation, argument)) for t, g in zip(tensors, gradients, strict=True)]
     return tensors[0].device, roots
 
 
@@ -221,14 +234,17 @@ def _node(position: int, source: Tensor[Any]) -> Any:
     return node.target
 
 
-def _result(position: int, source: Tensor[Any], value: Any, allow_unused: bool, materialize: bool) -> Any:
+def _refuse_unused(unused: list[tuple[int, Tensor[Any]]]) -> NoReturn:
+    names = " and ".join(f"{position}, of shape {source.shape}" for position, source in unused)
+    raise ArgumentError(
+        f"grad() was asked for the gradient of input {names}, on which no output depends; allow_unused=True gives None "
+        "for it, materialize_grads=True zeros"
+    )
+
+
+def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
     inner = source.device.inner
     if value is None:
-        if not allow_unused:
-            raise ArgumentError(
-                f"grad() was asked for the gradient of input {position}, of shape {source.shape}, on which no output "
-                "depends; allow_unused=True gives None for it, materialize_grads=True zeros"
-            )
         if not materialize:
             return None
         value = inner.full(source.shape, 0.0, source.dtype)

@@ -24,17 +24,21 @@ def propagate_watched(
     *,
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None,
+    unused: Callable[[list[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...],
 ) -> dict[Any, Float]:
     """`propagate`, with the inner device told where it is, if it asks; watchers that have ``finish(inner, gradients)``
     are shown the result."""
     if not inner.listens():
-        found = propagate(inner, roots, retain_graph=retain_graph, targets=targets, watchers=watchers)
+        found = propagate(inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers)
     else:
         before = place.set(Place("backward"))
         try:
             # Told innermost, so that each operation of the rule is known as the rule's.
-            found = propagate(inner, roots, retain_graph=retain_graph, targets=targets, watchers=(tell, *watchers))
+            watchers_told = (tell, *watchers)
+            found = propagate(
+                inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers_told
+            )
         finally:
             place.reset(before)
     for watcher in watchers:

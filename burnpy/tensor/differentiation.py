@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
@@ -238,7 +238,7 @@ class Differentiation(TensorBase[B]):
     ) -> Gradients[I]: ...
 
     def backward(
-        self: Differentiation[Any], gradient: Tensor[Any] | None = None, *, retain_graph: bool = False
+        self: Differentiation[Any], gradient: Tensor[Any] | None = None, *, retain_graph: bool = False, **removed: Any
     ) -> Gradients[Any]:
         """The gradients of this tensor with respect to the leaves that it was computed from.
 
@@ -247,9 +247,11 @@ class Differentiation(TensorBase[B]):
         Args:
             gradient: what to start from, of this tensor's shape and dtype, on the inner backend; 1 for a 0-d tensor.
             retain_graph: keep the graph for another pass.
+            **removed: nothing; it is here to explain what PyTorch takes and this does not.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend, or was computed from no leaf.
+            TypeError: ``create_graph`` or ``inputs`` was passed.
             ShapeError: the tensor has more than one element and no ``gradient`` is given, or it is of another shape.
             GraphError: the graph was consumed by another pass.
 
@@ -259,6 +261,8 @@ class Differentiation(TensorBase[B]):
         >>> (x * x).sum().backward()[x].tolist()
         [6.0]
         """
+        if removed:
+            refuse_arguments("backward", removed)
         seed = seed_of(self, gradient, "backward")
         found: Gradients[Any] = self._device.backward([(self._primitive, seed)], retain_graph=retain_graph)
         return found
@@ -278,7 +282,7 @@ class Differentiation(TensorBase[B]):
         """
         inner_of(self, "grad()")
         leaf: Any = self  # a Tensor: nothing else inherits this
-        found: Tensor[Any] | None = grads.get(leaf)
+        found: Tensor[Any] | None = _gradients("grad", grads).get(leaf)
         return found
 
     @overload
@@ -295,11 +299,39 @@ class Differentiation(TensorBase[B]):
         """This leaf's gradient, None where there is none, and new gradients without it."""
         inner_of(self, "grad_remove()")
         leaf: Any = self  # as above
-        return grads.remove(leaf)
+        return _gradients("grad_remove", grads).remove(leaf)
 
 
-def seed_of(root: TensorBase[Any], gradient: object, operation: str) -> Any:
+def _gradients(operation: str, grads: Gradients[Any]) -> Gradients[Any]:
+    if not hasattr(grads, "remove"):
+        raise KindError(f"x.{operation}(grads) takes the Gradients that backward() returned, not {grads!r:.80}")
+    return grads
+
+
+_REMOVED = {
+    "create_graph": "the type says it: gradients on Autodiff[Autodiff[B]] come back on Autodiff[B]",
+    "inputs": "burnpy.autodiff.backward(tensors, inputs=[x]) does",
+    "grad_tensors": "the gradients to start from are the second argument, gradients",
+    "is_grads_batched": "burnpy.func.jacobian computes one row after another, or chunks of them",
+    "only_inputs": "only the inputs have gradients in any case",
+}
+"""What PyTorch takes, and what to do instead."""
+
+
+def refuse_arguments(operation: str, removed: dict[str, Any]) -> NoReturn:
+    """Say what to do in place of an argument that there is not.
+
+    Raises:
+        TypeError: always.
+    """
+    name = next(iter(removed))
+    raise TypeError(f"{operation}() takes no argument {name}{f'; {_REMOVED[name]}' if name in _REMOVED else ''}")
+
+
+def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: str = "gradient") -> Any:
     """The primitive that a backward pass starts from at ``root``: the gradient given, or 1 for a single element.
+
+    ``argument`` is what the gradient is called there.
 
     Raises:
         NotTrackedError: the root is on a plain backend, or was computed from no leaf.
@@ -322,11 +354,11 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str) -> Any:
         if math.prod(root.shape) != 1:
             raise ShapeError(
                 f"{operation}() was asked of a tensor of shape {root.shape}; reduce it to one element, as with .sum(), "
-                "or pass the gradient to start from, of that shape, as gradient="
+                f"or pass the gradient to start from, of that shape, as {argument}="
             )
         return inner.full(root.shape, 1.0, root.dtype)
     if not isinstance(gradient, TensorBase) or gradient.kind != "float":
-        raise KindError(f"{operation}() starts from a Tensor on {inner}, not from {gradient!r}")
+        raise KindError(f"{operation}() starts from a Tensor on {inner} as {argument}, not from {gradient!r:.80}")
     if gradient.device is not inner:
         raise DeviceError(
             f"{operation}() of a tensor on {root.device} starts from a gradient on {inner}, not on {gradient.device}; "

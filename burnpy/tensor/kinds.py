@@ -1,4 +1,4 @@
-"""What is said of a method that another kind of tensors has: how to get there."""
+"""What is said of a method that another kind of tensors has, or PyTorch's tensors have: how to get there."""
 
 from __future__ import annotations
 
@@ -32,13 +32,40 @@ class Lacking:
         )
 
 
+PYTORCH = {
+    "requires_grad": "x.is_require_grad() tells, and x = x.require_grad() makes a leaf",
+    "requires_grad_": "nothing is changed in place: x = x.require_grad() makes a leaf",
+    "is_leaf": "of a tracked tensor, x.grad_fn is None tells",
+    "data": "x.inner() has the values, on the backend where nothing is recorded",
+    "detach_": "nothing is changed in place: x = x.detach()",
+    "retains_grad": 'x.grad_fn.name == "retain_grad" tells',
+    "register_post_accumulate_grad_hook": "x, handle = x.register_hook(f) sees a leaf's gradient when it is complete",
+}
+"""What to write in place of attributes of PyTorch's tensors that have another form here."""
+
+
+class Elsewhere:
+    """Stands for such an attribute."""
+
+    def __init__(self, name: str, instead: str) -> None:
+        self.message = f"tensors have no attribute {name}; {instead}"
+
+    def __get__(self, tensor: object, cls: type) -> NoReturn:
+        raise AttributeError(self.message)
+
+    def __set__(self, tensor: object, value: object) -> NoReturn:
+        raise AttributeError(self.message)
+
+
 def explain_missing_methods() -> None:
-    """Give each kind an explanation of every public method that another one has and it has not."""
+    """Give each kind an explanation of every public method that another one has and it has not, and of `PYTORCH`."""
     methods: dict[KindName, dict[str, object]] = {kind: _methods(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
         for owner, theirs in methods.items():
             for name in theirs.keys() - methods[kind].keys():
                 setattr(cls, name, Lacking(name, owner, "" if isinstance(theirs[name], property) else "()"))
+        for name, instead in PYTORCH.items():
+            setattr(cls, name, Elsewhere(name, instead))
 
 
 def _methods(cls: type) -> dict[str, object]:
