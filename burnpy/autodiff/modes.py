@@ -27,6 +27,8 @@ next_level = count(1).__next__
 
 Observer: TypeAlias = Callable[[Any, Any], None]
 """``(device, node)``, called for every node that is recorded."""
+Taker: TypeAlias = Callable[[Any, Any], None]
+"""``(device, value)``, called after the observers with the inner primitive that the recorded operation computed."""
 Watcher: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
 """``(inner, node, pull, grad, kept)``, called in place of ``pull(inner, grad, *kept)``, whose result it returns."""
 
@@ -39,16 +41,20 @@ class Mode(NamedTuple):
     until: int = 0  #: the levels below this number are concerned; newer ones record
     observers: tuple[Observer, ...] = ()  #: the innermost first
     watchers: tuple[Watcher, ...] = ()
+    takers: tuple[Taker, ...] = ()
     no_saving: str | None = None  #: why `saved_tensors_hooks` are refused here
 
     def silences(self, level: int) -> bool:
         """Whether a device of this level records nothing."""
         return not self.recording and level < self.until
 
-    def record(self, device: Any, node: Any) -> None:
-        """Show a node that was just recorded to the observers."""
+    def record(self, device: Any, node: Any, value: Any = None) -> None:
+        """Show a node that was just recorded to the observers, and to the takers what it computed, if it did."""
         for observe in self.observers:
             observe(device, node)
+        if value is not None:
+            for take in self.takers:
+                take(device, value)
 
 
 _DEFAULT = Mode()

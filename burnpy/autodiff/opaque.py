@@ -53,7 +53,7 @@ def connected(
     if len(outs) == 1:
         node = outs[0].node = linked(kind, [(below, called_with_one, (pull, alone, *kept))])
         if mode is not None:
-            mode.record(device, node)
+            mode.record(device, node, values[0])
         return outs
     center = linked(kind, [(below, called, (pull, alone, *kept))])
     if mode is not None:
@@ -61,7 +61,7 @@ def connected(
     for k, out in enumerate(outs):
         node = out.node = linked(kind, [(center, placed, (put, len(outs), k))])
         if mode is not None:
-            mode.record(device, node)
+            mode.record(device, node, values[k])
     return outs
 
 

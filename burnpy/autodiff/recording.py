@@ -21,7 +21,7 @@ that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles
         node.alive = True
         node.seq = next_seq()
         if mode is not None:
-            mode.record(self, node)
+            mode.record(self, node, value)
         out.node = node
         return out
 """
@@ -196,7 +196,7 @@ def _edge(k: int, parent: str, pull: str, kept: str) -> list[str]:
 
 
 _SILENT = "((mode := self.mode()) is not None and mode.silences(self.level))"
-_SHOW = ["if mode is not None:", "    mode.record(self, node)"]
+_SHOW = ["if mode is not None:", "    mode.record(self, node, value)"]
 _CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node", "return out"]
 
 

@@ -151,8 +151,7 @@ def _settled(pull: Pull, kept: tuple[Any, ...]) -> tuple[Pull, tuple[Any, ...]]:
     def source(x: Any) -> Any:
         if x.__class__ is not Computed:
             return x
-        origin: Source = x.origin()
-        origin.settle()
+        origin: Source = x.kept()
         found.append(origin)
         return origin
 

@@ -43,22 +43,31 @@ class Saver:
         """What stands in place of an innermost array or deferred primitive, ``x``; ``x`` itself to leave it there."""
         raise NotImplementedError
 
+    def of_leaf(self, x: Any) -> Any:
+        """What stands in place of an array that a leaf of the graph holds, where those are not replaced."""
+        return x
+
+    def handed(self, device: Any, x: Any) -> Any:
+        """What stands in place of an array of an argument of `checkpoint`, called where this is the innermost."""
+        return self.swapped(device, "checkpoint", x)
+
     def __call__(self, device: Any, node: Any) -> None:
         """Replace the arrays of a node that was just recorded, and of the relays that it was made with."""
-        held = () if self.leaves else _arrays_of_leaves(node)
+        held = [] if self.leaves else _arrays_of_leaves(node)
 
         def swap(x: Any) -> Any:
-            if not is_array(x) or any(x is array for array in held):
+            if not is_array(x):
                 return x
+            for array in held:
+                if x is array:
+                    return self.of_leaf(x)
             return self.swapped(device, node.operation, x)
 
-        nodes = [node]
-        while nodes:
-            part = nodes.pop()
-            part.s0, part.k0 = _replaced(part.s0, part.k0, swap)
-            if part.p1 is not None:
+        for part in with_relays(node):
+            if part.k0:
+                part.s0, part.k0 = _replaced(part.s0, part.k0, swap)
+            if part.p1 is not None and part.k1:
                 part.s1, part.k1 = _replaced(part.s1, part.k1, swap)
-            nodes += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
 
 
 def innermost_saver() -> Saver | None:
@@ -91,13 +100,28 @@ def tensor_around(device: Any, array: Any) -> TensorBase[Any]:
     return made(TensorBase.kinds[kind_of(array.dtype)], plain, plain, array)  # type: ignore[no-any-return]  # of that class
 
 
+def with_relays(node: Any) -> list[Any]:
+    """A node, and the relays that it was made with."""
+    if node.p0.__class__ is not Relay and node.p1.__class__ is not Relay:
+        return [node]
+    found = [node]
+    for part in found:
+        found += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
+    return found
+
+
 def _arrays_of_leaves(node: Any) -> list[Any]:
     found: list[Any] = []
-    for parent in (node.p0, node.p1):
-        leaf = parent and parent.target
-        if isinstance(leaf, Leaf):
-            mapped(found.append, leaf.value)
+    for part in with_relays(node):
+        for parent in (part.p0, part.p1):
+            leaf = parent and parent.target
+            if leaf.__class__ is Leaf:
+                mapped(found.append, leaf.value)
     return found
+
+
+_PLAIN = (int, float, bool, tuple, slice, type(None))
+"""Classes, quickly told, of what rules keep besides arrays."""
 
 
 def _replaced(pull: Pull, kept: tuple[Any, ...], swap: Callable[[Any], Any]) -> tuple[Pull, tuple[Any, ...]]:
@@ -109,7 +133,7 @@ def _replaced(pull: Pull, kept: tuple[Any, ...], swap: Callable[[Any], Any]) -> 
         changed = changed or y is not x
         return y
 
-    new = tuple([mapped(noting, x) for x in kept])
+    new = tuple([x if x.__class__ in _PLAIN else mapped(noting, x) for x in kept])
     return (partial(_with_restored, pull), new) if changed else (pull, kept)
 
 

@@ -192,6 +192,12 @@ class Computed:
         """The array."""
         return self.value
 
+    def kept(self) -> Source:
+        """What a node keeps in place of this."""
+        origin = self.origin()
+        origin.settle()
+        return origin
+
     def origin(self) -> Source:
         """The source, made now if there is none."""
         found = self.source

@@ -101,7 +101,7 @@ class _Hooks(Saver):
 
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
         tensor = tensor_around(device, array_of(x))
-        with using(observers=()):  # or what pack does would be packed in turn
+        with using(observers=(), takers=()):  # or what pack does would be packed in turn
             content = self.pack(tensor)
         return _Packed(self.unpack, content, tensor, operation, getattr(type(x), "holding", None))
 
@@ -116,7 +116,7 @@ class _Packed(Stored):
         self.kind, self.device, self.shape_, self.dtype_ = type(tensor), tensor.device, tensor.shape, tensor.dtype
 
     def restored(self) -> Any:
-        with using(observers=()):
+        with using(observers=(), takers=()):
             found = self.unpack(self.content)
         if type(found) is not self.kind or found.device is not self.device:
             error = DeviceError if type(found) is self.kind else KindError
