@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff import Autodiff, Gradients
-from burnpy.backend import Backend, errors
+from burnpy.backend import Backend
 from burnpy.backend.dtypes import (
     bool_,
     float16,
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
         mse_loss,
         nll_loss,
     )
+
+if TYPE_CHECKING:
+    from burnpy import errors
 
 __version__ = "0.1.0"
 __all__ = [
@@ -98,7 +101,7 @@ def __getattr__(name: str) -> Any:
         from burnpy.backend.dtypes import dtype_of
 
         return dtype_of("bfloat16")
-    if name in ("func", "nn", "optim", "record", "testing"):
+    if name in ("errors", "func", "nn", "optim", "record", "testing"):
         from importlib import import_module
 
         return import_module(f"burnpy.{name}")

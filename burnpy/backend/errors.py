@@ -81,6 +81,10 @@ class IndexRangeError(BurnpyError, IndexError):
     """An index outside of the dimension that it indexes."""
 
 
+class OutOfMemoryError(BurnpyError, MemoryError):
+    """An operation whose result, or what it takes to compute it, finds no memory."""
+
+
 class GraphError(BurnpyError, RuntimeError):
     """A graph that cannot be walked: already freed, or being consumed by another pass."""
 

@@ -7,13 +7,12 @@ alias as ``cls``, ``Tensor.zeros((2, 3), device=NumPy)`` with the class itself.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, dtype_of
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
 from burnpy.tensor.base import made
@@ -138,7 +137,4 @@ def shape_of(asked: Size, factory: str) -> Shape:
         ShapeError: a size is negative, or there are more elements than can be addressed.
         ArgumentError: it is something else.
     """
-    shape = dims.shape_of(asked, factory)
-    if math.prod(size or 1 for size in shape) > sys.maxsize // 8:
-        raise ShapeError(f"{factory}() was asked for shape {shape}, which is more elements than can be addressed")
-    return shape
+    return dims.addressable(dims.shape_of(asked, factory), factory)

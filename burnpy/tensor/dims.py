@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from operator import index
 from typing import Any, TypeAlias
@@ -14,6 +16,9 @@ DimsLike: TypeAlias = int | Sequence[int] | None
 
 ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(65))
 """All dimensions of a tensor, by their number. NumPy and CuPy have no more than 64."""
+
+MOST = sys.maxsize // 8
+"""How many elements a tensor can have: those of 8 bytes each that can be addressed."""
 
 
 def dim_of(dim: int, ndim: int, operation: str) -> int:
@@ -89,6 +94,17 @@ def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
     if any(size < 0 for size in sizes):
         raise ShapeError(f"{operation}() was asked for shape {sizes}; sizes cannot be negative")
     return sizes
+
+
+def addressable(shape: Shape, operation: str) -> Shape:
+    """``shape``, if a tensor can have so many elements.
+
+    Raises:
+        ShapeError: it cannot; for libraries that is so even where one of the sizes is 0.
+    """
+    if math.prod([size or 1 for size in shape]) > MOST:
+        raise ShapeError(f"{operation}() was asked for shape {shape}, which is more elements than can be addressed")
+    return shape
 
 
 def _integer(number: Any, name: str, operation: str) -> int:

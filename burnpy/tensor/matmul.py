@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, ShapeError
 from burnpy.tensor.base import B, TensorBase, new
-from burnpy.tensor.operands import broadcast_shape, explained, operands
+from burnpy.tensor.dims import MOST
+from burnpy.tensor.operands import broadcast_shape, operands, out_of_memory
 
 
 class MatrixProduct(TensorBase[B]):
@@ -41,7 +43,8 @@ class MatrixProduct(TensorBase[B]):
         try:
             primitive = backend.matmul(self._primitive, right)
         except Exception as error:
-            raise _explained(error, self, other) from (None if isinstance(error, BurnpyError) else error)
+            _explain(error, self, other)
+            raise
         out = new(self.__class__)
         out._device = self._device
         out._backend = backend
@@ -61,17 +64,20 @@ def _refuse_number(other: object) -> None:
         raise KindError(f"matmul() was asked of a tensor and the number {other!r}; to scale it write x * {other!r}")
 
 
-def _explained(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> Exception:
-    """What to raise where the backend could not multiply x and y."""
+def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
+    """Raise what the shapes of x and y, or their size, account for; return where it is something else."""
     if isinstance(error, BurnpyError):
-        return error
+        return
     asked = f"matmul() was asked of shapes {x.shape} and {y.shape}"
     if not x.ndim or not y.ndim:
-        return ShapeError(f"{asked}, and a 0-d tensor has no dimension to multiply along; write x * y")
+        raise ShapeError(f"{asked}, and a 0-d tensor has no dimension to multiply along; write x * y") from error
     rows = -2 if y.ndim > 1 else -1
     if x.shape[-1] != y.shape[rows]:
         sizes = f"{x.shape[-1]} in dim -1 of the first must be {y.shape[rows]} in dim {rows} of the second"
-        return ShapeError(f"{asked}, which do not multiply: {sizes}")
-    if broadcast_shape(x.shape[:-2], y.shape[:-2]) is None:
-        return ShapeError(f"{asked}, whose dimensions before the last two do not broadcast")
-    return explained(error, "matmul", x, x)
+        raise ShapeError(f"{asked}, which do not multiply: {sizes}") from error
+    batch = broadcast_shape(x.shape[:-2], y.shape[:-2])
+    if batch is None:
+        raise ShapeError(f"{asked}, whose dimensions before the last two do not broadcast") from error
+    shape = (*batch, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))
+    if isinstance(error, MemoryError) or math.prod(shape) > MOST:
+        raise out_of_memory("matmul", x, y, shape) from error

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, ShapeError
+from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape
 from burnpy.tensor.base import TensorBase
+from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
 
 _CONVERSION = {"float": ".float()", "int": ".int()", "bool": ".bool()"}
@@ -79,19 +82,40 @@ def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
             refuse_mixed(operation, tensors[0]._device, other._device)
 
 
-def explained(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Exception:
-    """What to raise for an error of a backend's binary operation: the reason in the user's terms, if one is known."""
+def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> None:
+    """Raise in the user's terms what a backend's binary operation raised, where the operands account for it.
+
+    Of anything else, such as a mistake in a backend or in a hook, nothing is known here, and nothing is said: the
+    caller raises it as it is.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+        DTypeError: a number does not fit the dtype.
+        OutOfMemoryError: there is no memory for the result.
+    """
     if isinstance(error, BurnpyError):
-        return error
-    if isinstance(y, TensorBase):
-        if broadcast_shape(x.shape, y.shape) is None:
-            return ShapeError(
-                f"{operation}() was asked of shapes {x.shape} and {y.shape}, which do not broadcast: "
-                "aligned at the right, sizes must be equal or one of them 1"
-            )
-    elif isinstance(error, OverflowError):
-        return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
-    return ArgumentError(f"{operation}() of {_shown(x)} and {y!r} failed: {error}")
+        return
+    shape = broadcast_shape(x.shape, y.shape) if isinstance(y, TensorBase) else x.shape
+    if shape is None:
+        raise ShapeError(
+            f"{operation}() was asked of shapes {x.shape} and {y.shape}, which do not broadcast: "
+            "aligned at the right, sizes must be equal or one of them 1"
+        ) from error
+    if isinstance(error, MemoryError) or math.prod(shape) > MOST:
+        raise out_of_memory(operation, x, y, shape) from error
+    if isinstance(error, OverflowError) and not isinstance(y, TensorBase):
+        raise DTypeError(
+            f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold"
+        ) from error
+
+
+def out_of_memory(operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
+    """The error for a binary operation whose result, of ``shape``, or what it takes to compute it, finds no memory."""
+    asked = f"shapes {x.shape} and {y.shape}" if isinstance(y, TensorBase) else f"shape {x.shape} and {y!r}"
+    return OutOfMemoryError(
+        f"{operation}() was asked of {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
+        f"has {math.prod(shape):,} elements; compute it in parts, or let go of tensors that are needed no more"
+    )
 
 
 def broadcast_shape(*shapes: Shape) -> Shape | None:
@@ -100,10 +124,13 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
     >>> broadcast_shape((2, 1), (3,))
     (2, 3)
     """
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        return None
+    found: list[int] = []
+    for sizes in zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
+        wide = {size for size in sizes if size != 1} or {1}
+        if len(wide) > 1:
+            return None
+        found += wide
+    return tuple(found[::-1])
 
 
 def _shown(x: TensorBase[Any]) -> str:

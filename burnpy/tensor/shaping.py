@@ -9,7 +9,7 @@ from typing import Self
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.base import B, TensorBase, new
-from burnpy.tensor.dims import dim_of, dims_of, distinct, integers, new_dim_of
+from burnpy.tensor.dims import addressable, dim_of, dims_of, distinct, integers, new_dim_of
 
 
 class Shaping(TensorBase[B]):
@@ -120,7 +120,7 @@ class Shaping(TensorBase[B]):
         """Dimensions of size 1 repeated to ``shape``, which may add dimensions in front; -1 keeps a size.
 
         Raises:
-            ShapeError: a dimension that is not of size 1 would change.
+            ShapeError: a dimension that is not of size 1 would change, or the elements would be too many to address.
         """
         sizes = integers(shape, "size", "expand")
         old = self.shape
@@ -131,7 +131,7 @@ class Shaping(TensorBase[B]):
                 f"expand() was asked to take shape {old} to {sizes}; only dimensions of size 1 are repeated, "
                 "new ones come first, and -1 keeps a size that is there"
             )
-        return self._like(self._backend.expand(self._primitive, full))
+        return self._like(self._backend.expand(self._primitive, addressable(full, "expand")))
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
         """x repeated along dimensions of size 1, and new ones in front, to ``shape``."""

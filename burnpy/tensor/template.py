@@ -11,10 +11,9 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from burnpy.backend.errors import BurnpyError
 from burnpy.tensor.base import TensorBase, new
 from burnpy.tensor.dims import ALL, dims_of
-from burnpy.tensor.operands import explained, operands
+from burnpy.tensor.operands import explain, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,7 +82,8 @@ def _binary(self: Any, other: Any) -> Any:
     try:
         primitive = backend.OPERATION(self._primitive, value)
     except Exception as error:
-        raise explained(error, "OPERATION", self, other) from (None if isinstance(error, BurnpyError) else error)
+        explain(error, "OPERATION", self, other)
+        raise
     out = new(cls)
     out._device = device
     out._backend = backend
@@ -103,7 +103,8 @@ def _comparison(self: Any, other: Any) -> Any:
     try:
         primitive = self._backend.OPERATION(self._primitive, value)
     except Exception as error:
-        raise explained(error, "OPERATION", self, other) from (None if isinstance(error, BurnpyError) else error)
+        explain(error, "OPERATION", self, other)
+        raise
     out = new(TensorBase.kinds["bool"])
     out._device = device
     out._backend = device.discrete

@@ -20,6 +20,7 @@ from burnpy.backend.errors import (
     ImmutableError,
     IndexRangeError,
     KindError,
+    OutOfMemoryError,
     ShapeError,
 )
 
@@ -202,3 +203,84 @@ def test_methods_of_other_kinds_say_how_to_get_there() -> None:
         with pytest.raises(KindError, match=name) as caught:
             getattr(tensor, name)
         assert way_out in str(caught.value)
+
+
+@pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]], ids=str)
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        (lambda x, y: x + y, ["add()", "shapes (16777216, 1) and (1, 16777216)"]),
+        (lambda x, y: x > y, ["gt()", "(16777216, 16777216)", "281,474,976,710,656 elements"]),
+        (lambda x, y: x @ y, ["matmul()", "(16777216, 16777216)", "in parts"]),
+        (lambda x, y: x.expand(1 << 24, 1 << 24) * 2.0, ["mul()", "and 2.0"]),
+        (lambda x, y: x.expand(1 << 40, 1) + y.expand(1, 1 << 40), ["add()", "(1099511627776, 1099511627776)"]),
+    ],
+    ids=range(5),
+)
+def test_a_result_that_no_memory_holds(operation: Callable[[Any, Any], Any], words: list[str], device: Any) -> None:
+    one = Tensor.ones((1, 1), device=device).require_grad()
+    x, y = (one.expand(shape) for shape in ((1 << 24, 1), (1, 1 << 24)))
+    if "1099511627776" in words[-1]:
+        x = y = one
+    with pytest.raises(MemoryError) as caught:
+        operation(x, y)
+    assert type(caught.value) is OutOfMemoryError
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_more_elements_than_can_be_addressed() -> None:
+    x = Tensor[NumPy].ones((1, 1))
+    mistakes: list[Callable[[], Any]] = [
+        lambda: x.expand(1 << 40, 1 << 40),
+        lambda: Tensor[NumPy].zeros((1 << 40, 1 << 40)),
+    ]
+    for mistake in mistakes:
+        with pytest.raises(ShapeError, match=r"\(1099511627776, 1099511627776\), which is more elements"):
+            mistake()
+
+
+@pytest.mark.parametrize("wrong", [AttributeError("no such thing"), KeyError(3), ValueError("odd"), MemoryError()])
+def test_a_mistake_in_a_backend_is_not_disguised(wrong: Exception) -> None:
+    class Wrong(NumPy):
+        """A backend with a mistake in each of three operations."""
+
+        def add(self, x: Any, y: Any) -> Any:
+            raise wrong
+
+        lt = matmul = add
+
+    x: Any = Tensor.ones((2, 2), device=Wrong)
+    operations: list[Callable[[], Any]] = [lambda: x + x, lambda: x + 1.0, lambda: x < x, lambda: x @ x]
+    for operation in operations:
+        with pytest.raises(OutOfMemoryError if isinstance(wrong, MemoryError) else type(wrong)) as caught:
+            operation()
+        assert isinstance(wrong, MemoryError) or caught.value is wrong
+    mistakes: list[Callable[[], Any]] = [
+        lambda: x + x[:, [0, 0, 1]],
+        lambda: x < x[:, [0, 0, 1]],
+        lambda: x @ x[[0, 0, 1]],
+    ]
+    for mistake in mistakes:
+        with pytest.raises(ShapeError):
+            mistake()
+
+
+def test_an_interruption_stays_one() -> None:
+    class Slow(NumPy):
+        """A backend whose user is impatient."""
+
+        def add(self, x: Any, y: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Tensor.ones((2,), device=Slow) + 1.0
+
+
+def test_the_door_to_the_errors() -> None:
+    from burnpy.backend import errors
+    from burnpy.errors import ShapeError as Same
+
+    assert Same is ShapeError
+    theirs = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert theirs == {name for name, value in vars(burnpy.errors).items() if isinstance(value, type)}
