@@ -33,6 +33,10 @@ class ArrayBase(Backend):
         """f(*args, **keywords) as this backend must call its library: on its GPU, or without warnings."""
         raise NotImplementedError
 
+    def _share(self, work: Callable[[int, int], None], size: int) -> None:
+        """work(start, stop) for parts that cover range(size), within a `_call`: on several threads, where that pays."""
+        work(0, size)
+
     def _binary(self, f: Callable[..., Any], x: Any, y: Any) -> Any:
         """f(x, y) for two primitives of any dtypes of a kind, or for a primitive and a Python number."""
         if type(y) in NUMBERS:

@@ -1,5 +1,5 @@
 """Updates of optimizers, block by block, so that what is computed on the way stays in the cache; the only memory
-beyond the results is that of two blocks."""
+beyond the results is that of a block."""
 
 from __future__ import annotations
 
@@ -116,15 +116,18 @@ def _blockwise(
         wide = tuple([x.astype(float32) for x in given])
         return [x.astype(dtype) for x in _blockwise(b, f, wide, count, numbers, rest)]
     flat = [x.reshape(-1) for x in given]
-    size = flat[0].shape[0]
-    outs = [xp.empty(size, dtype) for _ in range(count)]
-    length = min(size, b._update_block)
-    spare = (xp.empty(length, dtype), xp.empty(length, dtype))
+    outs = [xp.empty(flat[0].shape, dtype) for _ in range(count)]
     scalars = [b._number(number, dtype) if number else number for number in numbers]
-    for start in range(0, size, b._update_block):
-        stop = min(start + length, size)
-        left = spare if stop - start == length else (spare[0][: stop - start], spare[1][: stop - start])
-        f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], left, scalars, *rest)
+
+    def work(begin: int, end: int) -> None:
+        block = b._update_block
+        spare = xp.empty(min(block, end - begin), dtype)
+        for start in range(begin, end, block):
+            stop = min(start + block, end)
+            left = spare if stop - start == block else spare[: stop - start]
+            f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], left, scalars, *rest)
+
+    b._share(work, flat[0].shape[0])
     return [out.reshape(shape) for out in outs]
 
 
@@ -137,25 +140,25 @@ def _decayed(xp: Any, param: Any, grad: Any, weight_decay: Any, memory: Any) -> 
 
 
 def _sgd(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
-    (param, grad), (out,), (one, _) = given, outs, spare
+    (param, grad), (new,) = given, outs
     lr, weight_decay = numbers
-    xp.multiply(_decayed(xp, param, grad, weight_decay, one), lr, one)
-    xp.subtract(param, one, out)
+    xp.multiply(_decayed(xp, param, grad, weight_decay, new), lr, new)
+    xp.subtract(param, new, new)
 
 
 def _momentum(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any, nesterov: bool) -> None:
-    (param, grad, velocity), (new, moved), (one, two) = given, outs, spare
+    (param, grad, velocity), (new, moved) = given, outs
     lr, momentum, share, weight_decay = numbers
-    grad = _decayed(xp, param, grad, weight_decay, one)
+    grad = _decayed(xp, param, grad, weight_decay, new)
     xp.multiply(velocity, momentum, moved)
-    xp.multiply(grad, share, two)
-    xp.add(moved, two, moved)
+    xp.multiply(grad, share, spare)
+    xp.add(moved, spare, moved)
     step = moved
     if nesterov:
-        xp.multiply(moved, momentum, two)
-        step = xp.add(two, grad, two)
-    xp.multiply(step, lr, two)
-    xp.subtract(param, two, new)
+        xp.multiply(moved, momentum, spare)
+        step = xp.add(spare, grad, spare)
+    xp.multiply(step, lr, new)
+    xp.subtract(param, new, new)
 
 
 def _adam_numbers(
@@ -167,42 +170,42 @@ def _adam_numbers(
 
 
 def _adam(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
-    (param, grad, mean, square, *largest), (new, mean_out, square_out, *largest_out), (one, two) = given, outs, spare
+    (param, grad, mean, square, *largest), (new, mean_out, square_out, *largest_out) = given, outs
     rate, root, share, beta2, share2, eps, weight_decay, shrink = numbers
-    grad = _decayed(xp, param, grad, weight_decay, one)
-    xp.subtract(grad, mean, mean_out)
-    xp.multiply(mean_out, share, mean_out)
-    xp.add(mean, mean_out, mean_out)
-    xp.multiply(grad, grad, two)
-    xp.multiply(two, share2, two)
+    grad = _decayed(xp, param, grad, weight_decay, new)
+    xp.subtract(grad, mean, spare)
+    xp.multiply(spare, share, spare)
+    xp.add(mean, spare, mean_out)
+    xp.multiply(grad, grad, spare)
+    xp.multiply(spare, share2, spare)
     xp.multiply(square, beta2, square_out)
-    xp.add(square_out, two, square_out)
+    xp.add(square_out, spare, square_out)
     under = square_out
     if largest:
         under = xp.maximum(largest[0], square_out, out=largest_out[0])
-    xp.sqrt(under, two)
-    xp.divide(two, root, two)
-    xp.add(two, eps, two)
-    xp.multiply(mean_out, rate, one)
-    xp.divide(one, two, one)
+    xp.sqrt(under, spare)
+    xp.divide(spare, root, spare)
+    xp.add(spare, eps, spare)
+    xp.multiply(mean_out, rate, new)
+    xp.divide(new, spare, new)
     if type(shrink) is float and shrink == 0:
-        xp.add(param, one, new)
+        xp.add(param, new, new)
     else:
-        xp.multiply(param, shrink, new)
-        xp.add(new, one, new)
+        xp.multiply(param, shrink, spare)
+        xp.add(spare, new, new)
 
 
 def _rmsprop(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
     """AdaGrad too, of which both shares of the sum are 1."""
-    (param, grad, square), (new, square_out), (one, two) = given, outs, spare
+    (param, grad, square), (new, square_out) = given, outs
     rate, kept, share, eps, weight_decay = numbers
-    grad = _decayed(xp, param, grad, weight_decay, one)
-    xp.multiply(grad, grad, two)
-    xp.multiply(two, share, two)
+    grad = _decayed(xp, param, grad, weight_decay, new)
+    xp.multiply(grad, grad, spare)
+    xp.multiply(spare, share, spare)
     xp.multiply(square, kept, square_out)
-    xp.add(square_out, two, square_out)
-    xp.sqrt(square_out, two)
-    xp.add(two, eps, two)
-    xp.multiply(grad, rate, one)
-    xp.divide(one, two, one)
-    xp.add(param, one, new)
+    xp.add(square_out, spare, square_out)
+    xp.sqrt(square_out, spare)
+    xp.add(spare, eps, spare)
+    xp.multiply(grad, rate, new)
+    xp.divide(new, spare, new)
+    xp.add(param, new, new)

@@ -1,4 +1,4 @@
-"""GELU of float32 block by block, so that what is computed on the way stays in the cache."""
+"""ReLU, and GELU of float32, block by block, on all threads where they are large."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float64
+from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
 from burnpy_array.softmax import widened
+from burnpy_numpy.blend import BITS
+from burnpy_numpy.constants import constant
+from burnpy_numpy.quiet import quietly, run
+from burnpy_numpy.rows import row
 from burnpy_numpy.special import HALF, ONE, PHI, constants, tanh_of
-
-_BLOCK = 1 << 15
-"""How many elements a block has."""
+from burnpy_numpy.threads import BLOCK, shared
 
 _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 _CURVES = {False: PHI, True: constants(_ROOT * _CUBIC, _ROOT)}
@@ -22,8 +24,38 @@ _SLOPE, _START = constants(3 * _ROOT * _CUBIC, _ROOT)
 _TOP, _MINUS_HALF = constants(_ROOT, -0.5)
 
 
+_SMALL = 4096
+"""Smaller arrays are computed in one go, with the least to do before it."""
+_ROW = _SMALL
+_ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
+
+_maximum: Any = np.maximum
+
+
 class Activation(ArrayBackend):
-    """16-bit floats are computed in float32; float64 goes the general way, which is exact."""
+    """GELU of 16-bit floats is computed in float32; that of float64 goes the general way, which is exact."""
+
+    def relu(self, x: Any) -> Any:
+        zero = _ZERO.get(x.dtype)
+        if zero is None:
+            return self.maximum(x, 0.0)
+        if x.size >= _SMALL and x.flags.c_contiguous:
+            return self._call(_relu, x)
+        try:
+            return run(_maximum, x, zero)
+        except RuntimeError:
+            return quietly(_maximum, x, zero)
+
+    def relu_backward(self, grad: Any, out: Any) -> Any:
+        zero = _ZERO.get(out.dtype)
+        if zero is None:
+            return super().relu_backward(grad, out)
+        if out.size >= _SMALL:
+            return self._call(_relu_backward, grad, out, zero)
+        try:
+            return run(_where_positive, grad, out, zero)
+        except RuntimeError:
+            return quietly(_where_positive, grad, out, zero)
 
     def gelu(self, x: Any, approximate: bool) -> Any:
         if x.dtype is float64:
@@ -36,44 +68,90 @@ class Activation(ArrayBackend):
         return self._call(widened, _gelu_backward, self, approximate, grad, x)
 
 
+def _relu(x: Any) -> Any:
+    flat, zeros = x.reshape(-1), row(0, _ROW, x.dtype)  # with a number for the zeros it would not be vectorised
+    out = np.empty(flat.shape, x.dtype)
+
+    def work(begin: int, end: int) -> None:
+        whole = end - (end - begin) % _ROW
+        _maximum(flat[begin:whole].reshape((-1, _ROW)), zeros, out=out[begin:whole].reshape((-1, _ROW)))
+        _maximum(flat[whole:end], zeros[: end - whole], out=out[whole:end])
+
+    shared(work, flat.size)
+    return out.reshape(x.shape)
+
+
+def _relu_backward(grad: Any, out: Any, zero: Any) -> Any:
+    bits = BITS[out.dtype.itemsize]
+    flat, grads = out.reshape(-1), np.ascontiguousarray(grad).reshape(-1)
+    made = np.empty(flat.shape, out.dtype)
+
+    def work(begin: int, end: int) -> None:
+        spare = np.empty(min(BLOCK, end - begin), np.bool_)
+        for start in range(begin, end, BLOCK):
+            stop = min(start + BLOCK, end)
+            positive = spare[: stop - start]
+            np.greater(flat[start:stop], zero, positive)
+            np.multiply(grads[start:stop].view(bits), positive, made[start:stop].view(bits))  # `blend.kept`
+
+    shared(work, flat.size)
+    return made.reshape(out.shape)
+
+
+def _where_positive(grad: Any, out: Any, zero: Any) -> Any:
+    return np.where(np.greater(out, zero), grad, zero)
+
+
 def _gelu(_: Any, approximate: bool, x: Any) -> Any:
     flat = x.reshape(-1)
     out = np.empty(flat.shape, x.dtype)
-    spare = np.empty(min(_BLOCK, flat.size), x.dtype)
-    for start in range(0, flat.size, _BLOCK):
-        part, made = flat[start : start + _BLOCK], out[start : start + _BLOCK]
-        half = spare[: part.size]
-        tanh_of(part, _CURVES[approximate], half, made)
-        np.add(made, ONE, made)
-        np.multiply(part, HALF, half)  # not the product, which would overflow
-        np.multiply(made, half, made)
+
+    def work(begin: int, end: int) -> None:
+        spare = np.empty(min(BLOCK, end - begin), x.dtype)
+        for start in range(begin, end, BLOCK):
+            part, made = flat[start : min(start + BLOCK, end)], out[start : min(start + BLOCK, end)]
+            half = spare[: part.size]
+            tanh_of(part, _CURVES[approximate], half, made)
+            np.add(made, ONE, made)
+            np.multiply(part, HALF, half)  # not the product, which would overflow
+            np.multiply(made, half, made)
+
+    shared(work, flat.size)
     return out.reshape(x.shape)
 
 
 def _gelu_backward(_: Any, approximate: bool, grad: Any, x: Any) -> Any:
-    """grad · ½ (2Φ(x) + 2x · φ(x)), where φ is the derivative of Φ."""
     flat, grads = x.reshape(-1), grad.reshape(-1)
     out = np.empty(flat.shape, x.dtype)
-    spare = np.empty((2, min(_BLOCK, flat.size)), x.dtype)
-    for start in range(0, flat.size, _BLOCK):
-        part, made = flat[start : start + _BLOCK], out[start : start + _BLOCK]
-        density, other = spare[:, : part.size]
-        tanh_of(part, _CURVES[approximate], density, made)  # density: x² first
-        if approximate:
-            np.multiply(density, _SLOPE, density)
-            np.add(density, _START, density)
-            np.subtract(ONE, made, other)
-            np.multiply(density, other, density)
-            np.add(made, ONE, made)
-            np.multiply(density, made, density)
-            np.multiply(density, part, density)
-        else:
-            np.add(made, ONE, made)
-            np.multiply(density, _MINUS_HALF, density)
-            np.exp(density, density)
-            np.multiply(density, _TOP, density)
-            np.multiply(density, part, density)
-        np.add(made, density, made)
-        np.multiply(made, HALF, made)
-        np.multiply(made, grads[start : start + _BLOCK], made)
+
+    def work(begin: int, end: int) -> None:
+        spare = np.empty((1 + approximate, min(BLOCK, end - begin)), x.dtype)
+        for start in range(begin, end, BLOCK):
+            stop = min(start + BLOCK, end)
+            made = out[start:stop]
+            _slope(flat[start:stop], approximate, made, spare[:, : stop - start])
+            np.multiply(made, grads[start:stop], made)
+
+    shared(work, flat.size)
     return out.reshape(x.shape)
+
+
+def _slope(x: Any, approximate: bool, out: Any, spare: Any) -> None:
+    """½ (2Φ(x) + 2x · φ(x)) in ``out``, where φ is the derivative of Φ; with ``spare`` for the other factors."""
+    density = spare[0]
+    tanh_of(x, _CURVES[approximate], density, out)  # density: x² first
+    if approximate:
+        np.multiply(density, _SLOPE, density)
+        np.add(density, _START, density)
+        np.subtract(ONE, out, spare[1])
+        np.multiply(density, spare[1], density)
+        np.add(out, ONE, out)
+        np.multiply(density, out, density)
+    else:
+        np.add(out, ONE, out)
+        np.multiply(density, _MINUS_HALF, density)
+        np.exp(density, density)
+        np.multiply(density, _TOP, density)
+    np.multiply(density, x, density)
+    np.add(out, density, out)
+    np.multiply(out, HALF, out)

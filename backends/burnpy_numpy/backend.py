@@ -21,22 +21,23 @@ from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.fast import fast_methods
 from burnpy_numpy.normalization import Normalization
+from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.quiet import quietly, run
-from burnpy_numpy.rows import few, row, total
+from burnpy_numpy.rows import few, total
 from burnpy_numpy.special import erf
+from burnpy_numpy.threads import BLOCK, shared
 
 _dot: Any = np.ndarray.dot
-_maximum = np.maximum
-_ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 
 
-class NumPy(Activation, Convolution, Normalization, Accumulation):
+class NumPy(Activation, Convolution, Pooling, Normalization, Accumulation):
     """Tensors on the CPU, as NumPy arrays.
 
     The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.
     """
 
     xp = np
+    _update_block = BLOCK
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +50,9 @@ class NumPy(Activation, Convolution, Normalization, Accumulation):
             return run(f, *args, **keywords)
         except RuntimeError:
             return quietly(f, *args, **keywords)
+
+    def _share(self, work: Callable[[int, int], None], size: int) -> None:
+        shared(work, size)
 
     def _number(self, y: Scalar, dtype: DType) -> Any:
         return constant(y, dtype)
@@ -86,26 +90,6 @@ class NumPy(Activation, Convolution, Normalization, Accumulation):
             except RuntimeError:
                 return quietly(_dot, x, y)
         return super().matmul(x, y)
-
-    def relu(self, x: Any) -> Any:
-        if x.size < 4096 or not 32 <= x.shape[-1] <= 8192:
-            zero = _ZERO.get(x.dtype)
-            if zero is None:
-                return self.maximum(x, 0.0)
-            try:
-                return run(_maximum, x, zero)
-            except RuntimeError:
-                return quietly(_maximum, x, zero)
-        return self._call(np.maximum, x, row(0, x.shape[-1], x.dtype))  # vectorised, as with a number it is not
-
-    def relu_backward(self, grad: Any, out: Any) -> Any:
-        zero = _ZERO.get(out.dtype)
-        if zero is None or out.size >= 4096:
-            return super().relu_backward(grad, out)
-        try:
-            return run(_where_positive, grad, out, zero)
-        except RuntimeError:
-            return quietly(_where_positive, grad, out, zero)
 
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
         if dtype is float32 or dtype is float64:
@@ -170,7 +154,3 @@ def _filled(shape: Shape, value: Scalar, dtype: DType) -> Any:
     out = np.empty(shape, dtype)
     out.fill(value)
     return out
-
-
-def _where_positive(grad: Any, out: Any, zero: Any) -> Any:
-    return np.where(np.greater(out, zero), grad, zero)

@@ -76,9 +76,9 @@ def test_blocks_leave_no_trace(dtype: Any, shape: tuple[int, ...], monkeypatch: 
     rng = np.random.default_rng(0)
     pair: Any = rng.standard_normal((2, *shape)).astype(dtype)
     for x, g in (pair, (pair[0].T, pair[1].T), pair[:, ::2] if shape else pair):
-        monkeypatch.setattr(activation, "_BLOCK", 1 << 15)
+        monkeypatch.setattr(activation, "BLOCK", 1 << 15)
         whole = D.gelu(x, False), D.gelu_backward(g, x, False)
-        monkeypatch.setattr(activation, "_BLOCK", 16)
+        monkeypatch.setattr(activation, "BLOCK", 16)
         parts = D.gelu(x, False), D.gelu_backward(g, x, False)
         for one, other in zip(whole, parts, strict=True):
             assert (one.shape, one.dtype) == (x.shape, dtype)
@@ -93,6 +93,6 @@ def test_only_the_result_is_as_large_as_the_argument() -> None:
         tracemalloc.start()
         try:
             f()
-            assert tracemalloc.get_traced_memory()[1] < 1.2 * x.nbytes
+            assert tracemalloc.get_traced_memory()[1] < 1.6 * x.nbytes  # and some blocks for each thread
         finally:
             tracemalloc.stop()

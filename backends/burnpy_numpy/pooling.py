@@ -1,0 +1,108 @@
+"""Pools block by block, on all threads where they are large, and written straight to where the results belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.operations.windows import Pair, window_counts
+from burnpy_array import ArrayBackend
+from burnpy_numpy.blend import BITS
+from burnpy_numpy.threads import BLOCK, shared
+
+_MAXIMUM: Any = np.maximum
+
+
+class Pooling(ArrayBackend):
+    """Windows without padding; and, in reverse, those that do not overlap. The others go the general way."""
+
+    def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
+        counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
+        if (
+            x.size
+            and padding == (0, 0)
+            and all(_rest(x.shape, counts, kernel, stride, dilation, n) >= 0 for n in (0, 1))
+        ):
+            return self._call(_forward, x, counts, kernel, stride, dilation)
+        return super().max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
+
+    def max_pool2d_backward(
+        self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+    ) -> Any:
+        rests = [_rest(x.shape, out.shape[2:], kernel, stride, (1, 1), n) for n in (0, 1)]
+        apart = stride[0] >= kernel[0] and stride[1] >= kernel[1] and dilation == (1, 1)
+        if x.size and padding == (0, 0) and apart and min(rests) >= 0:
+            return self._call(_backward, grad, x, out, kernel, stride, stride == kernel and rests == [0, 0])
+        return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
+
+
+def _rest(shape: Any, counts: Any, kernel: Pair, stride: Pair, dilation: Pair, n: int) -> int:
+    """How many elements of the height (n = 0) or width lie behind the last window."""
+    return int(shape[2 + n] - (counts[n] - 1) * stride[n] - dilation[n] * (kernel[n] - 1) - 1)
+
+
+def _blocks(begin: int, end: int, plane: int) -> Iterator[slice]:
+    step = max(1, BLOCK // plane)
+    for start in range(begin, end, step):
+        yield slice(start, min(start + step, end))
+
+
+def _along(offset: int, count: int, step: int) -> slice:
+    """The elements ``offset`` of all windows."""
+    return slice(offset, offset + (count - 1) * step + 1, step)
+
+
+def _forward(x: Any, counts: Pair, kernel: Pair, stride: Pair, dilation: Pair) -> Any:
+    planes = x.reshape((-1, *x.shape[2:]))
+    out = np.empty((planes.shape[0], *counts), x.dtype)
+
+    def work(begin: int, end: int) -> None:
+        for block in _blocks(begin, end, planes[0].size):
+            lines = _largest([planes[block, _along(k * dilation[0], counts[0], stride[0])] for k in range(kernel[0])])
+            _largest([lines[:, :, _along(k * dilation[1], counts[1], stride[1])] for k in range(kernel[1])], out[block])
+
+    shared(work, planes.shape[0], planes[0].size)
+    return out.reshape((*x.shape[:2], *counts))
+
+
+def _largest(parts: list[Any], out: Any = None) -> Any:
+    """The largest elements of several arrays, in ``out`` or, of more than one, in new memory."""
+    if len(parts) == 1:
+        if out is None:
+            return parts[0]
+        out[...] = parts[0]
+        return out
+    made = _MAXIMUM(parts[0], parts[1], out=out)
+    for part in parts[2:]:
+        _MAXIMUM(made, part, out=made)
+    return made
+
+
+def _backward(grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, covered: bool) -> Any:
+    high, wide = out.shape[2:]
+    bits = BITS[x.dtype.itemsize]
+    planes, tops = x.reshape((-1, *x.shape[2:])), out.reshape((-1, high, wide))
+    grads = np.ascontiguousarray(grad).reshape(tops.shape).view(bits)  # as ints, of which 0 times any is 0
+    total = (np.empty if covered else np.zeros)(planes.shape, x.dtype)
+    sums = total.view(bits)
+    keys = [
+        (slice(None), _along(row, high, stride[0]), _along(column, wide, stride[1]))
+        for row in range(kernel[0])
+        for column in range(kernel[1])
+    ]
+
+    def work(begin: int, end: int) -> None:
+        for block in _blocks(begin, end, planes[0].size):
+            part, top, given, made = planes[block], tops[block], grads[block], sums[block]
+            free: Any = np.ones(top.shape, np.bool_)
+            smaller, chosen = np.empty_like(free), np.empty_like(free)
+            for key in keys:
+                np.less(part[key], top, smaller)
+                np.greater(free, smaller, chosen)
+                np.logical_and(free, smaller, free)
+                np.multiply(given, chosen, made[key])
+
+    shared(work, planes.shape[0], planes[0].size)
+    return total.reshape(x.shape)

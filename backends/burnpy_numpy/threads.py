@@ -1,0 +1,139 @@
+"""A second thread, and more, for large arrays: NumPy leaves the interpreter's lock while it works on one.
+
+As many threads take part as ``BURNPY_NUM_THREADS`` says, or ``OPENBLAS_NUM_THREADS``, or ``OMP_NUM_THREADS``, the first
+of these that is set when burnpy is imported; else as many as the process has processors. With 1, everything happens in
+the caller's thread and none is started.
+
+What is computed depends on how the work is divided, where sums are, and never on who does it: if the threads are busy
+with the work of another of the user's, the caller does all the parts itself, one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Work: TypeAlias = Callable[[int, int], None]
+
+_VARIABLES = ("BURNPY_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def asked_for(environment: Mapping[str, str]) -> int:
+    """How many threads the user wants."""
+    for name in _VARIABLES:
+        first = environment.get(name, "").split(",")[0].strip()  # OpenMP takes one number for each level
+        if first.isdecimal() and int(first):
+            return int(first)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS, Windows
+        return os.cpu_count() or 1
+
+
+COUNT = asked_for(os.environ)
+"""How many threads take part, with the caller's."""
+BLOCK = 1 << 16 if COUNT == 1 else 1 << 17
+"""How many elements to compute with at a time, so that what is computed on the way stays in the cache. Threads meet at
+the interpreter's lock between one call of NumPy and the next, and lose what they gain where calls are short."""
+
+_LEAST = 1 << 17
+"""How many elements a part has at the least."""
+
+_busy = allocate_lock()
+_workers: list[_Worker] = []
+
+
+def shared(work: Work, size: int, each: int = 1) -> None:
+    """Call ``work(start, stop)`` for parts of range(size) that cover it: one for each thread, as far as that pays.
+
+    Args:
+        work: computes a part, and writes nothing that another part reads or writes.
+        size: of the whole.
+        each: how many elements of arrays stand for one of range(size).
+
+    Raises:
+        BaseException: what ``work`` raised; all parts have ended then.
+    """
+    parts = min(COUNT, size, size * each // _LEAST)
+    if parts < 2:
+        work(0, size)
+        return
+    edges = [size * k // parts for k in range(parts + 1)]
+    if not _busy.acquire(False):
+        for k in range(parts):
+            work(edges[k], edges[k + 1])
+        return
+    try:
+        while len(_workers) < parts - 1:
+            _workers.append(_Worker())
+        _together(work, edges, _workers[: parts - 1])
+    finally:
+        _busy.release()
+
+
+def _together(work: Work, edges: Sequence[int], workers: Sequence[_Worker]) -> None:
+    for k, worker in enumerate(workers, 1):
+        worker.begin(work, edges[k], edges[k + 1])
+    failures: list[BaseException | None] = []
+    try:
+        work(edges[0], edges[1])
+    except BaseException as error:
+        failures.append(error)
+    for worker in workers:
+        failures.append(worker.ended())
+    for failure in failures:
+        if failure is not None:
+            raise failure
+
+
+class _Worker:
+    """A thread that waits for work until the process ends."""
+
+    def __init__(self) -> None:
+        from queue import SimpleQueue
+        from threading import Thread
+
+        self._todo: Any = SimpleQueue()
+        self._done: Any = SimpleQueue()
+        Thread(target=self._run, name="burnpy", daemon=True).start()
+
+    def begin(self, work: Work, start: int, stop: int) -> None:
+        self._todo.put((work, start, stop))
+
+    def ended(self) -> BaseException | None:
+        """Wait until the work is done, also where an interruption comes between; what it raised."""
+        interruption = None
+        while True:
+            try:
+                return self._done.get() or interruption
+            except KeyboardInterrupt as error:
+                interruption = error
+
+    def _run(self) -> None:
+        with np.errstate(all="ignore"):  # the quiet context is the caller's, and in use
+            while True:
+                self._done.put(_outcome(*self._todo.get()))
+
+
+def _outcome(work: Work, start: int, stop: int) -> BaseException | None:
+    """What ``work`` raised. Nothing of it is held when this returns."""
+    try:
+        work(start, stop)
+    except BaseException as error:
+        return error
+    return None
+
+
+def _forget() -> None:
+    """In a forked child, which has none of its parent's threads."""
+    global _busy
+    _busy = allocate_lock()
+    _workers.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

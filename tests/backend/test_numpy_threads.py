@@ -1,0 +1,173 @@
+"""The NumPy backend's threads: who does what, the same numbers whoever does it, failures, forks, one thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+from burnpy.backend.dtypes import float32
+from burnpy_numpy import threads
+
+D = NumPy()
+LARGE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _three(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(threads, "COUNT", 3)
+    yield
+    assert not threads._busy.locked()
+
+
+def parts(size: int, each: int = 1) -> dict[tuple[int, int], str]:
+    """The parts that were worked on, and the names of the threads."""
+    found: dict[tuple[int, int], str] = {}
+    threads.shared(lambda start, stop: found.update({(start, stop): threading.current_thread().name}), size, each)
+    return dict(sorted(found.items()))
+
+
+def test_each_thread_has_a_part() -> None:
+    found = parts(LARGE)
+    edges = [edge for edge, _ in found] + [LARGE]
+    assert list(found) == list(pairwise(edges))
+    assert edges[0] == 0
+    assert len(found) == 3
+    mine, *others = found.values()
+    assert mine == threading.current_thread().name
+    assert others == ["burnpy", "burnpy"]
+
+
+def test_what_is_small_stays_with_the_caller() -> None:
+    here = threading.current_thread().name
+    assert parts(1000) == {(0, 1000): here}
+    assert parts(0) == {(0, 0): here}
+    assert parts(1, each=LARGE) == {(0, 1): here}
+    assert list(parts(2, each=LARGE)) == [(0, 1), (1, 2)]
+
+
+def test_one_thread_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "COUNT", 1)
+    monkeypatch.setattr(threads, "_Worker", None)
+    monkeypatch.setattr(threads, "_workers", [])
+    assert parts(LARGE) == {(0, LARGE): threading.current_thread().name}
+
+
+def test_the_same_parts_when_others_keep_the_threads_busy() -> None:
+    free = parts(LARGE)
+    with threads._busy:
+        busy = parts(LARGE)
+    assert list(busy) == list(free)
+    assert set(busy.values()) == {threading.current_thread().name}
+    nested: list[tuple[int, int]] = []
+    threads.shared(lambda start, stop: nested.extend(parts(LARGE)), LARGE)
+    assert nested == [*free] * 3
+
+
+@pytest.mark.parametrize("who", range(3))
+def test_failures_carry_over_when_all_have_ended(who: int) -> None:
+    ended: list[int] = []
+
+    def work(start: int, stop: int) -> None:
+        if start == LARGE * who // 3:
+            raise ZeroDivisionError(str(who))
+        ended.append(start)
+
+    with pytest.raises(ZeroDivisionError, match=str(who)):
+        threads.shared(work, LARGE)
+    assert len(ended) == 2
+    assert len(parts(LARGE)) == 3
+
+
+def results() -> list[Any]:
+    """Of all operations that share their work, on arrays that are large enough."""
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 8, 16, 64, 64)).astype(float32)
+    weight, bias = rng.standard_normal((2, 16, 1, 1)).astype(float32)
+    pool = ((2, 2), (2, 2), (0, 0), (1, 1))
+    top = D.max_pool2d(x, *pool, False)
+    normal = D.normalize(x, weight, bias, (0, 2, 3), 1e-5)
+    rows = x.reshape(-1, 64)
+    scale = np.ones(64, float32)
+    of_rows = D.normalize(rows, scale, scale, (1,), 1e-5)
+    filters = rng.standard_normal((16, 16, 3, 3)).astype(float32)
+    conv = ((1, 1), (1, 1), (1, 1), 1)
+    return [
+        *(
+            D.relu(x),
+            D.relu_backward(g, x),
+            D.gelu(x, False),
+            D.gelu_backward(g, x, False),
+            D.gelu_backward(g, x, True),
+        ),
+        *(top, D.max_pool2d_backward(D.mul(top, 2.0), x, top, *pool)),
+        *D.adam_update(x, g, g, D.square(g), 0.1, 0.9, 0.99, 1e-8, 0.1, True, 3),
+        *(*normal, *D.normalize_backward(g, x, weight, normal[1], normal[2], (0, 2, 3), 1e-5)),
+        *(*of_rows, *D.normalize_backward(g.reshape(-1, 64), rows, scale, of_rows[1], of_rows[2], (1,), 1e-5)),
+        *(D.conv2d(x, filters, *conv), D.conv2d_input(g, filters, x.shape, *conv)),
+        D.conv2d_weight(g, x, filters.shape, *conv),
+    ]
+
+
+def test_the_same_numbers_busy_or_not_and_nearly_the_same_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = results()
+    with threads._busy:
+        busy = results()
+    monkeypatch.setattr(threads, "COUNT", 1)
+    alone = results()
+    for one, other, single in zip(free, busy, alone, strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, single, rtol=1e-4, atol=1e-5 * np.abs(single).max())
+
+
+def test_many_threads_of_the_user() -> None:
+    wanted = results()
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(lambda _: results(), range(6)):
+            for one, other in zip(wanted, found, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    code = """
+import os, sys
+from burnpy_numpy import threads
+threads.COUNT = 2
+seen = []
+threads.shared(lambda start, stop: seen.append(start), 1 << 20)
+threads._busy.acquire()  # as another thread might hold it at the moment of the fork
+child = os.fork()
+if not child:
+    threads.shared(lambda start, stop: seen.append(start), 1 << 20)
+    os._exit(len(seen) * 10 + len(threads._workers))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60)
+    assert done.returncode == 41
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        ({"OMP_NUM_THREADS": "3"}, 3),
+        ({"OMP_NUM_THREADS": "4,2"}, 4),
+        ({"OMP_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "2"}, 2),
+        ({"OMP_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "2", "BURNPY_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "many", "BURNPY_NUM_THREADS": "0"}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_how_many(environment: dict[str, str], count: int | None) -> None:
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert threads.asked_for(environment) == (processors if count is None else count)
