@@ -57,5 +57,10 @@ def declarations(cls: type) -> Mapping[str, Callable[..., Any]]:
 
 
 def missing(cls: type, declared: Mapping[str, Callable[..., Any]]) -> list[str]:
-    """The required operations that ``cls`` does not write."""
-    return [n for n, f in declared.items() if f.__operation__[2] and getattr(cls, n) is f]  # type: ignore[attr-defined]  # as above
+    """The required operations that ``cls`` does not write.
+
+    They are looked up as they stand in the classes: asked for as attributes, those that `Autodiff` makes at their
+    first use would all be made here.
+    """
+    found = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+    return [n for n, f in declared.items() if f.__operation__[2] and found[n] is f]  # type: ignore[attr-defined]  # as above

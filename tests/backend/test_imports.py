@@ -58,6 +58,12 @@ def test_a_tracked_step_opens_no_door_that_it_does_not_need() -> None:
     assert not any(name.startswith(("burnpy.func", "burnpy.nn", "burnpy.optim", "burnpy.record")) for name in found)
 
 
+def test_making_a_device_makes_none_of_the_methods_that_record() -> None:
+    found = loaded("from burnpy import Autodiff; from burnpy.backend import NumPy; Autodiff(NumPy())")
+    assert "burnpy_numpy" in found
+    assert not found & {"burnpy.autodiff.recording", "burnpy.autodiff.rules", "burnpy.backend.entries"}
+
+
 @pytest.mark.parametrize("package", ["burnpy", "burnpy.autodiff", "burnpy.backend", "burnpy.tensor"])
 def test_what_is_imported_later_is_there_as_if_it_had_been(package: str) -> None:
     module = import_module(package)
