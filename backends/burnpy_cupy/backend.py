@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.errors import BackendUnavailableError
+from burnpy_array.base import NUMBERS
 from burnpy_array.creation import canonical
+from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import library
+from burnpy_cupy.late import LateErrors
 from burnpy_cupy.random import Random
 
 _ADDABLE = {int64: uint64, int8: int32, int16: int32, uint8: uint32, uint16: uint32}
@@ -21,6 +24,9 @@ _ADDABLE = {int64: uint64, int8: int32, int16: int32, uint8: uint32, uint16: uin
 class CuPy(Random):
     """Tensors on one NVIDIA GPU, as CuPy arrays.
 
+    What only values show, such as an index out of range, is told when the GPU is next waited for: by ``item()``,
+    ``tolist()``, ``to_numpy()``, ``repr(x)`` or ``device.synchronize()``. On ``Checked[CuPy]`` every operation is.
+
     Args:
         index: which of the GPUs that CUDA shows, from 0.
 
@@ -28,6 +34,8 @@ class CuPy(Random):
         BackendUnavailableError: CuPy, the CUDA driver or the GPU is missing.
         ArgumentError: there are GPUs, but none of that index.
     """
+
+    eager_checks = False
 
     _columns_bytes = 1 << 28  # a GPU is quickest with much at once
     _scores_bytes = 1 << 28
@@ -40,6 +48,7 @@ class CuPy(Random):
         self.xp = library.load()
         self._extra = import_module("cupyx")
         self._current = self.xp.cuda.runtime.getDevice
+        self._late = LateErrors(self.name)
 
     @classmethod
     def is_available(cls) -> bool:
@@ -64,6 +73,16 @@ class CuPy(Random):
 
     def synchronize(self) -> None:
         self.xp.cuda.Device(self.index).synchronize()
+        if self._late:
+            self._late.answer(self._read)
+
+    def later(self, values: tuple[Any, ...], error: Callable[..., Exception | None]) -> None:
+        if self._late.add(values, error):
+            self._late.answer(self._read)
+
+    def _read(self, values: list[Any]) -> list[int]:
+        found: list[int] = self._call(_stacked, self.xp, values).tolist()
+        return found
 
     def moment(self) -> Any:
         return self._call(_event, self.xp)
@@ -77,12 +96,26 @@ class CuPy(Random):
 
     def to_numpy(self, x: Any) -> np.ndarray[Any, Any]:
         copied: np.ndarray[Any, Any] = self._call(x.get)
+        if self._late:
+            self._late.answer(self._read)
         return copied
 
     def matmul(self, x: Any, y: Any) -> Any:
         if x.dtype is y.dtype is float16:  # cuBLAS accumulates it in float32 by itself
             return self._call(self.xp.matmul, x, y)
         return super().matmul(x, y)
+
+    def _check_exponent(self, x: Any, y: Any) -> None:
+        if kind_of(x.dtype) == "int":
+            error = negative_power(x)
+            self.later((self.any(self.lt(y, 0), tuple(range(y.ndim)), False),), lambda wrong: error if wrong else None)
+
+    def _check_divisor(self, x: Any, y: Any, operation: str) -> None:
+        if type(y) in NUMBERS:
+            super()._check_divisor(x, y, operation)
+        elif kind_of(x.dtype) == "int":
+            error = division_by_zero(operation, x)
+            self.later((self.all(self.ne(y, 0), tuple(range(y.ndim)), False),), lambda fine: None if fine else error)
 
     def _erf(self, x: Any) -> Any:
         return import_module("cupyx.scipy.special").erf(x)
@@ -93,6 +126,10 @@ class CuPy(Random):
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         self._call(_add_at, self._extra, out, (*(slice(None),) * dim, index), src)
+
+
+def _stacked(xp: Any, values: list[Any]) -> Any:
+    return xp.stack([value.astype(int64) for value in values]).get()
 
 
 def _event(xp: Any) -> Any:

@@ -24,7 +24,7 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from burnpy.backend.entries import Operation
 
@@ -55,8 +55,8 @@ class Backend(
     """
 
     eager_checks: bool = True
-    """Whether tensors look at the values of indices before they use them. A device that would have to be waited for
-    sets it to False, and reports an index out of range itself, at the next `synchronize`."""
+    """Whether tensors look at values that must be checked, such as indices, before they use them. A device that would
+    have to be waited for sets it to False, and writes `later`."""
 
     def __init__(self) -> None:
         self.discrete: Backend = self
@@ -94,7 +94,21 @@ class Backend(
         return x
 
     def synchronize(self) -> None:
-        """Wait until everything asked of the device is done, and report errors that it found on the way."""
+        """Wait until everything asked of the device is done, and raise the first error of `later`."""
+
+    def later(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
+        """Raise ``error(*values)``, unless it is None, once the values are known.
+
+        On a device that is not waited for that is when the next `to_numpy` or `synchronize` waits for it anyway; here
+        it is at once.
+
+        Args:
+            values: 0-d primitives of ints or truth values; ``error`` is given them as Python ints.
+            error: what is wrong with them. It keeps no primitives alive.
+        """
+        found = error(*[int(self.to_numpy(value)) for value in values])
+        if found is not None:
+            raise found
 
     def listens(self) -> bool:
         """Whether `Autodiff` should say, in `burnpy.backend.place`, which rule it is in; asked once a backward pass."""

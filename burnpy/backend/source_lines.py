@@ -18,6 +18,9 @@ Stack: TypeAlias = tuple[tuple[CodeType, int], ...]
 _OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<Autodiff.")
 """How the file names of burnpy's own code begin: its folder, and the methods that are compiled while it runs."""
 
+_OWN_BACKENDS = ("burnpy_array", "burnpy_numpy", "burnpy_cupy")
+"""The folders of the backends that burnpy brings along."""
+
 _known: dict[str, bool] = {}  # for each file name that was met, whether it is burnpy's own
 
 
@@ -52,7 +55,8 @@ def user_stack(limit: int | None = None) -> Stack:
         code = frame.f_code
         own = _known.get(code.co_filename)
         if own is None:
-            own = _known[code.co_filename] = code.co_filename.startswith(_OWN)
+            folder = os.path.basename(os.path.dirname(code.co_filename))
+            own = _known[code.co_filename] = code.co_filename.startswith(_OWN) or folder in _OWN_BACKENDS
         if not own:
             found.append((code, frame.f_lineno or code.co_firstlineno))
         frame = frame.f_back

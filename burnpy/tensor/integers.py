@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.errors import ArgumentError, IndexRangeError
+from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import Arithmetic
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.logic import Logic
@@ -61,12 +61,8 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
             num_classes = int(values.max()) + 1
         if num_classes < 1:
             raise ArgumentError(f"one_hot() was asked for {num_classes} classes; give 1 or more")
-        try:
-            index = in_range(self.device, self._primitive, num_classes, False, "one_hot()", self.ndim, ())
-        except IndexRangeError as error:
-            raise IndexRangeError(
-                f"one_hot() with {num_classes} classes takes elements from 0 to {num_classes - 1}; {error}"
-            ) from None
+        shape = (*self.shape, num_classes)
+        index = in_range(self.device, self._primitive, num_classes, False, "one_hot()", self.ndim, shape)
         return self._like(self._backend.one_hot(index, num_classes))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import IndexRangeError, KindError
-from burnpy.backend.primitives import Int, Shape
+from burnpy.backend.primitives import Bool, Int, Shape
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.operands import together
+
+MOST_INT = (1 << 63) - 1
 
 
 def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
@@ -28,22 +31,49 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
 def in_range(device: Any, index: Int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> Int:
     """``index`` into ``dim`` of ``shape``, as int64, and, where ``negative`` ones are allowed, with them counted up.
 
-    The values are looked at on devices where that means no waiting (`Backend.eager_checks`); others report an index
-    out of range themselves.
+    The values are looked at on devices where that means no waiting (`Backend.eager_checks`). On others an index out of
+    range is reported when the device is next waited for, and until then replaced by one that is in range.
 
     Raises:
         IndexRangeError: an index is out of range.
     """
     d = device.discrete
-    if d.eager_checks:
+    low, high = (-size if negative else 0), size - 1
+    if d.eager_checks or not size:
         values = d.to_numpy(index)
-        low, high = (int(values.min()), int(values.max())) if values.size else (0, -1)
-        if high >= size or low < (-size if negative else 0):
-            raise out_of_range(high if high >= size else low, size, negative, operation, dim, shape)
-        negative = low < 0
+        least, most = (int(values.min()), int(values.max())) if values.size else (0, -1)
+        if most > high or least < low:
+            raise out_of_range(most if most > high else least, size, negative, operation, dim, shape)
+        negative = least < 0
+    elif 0 not in index.shape:
+        index = _bounded(d, index, low, high, lambda value: out_of_range(value, size, negative, operation, dim, shape))
     if index.dtype != int64:
         index = d.cast(index, int64)
     return d.where(d.lt(index, 0), d.add(index, size), index) if negative else index
+
+
+def _bounded(d: Any, index: Int, low: int, high: int, error: Callable[[int], IndexRangeError]) -> Int:
+    """``index`` as int64, from ``low`` to ``high``; of one that is not, the device raises an error later."""
+
+    def wrong(least: int, most: int) -> Exception | None:
+        return error(most if most > high else least) if most > high or least < low else None
+
+    if index.dtype == uint64:
+        index = d.minimum(index, MOST_INT)  # what is larger would be negative
+    if index.dtype != int64:
+        index = d.cast(index, int64)
+    dims = tuple(range(len(index.shape)))
+    d.later((d.amin(index, dims, False), d.amax(index, dims, False)), wrong)
+    return d.minimum(d.maximum(index, low), high)
+
+
+def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:
+    """Raise ``error`` where an element of ``truth`` is false: at once, or as in `in_range`."""
+    d = device.discrete
+    if not d.eager_checks:
+        d.later((d.all(truth, tuple(range(len(truth.shape))), False),), lambda fine: None if fine else error)
+    elif not d.to_numpy(truth).all():
+        raise error
 
 
 def out_of_range(index: int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> IndexRangeError:

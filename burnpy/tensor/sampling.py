@@ -16,6 +16,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.creation import Place, Size, shape_of
 from burnpy.tensor.data import DTypeLike, fitting
+from burnpy.tensor.ranges import refuse_unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -253,11 +254,11 @@ class Sampling(Filling[B]):
         discrete = device.discrete
         p = device.detach(self._primitive)
         valid = discrete.bitwise_and(device.ge(p, 0.0), device.le(p, 1.0))
-        if not discrete.to_numpy(valid).all():
-            raise ArgumentError(
-                f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with "
-                "an element that is none; of logits, use x.sigmoid().bernoulli()"
-            )
+        message = (
+            f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with "
+            "an element that is none; of logits, use x.sigmoid().bernoulli()"
+        )
+        refuse_unless(device, valid, ArgumentError(message))
         fine = float64 if self.dtype == float64 else float32  # 16 bits are too few to draw from
         drawn = device.random_uniform(_drawing()(generator, device, "bernoulli"), self.shape, fine)
         return self._like(device.to_float(device.lt(drawn, device.cast(p, fine)), self.dtype))
@@ -282,11 +283,11 @@ class Sampling(Filling[B]):
             )
         last = len(shape) - 1
         logits = device.cast(device.detach(self._primitive), float64)  # float32 would miss the rare classes
-        if not device.discrete.to_numpy(device.isfinite(device.amax(logits, (last,), False))).all():
-            raise ArgumentError(
-                f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
-                "the largest logit of each must be finite"
-            )
+        message = (
+            f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
+            "the largest logit of each must be finite"
+        )
+        refuse_unless(device, device.isfinite(device.amax(logits, (last,), False)), ArgumentError(message))
         drawn = device.random_uniform(_drawing()(generator, device, "categorical"), shape, float64)
         gumbel = device.neg(device.log(device.neg(device.log(drawn))))
         return self._int(device.argmax(device.add(logits, gumbel), last, False))

@@ -24,11 +24,12 @@ Record = tuple[str, int | None, tuple[str, ...]]
 
 @dataclass
 class Journal:
-    """What was asked, and which GPU is current."""
+    """What was asked, which GPU is current, and how often one was waited for."""
 
     records: set[Record] = field(default_factory=set)
     current: int = 0
     switches: int = 0
+    waits: int = 0
 
     def called(self, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.records.add((name, len(args), tuple(sorted(keywords))))
@@ -46,6 +47,7 @@ class RecordedArray:
             raise TypeError(f"{name} was asked of an array on the GPU")
         if name == "get":
             self._journal.called("ndarray.get", (), {})
+            self._journal.waits += 1
             return lambda: self._array.copy()
         found = getattr(self._array, name)
         if callable(found):
@@ -130,6 +132,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None) -> dic
 
         def synchronize(self) -> None:
             journal.called("cuda.Device.synchronize", (), {})
+            journal.waits += 1
 
     runtime = types.SimpleNamespace(
         getDeviceCount=device_count, getDevice=lambda: journal.current, CUDARuntimeError=StandInError

@@ -102,6 +102,8 @@ class Checked(Decorator[I], Generic[I]):
             NonFiniteError: it holds NaN, or infinity where that is checked.
         """
         out = f(*args)
+        if not self.inner.eager_checks:
+            self.inner.synchronize()  # or what it found would be raised later, by another operation
         if op.results[0] is not None:
             allowed = _allowed.get()
             nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed

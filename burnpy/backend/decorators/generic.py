@@ -70,6 +70,10 @@ class Decorator(Subscriptable, Backend, Generic[I]):
         """Wait for the inner device."""
         self.inner.synchronize()
 
+    def later(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
+        """Let the inner device raise it."""
+        self.inner.later(values, error)
+
     def memory(self, x: Value) -> tuple[Hashable, int]:
         """The inner device's."""
         return self.inner.memory(x)
