@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from burnpy.autodiff.graph import Leaf, Node, Placed, Relay, is_array, mapped
 from burnpy.autodiff.looking.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
-from burnpy.autodiff.modes import Mode, Switch, current_mode, set_mode
+from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
 from burnpy.autodiff.opaque import pick
 from burnpy.autodiff.saving.keeping import array_of
 from burnpy.backend.backend import Backend
@@ -165,7 +165,7 @@ class detect_anomaly(Switch):  # noqa: N801  # PyTorch's name; it is used like a
     """
 
     def __init__(self, check_nan: bool = True, check_inf: bool = False) -> None:
-        super().__init__()
+        super().__init__("detect_anomaly")
         self._detector = Detector(check_nan, check_inf)
 
     def _copy(self) -> Self:
@@ -175,7 +175,7 @@ class detect_anomaly(Switch):  # noqa: N801  # PyTorch's name; it is used like a
         return _with(self._detector)
 
 
-class set_detect_anomaly(Switch):  # noqa: N801  # as above
+class set_detect_anomaly(Setting):  # noqa: N801  # as above
     """`detect_anomaly` by a flag: at once, as a function, and until the end of the block, as a context manager.
 
     >>> with set_detect_anomaly(True):
@@ -186,10 +186,8 @@ class set_detect_anomaly(Switch):  # noqa: N801  # as above
     """
 
     def __init__(self, mode: bool, check_nan: bool = True, check_inf: bool = False) -> None:
-        super().__init__()
-        self._detector = Detector(check_nan, check_inf) if mode else None
-        self._outside = current_mode()
-        set_mode(self._mode())
+        self._detector = Detector(check_nan, check_inf) if flag("set_detect_anomaly(mode)", mode) else None
+        super().__init__("set_detect_anomaly")
 
     def _copy(self) -> Self:
         found = self._detector
@@ -197,10 +195,6 @@ class set_detect_anomaly(Switch):  # noqa: N801  # as above
 
     def _mode(self) -> Mode:
         return _with(self._detector)
-
-    def __enter__(self) -> None:
-        self._before.append(self._outside)
-        set_mode(self._mode())
 
 
 def is_anomaly_enabled() -> bool:

@@ -13,11 +13,13 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar, Token
 from itertools import count
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast, overload
 
 from burnpy.autodiff.current import current_mode as current_mode
 from burnpy.autodiff.current import mode_of_context
+from burnpy.backend.errors import KindError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,7 +109,7 @@ def _changed(recording: bool, inference: bool | None = None) -> Mode:
     """The current mode with flags changed for all levels that there are by now."""
     mode = current_mode() or _DEFAULT
     kept = mode.inference if inference is None else inference
-    return mode._replace(recording=recording, inference=kept, until=0 if recording else next_level())
+    return Mode(recording, kept, 0 if recording else next_level(), *mode[3:])
 
 
 class Switch(ABC):
@@ -117,8 +119,9 @@ class Switch(ABC):
     suspended), coroutine functions and asynchronous generator functions.
     """
 
-    def __init__(self) -> None:
-        self._before: list[Mode | None] = []
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._entered: ContextVar[_Entered] = ContextVar(name)  # each context that enters goes back to its own mode
 
     @abstractmethod
     def _mode(self) -> Mode:
@@ -128,15 +131,29 @@ class Switch(ABC):
     def _copy(self) -> Self:
         """A switch like this one that is in no use yet."""
 
+    def _outside(self) -> Mode | None:
+        """The mode to set back in the end, where this is entered now."""
+        return current_mode()
+
     def __enter__(self) -> None:
-        self._before.append(current_mode())
+        entered = _Entered(self._outside())
+        entered.token = self._entered.set(entered)
         set_mode(self._mode())
 
     def __exit__(self, *exception: object) -> None:
-        set_mode(self._before.pop())
+        entered = self._entered.get()
+        self._entered.reset(entered.token)
+        set_mode(entered.before)
 
     def __call__(self, function: F) -> F:
-        """``function``, run in this mode."""
+        """``function``, run in this mode.
+
+        Raises:
+            KindError: it is no function.
+        """
+        given: Any = function
+        if not callable(given) or inspect.isclass(given):
+            raise KindError(f"{self._name} decorates functions and methods, not {given!r:.80}")
         make = self._copy
         if inspect.isgeneratorfunction(function):
 
@@ -150,15 +167,24 @@ class Switch(ABC):
             @functools.wraps(function)
             async def asynchronous_generator(*args: Any, **kwargs: Any) -> Any:
                 running = function(*args, **kwargs)
+                step: Callable[[], Any] = functools.partial(anext, running)
                 try:
                     while True:
                         with make():
-                            item = await anext(running)
-                        yield item
-                except StopAsyncIteration:
-                    return
+                            try:
+                                item = await step()
+                            except StopAsyncIteration:
+                                return
+                        try:
+                            sent = yield item
+                            step = functools.partial(running.asend, sent)
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:
+                            step = functools.partial(running.athrow, error)
                 finally:
-                    await running.aclose()
+                    with make():
+                        await running.aclose()
 
             return cast(F, asynchronous_generator)
         if inspect.iscoroutinefunction(function):
@@ -176,6 +202,34 @@ class Switch(ABC):
                 return function(*args, **kwargs)
 
         return cast(F, plain)
+
+
+class Setting(Switch):
+    """A switch that sets the mode at once; its block ends with the mode before that."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._first = current_mode()
+        set_mode(self._mode())
+
+    def _outside(self) -> Mode | None:
+        return self._first
+
+    def __call__(self, function: F) -> F:
+        """``function``, run in this mode, which is not set outside of it."""
+        set_mode(self._first)
+        return super().__call__(function)
+
+
+class _Entered:
+    """One entry of a switch that has not ended: the mode to set back, and what takes this entry out of the context."""
+
+    __slots__ = ("before", "token")
+
+    token: Token[_Entered]
+
+    def __init__(self, before: Mode | None) -> None:
+        self.before = before
 
 
 def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -201,12 +255,12 @@ def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> 
 class Recording(Switch):
     """The switch that `no_grad` and its kin give: recording on or off."""
 
-    def __init__(self, recording: bool, inference: bool | None = None) -> None:
-        super().__init__()
+    def __init__(self, name: str, recording: bool, inference: bool | None = None) -> None:
+        super().__init__(name)
         self._recording, self._inference = recording, inference
 
     def _copy(self) -> Self:
-        return type(self)(self._recording, self._inference)
+        return type(self)(self._name, self._recording, self._inference)
 
     def _mode(self) -> Mode:
         return _changed(self._recording, self._inference)
@@ -226,7 +280,7 @@ def no_grad(function: Any = None, /) -> Any:
     ...     (x * 2).is_require_grad()
     False
     """
-    return _around(Recording(False), function)
+    return _around(Recording("no_grad", False), function)
 
 
 @overload
@@ -235,7 +289,7 @@ def enable_grad() -> Recording: ...
 def enable_grad(function: F, /) -> F: ...
 def enable_grad(function: Any = None, /) -> Any:
     """Record again, inside of `no_grad`; inside of `inference_mode` too."""
-    return _around(Recording(True, inference=False), function)
+    return _around(Recording("enable_grad", True, inference=False), function)
 
 
 @overload
@@ -250,9 +304,23 @@ def inference_mode(mode: Any = True) -> Any:
 
     Args:
         mode: False switches it off, as `enable_grad` does.
+
+    Raises:
+        KindError: ``mode`` is neither a flag nor a function.
     """
-    on = True if callable(mode) else bool(mode)
-    return _around(Recording(not on, inference=on), mode if callable(mode) else None)
+    on = callable(mode) or flag("inference_mode(mode)", mode)
+    return _around(Recording("inference_mode", not on, inference=on), mode if callable(mode) else None)
+
+
+def flag(call: str, value: Any) -> bool:
+    """A flag as it was given.
+
+    Raises:
+        KindError: it is none.
+    """
+    if not isinstance(value, bool):
+        raise KindError(f"{call} takes True or False, not {value!r:.80}")
+    return value
 
 
 def _around(switch: Recording, function: Any) -> Any:
@@ -260,8 +328,11 @@ def _around(switch: Recording, function: Any) -> Any:
     return switch if function is None else switch(function)
 
 
-class set_grad_enabled(Switch):  # noqa: N801  # PyTorch's name; it is used like a function
+class set_grad_enabled(Setting):  # noqa: N801  # PyTorch's name; it is used like a function
     """Switch recording by a flag: at once, as a function, and until the end of the block, as a context manager.
+
+    Raises:
+        KindError: ``mode`` is no flag.
 
     >>> with set_grad_enabled(False):
     ...     is_grad_enabled()
@@ -269,22 +340,11 @@ class set_grad_enabled(Switch):  # noqa: N801  # PyTorch's name; it is used like
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
-        self._on = mode
-        self._outside = current_mode()
-        set_mode(self._mode())
+        self._on = flag("set_grad_enabled(mode)", mode)
+        super().__init__("set_grad_enabled")
 
     def _copy(self) -> Self:
         return type(self)(self._on)
 
     def _mode(self) -> Mode:
         return _changed(recording=self._on)
-
-    def __enter__(self) -> None:
-        self._before.append(self._outside)
-        set_mode(self._mode())
-
-    def __call__(self, function: F) -> F:
-        """``function``, run with the flag; the flag is not set outside of it."""
-        set_mode(self._outside)
-        return super().__call__(function)

@@ -329,6 +329,21 @@ def _first(x: Any) -> Any:
     return x[0] if isinstance(x, tuple) else x
 
 
+def test_wrong_calls() -> None:
+    call: Any = checkpoint  # whose misuse type checkers would find
+    x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
+    with pytest.raises(errors.KindError, match=r"checkpoint\(\) takes a function and its arguments, not 3"):
+        call(3, x)
+    with pytest.raises(errors.KindError, match=r"checkpoint\(determinism_check\) takes True or False, not 'none'"):
+        call(lambda x: x, x, determinism_check="none")
+    with pytest.raises(TypeError, match=r"checkpoint\(\) takes no argument use_reentrant; there is one way"):
+        call(lambda x: x, x, use_reentrant=False)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        call(lambda x: x, x, other=False)
+    assert call(lambda x, debug: debug, x, debug=3) == 3, "an argument of the function's own"
+    assert call(lambda x, **options: options, x, early_stop=3) == {"early_stop": 3}
+
+
 def test_errors_pass_through() -> None:
     runs = 0
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from contextvars import copy_context
 from typing import Any, TypeAlias
 
 import pytest
 
 from burnpy import Autodiff, Tensor, func
 from burnpy.autodiff import (
+    detect_anomaly,
     enable_grad,
     inference_mode,
+    is_anomaly_enabled,
     is_grad_enabled,
     is_inference_mode_enabled,
     no_grad,
+    set_detect_anomaly,
     set_grad_enabled,
 )
 from burnpy.autodiff.modes import current_mode
 from burnpy.backend import NumPy
+from burnpy.backend.errors import KindError
 
 Train: TypeAlias = Autodiff[NumPy]
 
@@ -170,6 +175,89 @@ def test_coroutines_keep_the_mode_to_themselves(x: Tensor[Train]) -> None:
         return one, two, [item async for item in items()]
 
     assert asyncio.run(main()) == ([False] * 3, [True] * 3, [False] * 2)
+
+
+def test_asynchronous_generators_are_sent_to_and_thrown_into(x: Tensor[Train]) -> None:
+    closed: list[bool] = []
+
+    @no_grad
+    async def items() -> AsyncGenerator[Any, Any]:
+        try:
+            sent = yield recorded(x)
+            try:
+                yield sent, recorded(x)
+            except ValueError:
+                yield "caught", recorded(x)
+            yield "more"
+        finally:
+            closed.append(recorded(x))
+
+    async def main() -> list[Any]:
+        running = items()
+        found = [await anext(running), recorded(x), await running.asend("hello")]
+        found.append(await running.athrow(ValueError()))
+        await running.aclose()
+        return [*found, recorded(x)]
+
+    assert asyncio.run(main()) == [False, True, ("hello", False), ("caught", False), True]
+    assert closed == [False]
+
+
+def entered_and_left(switch: Any) -> None:
+    with switch:
+        pass
+
+
+def test_one_switch_in_several_contexts(x: Tensor[Train]) -> None:
+    """Each that enters it goes back to its own mode, and one can enter it again."""
+    quiet = no_grad()
+    seen: list[tuple[bool, bool]] = []
+
+    async def within(outer: bool, turns: int) -> None:
+        with set_grad_enabled(outer):
+            with quiet, quiet:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                assert not recorded(x)
+            seen.append((outer, recorded(x)))
+
+    async def main() -> None:
+        await asyncio.gather(within(True, 1), within(False, 3), within(True, 5))
+
+    asyncio.run(main())
+    assert seen == [(True, True), (False, False), (True, True)]
+    context = copy_context()
+    context.run(entered_and_left, quiet)
+    assert not [var for var in context if var.name == "no_grad"], "an entry stayed in the context"
+
+
+def test_what_cannot_be_decorated_and_what_is_no_flag() -> None:
+    class Model:
+        pass
+
+    decorators: list[Any] = [no_grad, no_grad(), enable_grad, inference_mode, set_grad_enabled(True), detect_anomaly()]
+    for decorator in decorators:
+        with pytest.raises(KindError, match=r"^[a-z_]+ decorates functions and methods, not <class"):
+            decorator(Model)
+    with pytest.raises(KindError, match="no_grad decorates functions and methods, not 3"):
+        decorators[0](3)
+    switches: list[Any] = [inference_mode, set_grad_enabled, set_detect_anomaly]
+    for switch in switches:
+        with pytest.raises(KindError, match=rf"{switch.__name__}\(mode\) takes True or False, not 'no'"):
+            switch("no")
+
+
+def test_settings_decorate_and_leave_the_rest_alone(x: Tensor[Train]) -> None:
+    @set_detect_anomaly(True)
+    def watched() -> bool:
+        return is_anomaly_enabled()
+
+    @set_grad_enabled(False)
+    def quiet() -> bool:
+        return recorded(x)
+
+    assert (watched(), is_anomaly_enabled()) == (True, False)
+    assert (quiet(), recorded(x)) == (False, True)
 
 
 def test_modes_are_of_their_own_thread(x: Tensor[Train]) -> None:

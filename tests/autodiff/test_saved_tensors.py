@@ -240,6 +240,14 @@ def test_hooks_that_cannot_be_called() -> None:
         saved_tensors_hooks(lambda t: t, 3)  # type: ignore[arg-type]  # which is the point
 
 
+def test_arguments_of_other_kinds() -> None:
+    calls: list[Any] = [disable_saved_tensors_hooks, save_to_disk]
+    with pytest.raises(errors.KindError, match=r"disable_saved_tensors_hooks\(message\) takes the text .*, not None"):
+        calls[0](None).__enter__()
+    with pytest.raises(errors.KindError, match=r"save_to_disk\(folder\) takes the path of a folder, not 3"):
+        calls[1](3)
+
+
 def test_disabling() -> None:
     x = leaf((2,))
     with disable_saved_tensors_hooks("they are shared"):

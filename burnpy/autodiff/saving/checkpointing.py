@@ -11,11 +11,13 @@ the outer one drops.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar, overload
 
+from burnpy.autodiff.modes import flag
 from burnpy.autodiff.saving.keeping import innermost_saver, refuse_where_disabled
 from burnpy.autodiff.saving.section import Section
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.tensor.replay import states
 
 P = ParamSpec("P")
@@ -55,6 +57,8 @@ def checkpoint(  # type: ignore[misc]  # the options are taken from what is hand
         kwargs: handed on.
 
     Raises:
+        KindError: ``function`` is none, or an option is no flag.
+        TypeError: an option of PyTorch's that there is not was passed, and the function does not take it.
         SavedTensorsError: hooks are disabled here; in the backward pass: the second run did something else.
 
     >>> from burnpy import Autodiff, Tensor
@@ -65,14 +69,42 @@ def checkpoint(  # type: ignore[misc]  # the options are taken from what is hand
     True
     """
     refuse_where_disabled("checkpoint()")
+    if not callable(function):
+        raise KindError(f"checkpoint() takes a function and its arguments, not {function!r:.80}")
+    if kwargs:
+        _refuse_options(function, kwargs)
     outer = innermost_saver()
     section = Section(function, args, kwargs)
-    section.states = states() if preserve_rng_state else None
-    section.check = determinism_check
+    section.states = states() if flag("checkpoint(preserve_rng_state)", preserve_rng_state) else None
+    section.check = flag("checkpoint(determinism_check)", determinism_check)
     with section.first_run():
         results = function(*args, **kwargs)
     section.close(outer)
     return results
+
+
+_REMOVED = {
+    "use_reentrant": "there is one way of doing it, without the limitations of either there",
+    "early_stop": "a second run always ends with the last array that is wanted",
+    "context_fn": "enter what the second run needs inside of the function",
+    "debug": "the error of a second run that differs says where it does",
+}
+"""Options of PyTorch's, and why there is none here."""
+
+
+def _refuse_options(function: Callable[..., Any], kwargs: dict[str, Any]) -> None:
+    """Explain an option of PyTorch's that the function itself does not take.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name in _REMOVED.keys() & kwargs.keys():
+        try:
+            parameters = signature(function).parameters.values()
+        except (TypeError, ValueError):  # a builtin without a signature
+            return
+        if not any(p.name == name or p.kind is Parameter.VAR_KEYWORD for p in parameters):
+            raise TypeError(f"checkpoint() takes no argument {name}; {_REMOVED[name]}")
 
 
 def checkpoint_sequential(

@@ -14,7 +14,7 @@ import numpy as np
 
 from burnpy.autodiff.saving.keeping import Saver, Stored, array_of
 from burnpy.autodiff.saving.saved import saving
-from burnpy.backend.errors import ArgumentError, SavedTensorsError
+from burnpy.backend.errors import ArgumentError, KindError, SavedTensorsError
 
 
 def save_on_cpu() -> AbstractContextManager[None]:
@@ -48,6 +48,7 @@ def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]
         folder: an existing folder; it may be shared by any number of blocks and processes.
 
     Raises:
+        KindError: ``folder`` is no path.
         ArgumentError: there is no such folder.
         SavedTensorsError: hooks are disabled here; or, later, a file cannot be written or read.
 
@@ -61,7 +62,10 @@ def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]
     ...     len(list(Path(folder).iterdir())), x.grad(y.backward()).tolist(), list(Path(folder).iterdir())
     (1, [8.0, 16.0], [])
     """
-    path = Path(folder)
+    try:
+        path = Path(folder)
+    except TypeError:
+        raise KindError(f"save_to_disk(folder) takes the path of a folder, not {folder!r:.80}") from None
     if not path.is_dir():
         raise ArgumentError(f"save_to_disk() was given {str(folder)!r}, which is no folder; create it first")
 

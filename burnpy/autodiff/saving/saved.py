@@ -76,6 +76,7 @@ def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
     For code that could not work with them. It cannot be entered inside of hooks.
 
     Raises:
+        KindError: ``message`` is no text.
         SavedTensorsError: hooks are in force already.
 
     >>> with disable_saved_tensors_hooks("arrays are shared here"):
@@ -85,6 +86,9 @@ def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
         ...
     burnpy.backend.errors.SavedTensorsError: saved_tensors_hooks() is disabled here ...: arrays are shared here
     """
+    given: Any = message
+    if not isinstance(given, str):
+        raise KindError(f"disable_saved_tensors_hooks(message) takes the text of the errors there, not {given!r:.80}")
     if innermost_saver() is not None:
         raise SavedTensorsError(f"disable_saved_tensors_hooks() was entered where hooks are in force: {message}")
     with using(no_saving=message):
