@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ImmutableError
 from burnpy.backend.primitives import Key, Shape
-from burnpy.tensor.base import B, new
+from burnpy.tensor.base import B, blank, owned
 from burnpy.tensor.selecting import Selecting
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class Indexing(Selecting[B]):
 
     __slots__ = ()
 
+    @owned
     def __getitem__(self, key: Index[B]) -> Self:
         """Part of the tensor.
 
@@ -54,7 +55,7 @@ class Indexing(Selecting[B]):
             except Exception:  # a part of a slice is no int, or its step 0, as `selection` will say
                 part = None
             if part is not None:
-                out = new(self.__class__)
+                out: Self = blank()
                 out._device = self._device
                 out._backend = backend
                 out._primitive = part

@@ -6,7 +6,7 @@ import math
 from typing import Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase, new
+from burnpy.tensor.base import B, TensorBase, blank, owned
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.operands import broadcast_shape, operands, out_of_memory
 
@@ -16,6 +16,7 @@ class MatrixProduct(TensorBase[B]):
 
     __slots__ = ()
 
+    @owned
     def matmul(self, other: Self) -> Self:
         """The matrix product; also ``x @ y``.
 
@@ -45,7 +46,7 @@ class MatrixProduct(TensorBase[B]):
         except Exception as error:
             _explain(error, self, other)
             raise
-        out = new(self.__class__)
+        out: Self = blank()
         out._device = self._device
         out._backend = backend
         out._primitive = primitive

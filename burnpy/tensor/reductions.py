@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overl
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.base import B, TensorBase, new
+from burnpy.tensor.base import B, TensorBase, blank, owned
 from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of
 from burnpy.tensor.template import reduction
 
@@ -38,6 +38,7 @@ class NumberReductions(TensorBase[B]):
 
     __slots__ = ()
 
+    @owned
     def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """The sum over ``dim``; 0 of nothing. Ints add up in int64, 16-bit floats in float32 before they are rounded.
 
@@ -58,7 +59,7 @@ class NumberReductions(TensorBase[B]):
             total = self._like(self._backend.cast(primitive, wide)).sum(dim, keepdim)
             return self._like(self._backend.cast(total._primitive, wide))
         ndim = len(primitive.shape)
-        out = new(self.__class__)
+        out: Self = blank()
         out._device = self._device
         out._backend = backend = self._backend
         out._primitive = backend.sum(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "sum"), keepdim)

@@ -8,7 +8,7 @@ from typing import Self
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import B, TensorBase, new
+from burnpy.tensor.base import B, TensorBase, blank, owned
 from burnpy.tensor.dims import addressable, dim_of, dims_of, distinct, integers, new_dim_of
 
 
@@ -17,6 +17,7 @@ class Shaping(TensorBase[B]):
 
     __slots__ = ()
 
+    @owned
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """The same elements, in row-major order, in another shape; one size may be -1 and is inferred.
 
@@ -34,7 +35,7 @@ class Shaping(TensorBase[B]):
         count = math.prod(old)
         if math.prod(sizes) != count or (sizes and min(sizes) < 0):
             sizes = _inferred(old, sizes)
-        out = new(self.__class__)
+        out: Self = blank()
         out._device = self._device
         out._backend = backend = self._backend
         out._primitive = backend.reshape(primitive, sizes)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from burnpy.tensor.base import TensorBase, new
+from burnpy.tensor.base import TensorBase, blank, new, owned
 from burnpy.tensor.dims import ALL, dims_of
 from burnpy.tensor.operands import explain, operands
 
@@ -33,7 +33,7 @@ def specialised(template: Any, declaration: F) -> F:
     method.__qualname__ = declaration.__qualname__
     method.__module__ = declaration.__module__
     method.__annotations__ = declaration.__annotations__
-    return method  # type: ignore[no-any-return]  # has the declaration's signature
+    return owned(method)  # type: ignore[no-any-return]  # has the declaration's signature
 
 
 def unary(declaration: F) -> F:
@@ -62,7 +62,7 @@ def reduction(declaration: F) -> F:
 
 
 def _unary(self: Any) -> Any:
-    out = new(self.__class__)
+    out = blank()
     out._device = self._device
     out._backend = backend = self._backend
     out._primitive = backend.OPERATION(self._primitive)
@@ -70,8 +70,8 @@ def _unary(self: Any) -> Any:
 
 
 def _binary(self: Any, other: Any) -> Any:
-    cls, device = self.__class__, self._device
-    if other.__class__ is cls and other._device is device:
+    device = self._device
+    if other.__class__ is self.__class__ and other._device is device:
         value = other._primitive
     elif other.__class__ in self.numbers:
         value = other
@@ -84,7 +84,7 @@ def _binary(self: Any, other: Any) -> Any:
     except Exception as error:
         explain(error, "OPERATION", self, other)
         raise
-    out = new(cls)
+    out = blank()
     out._device = device
     out._backend = backend
     out._primitive = primitive
@@ -124,7 +124,7 @@ def _predicate(self: Any) -> Any:
 def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
     primitive = self._primitive
     ndim = len(primitive.shape)
-    out = new(self.__class__)
+    out = blank()
     out._device = self._device
     out._backend = backend = self._backend
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
