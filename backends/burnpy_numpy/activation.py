@@ -36,15 +36,14 @@ class Activation(ArrayBackend):
     """GELU of 16-bit floats is computed in float32; that of float64 goes the general way, which is exact."""
 
     def relu(self, x: Any) -> Any:
-        zero = _ZERO.get(x.dtype)
-        if zero is None:
-            return self.maximum(x, 0.0)
-        if x.size >= _SMALL and x.flags.c_contiguous:
+        if x.size < _SMALL:
+            try:
+                return run(_maximum, x, _ZERO[x.dtype])
+            except (RuntimeError, KeyError):  # the quiet context is in use; a 16-bit dtype
+                return self.maximum(x, 0.0)
+        if x.dtype in _ZERO and x.flags.c_contiguous:
             return self._call(_relu, x)
-        try:
-            return run(_maximum, x, zero)
-        except RuntimeError:
-            return quietly(_maximum, x, zero)
+        return self.maximum(x, 0.0)
 
     def relu_backward(self, grad: Any, out: Any) -> Any:
         zero = _ZERO.get(out.dtype)

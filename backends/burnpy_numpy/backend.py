@@ -84,12 +84,18 @@ class NumPy(Activation, Convolution, Pooling, Normalization, Accumulation):
 
     def matmul(self, x: Any, y: Any) -> Any:
         dtype = x.dtype
-        if dtype is y.dtype and (dtype is float32 or dtype is float64) and x.ndim == 2 == y.ndim:
+        if (dtype is float32 or dtype is float64) and x.ndim == 2 == y.ndim:  # whatever y's, NumPy promotes as we do
             try:
                 return run(_dot, x, y)  # takes a third of the time of ``@`` when small
             except RuntimeError:
                 return quietly(_dot, x, y)
         return super().matmul(x, y)
+
+    def matmul_nt(self, x: Any, y: Any) -> Any:
+        return self.matmul(x, y.T) if y.ndim == 2 else super().matmul_nt(x, y)
+
+    def matmul_tn(self, x: Any, y: Any) -> Any:
+        return self.matmul(x.T, y) if x.ndim == 2 else super().matmul_tn(x, y)
 
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
         if dtype is float32 or dtype is float64:

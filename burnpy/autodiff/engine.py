@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.graph import Leaf, Node, Placed, Pull
+from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, kept_of
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
 
@@ -50,9 +50,10 @@ def propagate(
     for root, seed in roots:
         _add(inner, totals, owned, root, seed)
     nodes = _reachable(totals)
-    wanted: set[Any] | None = None
+    wanted: Collection[Node | Leaf | None] = ()
     found: dict[Any, Float] = {}
     if targets is not None:
+        _check_alive(nodes)
         wanted, nodes = _between(nodes, targets)
         if unused is not None:
             reached = {*totals, *[node.p0 for node in nodes], *[node.p1 for node in nodes]}
@@ -61,40 +62,54 @@ def propagate(
                 unused(missing)
     if not retain_graph:
         _claim(nodes)
+    elif targets is None:
+        _check_alive(nodes)
     while nodes:
         node: Any = nodes.pop()
         grad = totals.pop(node)
         p0, k0, s0, p1 = node.p0, node.k0, node.s0, node.p1
-        k1: tuple[Any, ...] = node.k1 if p1 is not None else ()
+        k1: Any = node.k1 if p1 is not None else ()
         if retain_graph:
-            _check_alive(node)  # after the edges were read: had another pass freed them, this would tell
+            _check_alive((node,))  # after the edges were read: had another pass freed them, this would tell
         else:
             node.p0 = node.p1 = None
             node.k0 = node.k1 = ()
-        if wanted is not None and targets is not None:
+        if targets is not None:
             if node in targets:
                 found[node] = grad
             if p1 is not None and p1 not in wanted:
                 p1 = None
-        if wanted is None or p0 in wanted:
+        if targets is None or p0 in wanted:
             if watchers:
-                part = watched(watchers, inner, node, s0, grad, k0)
-            else:  # a call with a star costs twice what one without does
-                part = s0(inner, grad, k0[0]) if len(k0) == 1 else s0(inner, grad, *k0) if k0 else s0(inner, grad)
-            if p0 in totals or part.__class__ is Placed:
-                _add(inner, totals, owned, p0, part)
+                part = watched(watchers, inner, node, s0, grad, kept_of(k0))
+            elif k0.__class__ is tuple:  # a call with a star costs twice what one without does
+                part = s0(inner, grad, *k0) if k0 else s0(inner, grad)
             else:
+                part = s0(inner, grad, k0)
+            if part.__class__ is Placed:
+                _add(inner, totals, owned, p0, part)
+            elif p0 not in totals:
                 totals[p0] = part
+            elif p0 in owned:
+                totals[p0] = inner.accumulate(totals[p0], part)
+            else:
+                _add(inner, totals, owned, p0, part)
         if p1 is not None:
             s1 = node.s1
             if watchers:
-                part = watched(watchers, inner, node, s1, grad, k1)
+                part = watched(watchers, inner, node, s1, grad, kept_of(k1))
+            elif k1.__class__ is tuple:
+                part = s1(inner, grad, *k1) if k1 else s1(inner, grad)
             else:
-                part = s1(inner, grad, k1[0]) if len(k1) == 1 else s1(inner, grad, *k1) if k1 else s1(inner, grad)
-            if p1 in totals or part.__class__ is Placed:
+                part = s1(inner, grad, k1)
+            if part.__class__ is Placed:
                 _add(inner, totals, owned, p1, part)
-            else:
+            elif p1 not in totals:
                 totals[p1] = part
+            elif p1 in owned:
+                totals[p1] = inner.accumulate(totals[p1], part)
+            else:
+                _add(inner, totals, owned, p1, part)
     if targets is None:
         totals.pop(None, None)  # what nodes without parents gave
         return totals
@@ -168,11 +183,6 @@ def _reachable(roots: Iterable[Node | Leaf]) -> list[Node]:
         if parent is not None and parent.__class__ is not Leaf and parent not in seen:
             seen.add(parent)
             stack.append(parent)
-    try:
-        for node in nodes:
-            node.alive  # noqa: B018  # reading it is the check
-    except AttributeError:
-        raise _freed() from None
     nodes.sort(key=_creation)
     return nodes
 
@@ -190,10 +200,11 @@ def _claim(nodes: list[Node]) -> None:
         raise _freed() from None
 
 
-def _check_alive(node: Node) -> None:
-    """A pass that retains the graph reads edges that another may free meanwhile: it must notice, not use the rest."""
+def _check_alive(nodes: Iterable[Node]) -> None:
+    """Raise where a pass has claimed one of the nodes: the rest of a freed graph would give wrong gradients."""
     try:
-        node.alive  # noqa: B018  # as above
+        for node in nodes:
+            node.alive  # noqa: B018  # reading it is the check
     except AttributeError:
         raise _freed() from None
 

@@ -66,10 +66,10 @@ class Node:
     alive: bool  #: present until a pass claims the node: deleting an attribute is atomic, and succeeds only once
     p0: Node | Leaf | None  #: the parent of the first edge,
     s0: Pull  #: how its gradient is made,
-    k0: tuple[Any, ...]  #: and what was kept for that
+    k0: Any  #: and what was kept for that: one primitive, or a tuple of whatever it is; see `kept_of`
     p1: Node | Leaf | None
     s1: Pull
-    k1: tuple[Any, ...]
+    k1: Any
     metadata: dict[str, Any]  #: what observers and users noted of it; not there until someone does
 
     @property
@@ -132,6 +132,15 @@ class Relay(Node):
     __slots__ = ()
 
     operation = "relay"
+
+
+def kept_of(k: Any) -> tuple[Any, ...]:
+    """What was kept for an edge, as the arguments that its pull takes.
+
+    One primitive, the most frequent case, is kept as it is: a tuple around each would be a tenth of what a tiny
+    operation costs, of time and of objects for the garbage collector to visit.
+    """
+    return k if k.__class__ is tuple else (k,)
 
 
 class Placed:

@@ -16,7 +16,7 @@ that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles
         node = Kind()
         node.p0 = parent
         node.s0 = pull0
-        node.k0 = (value,)
+        node.k0 = value
         node.p1 = None
         node.alive = True
         node.seq = next_seq()
@@ -39,6 +39,7 @@ from burnpy.backend.primitives import Float, Shape
 
 if TYPE_CHECKING:
     from burnpy.autodiff.rules import Rule
+    from burnpy.autodiff.rules.algebra import Matrices
 
 
 def compiled(name: str) -> Callable[..., Any]:
@@ -57,6 +58,8 @@ def compiled(name: str) -> Callable[..., Any]:
     for k, pull in enumerate(rule.pulls if rule else ()):
         names[f"pull{k}"] = pull
         names[f"fitted{k}"] = fitted(pull)
+    if rule and rule.matrices:
+        names["matrix_pull0"], names["matrix_pull1"] = rule.matrices.pulls
     if rule and rule.joint:
         from burnpy.autodiff.opaque import connected
 
@@ -168,9 +171,17 @@ def _defaulted(op: Operation) -> list[str]:
 
 
 def _kept(op: Operation, pull: Callable[..., Any], fit: str | None = None) -> str:
-    """The tuple of what a pull keeps, read off the names of its parameters."""
+    """What a node keeps for a pull: one primitive, or a tuple; see `burnpy.autodiff.graph.kept_of`."""
+    kept = [*([] if fit is None else [fit]), *_all_kept(op, pull)]
+    if len(kept) == 1 and kept[0] in {"value", *(f"{a.name}_" for a in op.float_arguments)}:
+        return kept[0]
+    return f"({', '.join(kept)},)" if kept else "()"
+
+
+def _all_kept(op: Operation, pull: Callable[..., Any]) -> list[str]:
+    """What a pull keeps, read off the names of its parameters."""
     floats = {a.name for a in op.float_arguments}
-    kept = [] if fit is None else [fit]
+    kept = []
     for name in list(signature(pull).parameters)[2:]:
         if name == "needs":
             continue
@@ -185,7 +196,7 @@ def _kept(op: Operation, pull: Callable[..., Any], fit: str | None = None) -> st
             kept.append(f"{base}_.{name.removeprefix(base + '_')}")
         else:
             kept.append(name)
-    return f"({', '.join(kept)},)" if kept else "()"
+    return kept
 
 
 _RESULTS = ("out", "out1", "out2", "out3")
@@ -243,8 +254,23 @@ def _recorded(op: Operation, rule: Rule) -> list[str]:
             *_one_edge(op, 0, one, rule, "        "),
         ]
     lines += [f"    {two}_ = {two}.value", f"    value = {_call(op, values)}", *_output(meta, "    ")]
+    if rule.matrices is not None:
+        lines += _matrices(op, rule.matrices, one, two)
     kepts = [_kept(op, pull) for pull in rule.pulls]
     return [*lines, *_two_edges(one, two, ("pull0", "pull1"), (kepts[0], kepts[1]))]
+
+
+def _matrices(op: Operation, rule: Matrices, one: str, two: str) -> list[str]:
+    """The branch of a product for two matrices of one dtype, whose result's shape follows from theirs."""
+    kept0, kept1 = (_kept(op, pull) for pull in rule.pulls)
+    return [
+        f"    {one}_meta = {one}.meta or {one}.measured()",
+        f"    {two}_meta = {two}.meta or {two}.measured()",
+        f"    if {one}_meta[1] is {two}_meta[1] and len({one}_meta[0]) == 2 == len({two}_meta[0]):",
+        f"        shape = ({one}_meta[0][{rule.dims[0]}], {two}_meta[0][{rule.dims[1]}])",
+        f"        out.meta = {one}_meta if shape == {one}_meta[0] else (shape, {one}_meta[1])",
+        *("    " + line for line in _two_edges(one, two, ("matrix_pull0", "matrix_pull1"), (kept0, kept1))),
+    ]
 
 
 def _two_edges(one: str, two: str, pulls: tuple[str, str], kepts: tuple[str, str]) -> list[str]:
@@ -313,7 +339,7 @@ def _joint(op: Operation, pull: Callable[..., Any]) -> list[str]:
         "    value = results[0]",
         "    needs = tuple([node is not None for node in nodes])",
         f"    values = [{', '.join(f'results[{k}]' for k in floats)}]",
-        f"    outs = connected(self, Kind, values, parents, joint, (needs, *{_kept(op, pull)}))",
+        f"    outs = connected(self, Kind, values, parents, joint, ({', '.join(['needs', *_all_kept(op, pull)])},))",
         f"    return {', '.join(outs)}",
     ]
 

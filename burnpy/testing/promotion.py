@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from burnpy.testing.cases import Row
 
 SHAPES = ((2,), ())
+PRODUCTS = ("matmul", "matmul_nt", "matmul_tn")
 
 
 def promoting() -> list[str]:
@@ -28,13 +29,13 @@ def promoting() -> list[str]:
         arguments = op.arguments
         if len(arguments) == 2 and arguments[1].scalar and arguments[0].kind == arguments[1].kind:
             found.append(name)
-    return [*found, "matmul"]
+    return [*found, *PRODUCTS]
 
 
 def check_promotion(device: Any, level: str, row: Row, dtypes: dict[str, DType]) -> None:
     """The operation of all pairs of dtypes of its kinds, with and without dimensions."""
     on, name = device_at(level, device), row.operation.name
-    shapes = [((2, 2), (2, 2))] if name == "matmul" else list(product(SHAPES, SHAPES))
+    shapes = [((2, 2), (2, 2))] if name in PRODUCTS else list(product(SHAPES, SHAPES))
     for one, two in product(dtypes.values(), dtypes.values()):
         kind = kind_of(one)
         if kind != kind_of(two) or kind not in row.kinds or (level != "plain" and kind != "float"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, Relay, Retained
+from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, Relay, Retained, kept_of
 from burnpy.autodiff.hooks.tensor_hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
 from burnpy.autodiff.opaque import connected, placed
 from burnpy.backend.backend import Backend
@@ -82,7 +82,7 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_E
     for parent, slot in ((node.p0, 0), (node.p1, 1)):
         if parent is None:
             continue
-        pull, own = (node.s0, node.k0) if slot == 0 else (node.s1, node.k1)
+        pull, own = (node.s0, kept_of(node.k0)) if slot == 0 else (node.s1, kept_of(node.k1))
         if pull is placed:
             raise ArgumentError(
                 "register_node_hook() was asked of one of several results of an operation, which has one rule for all; "

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.engine import _handed
-from burnpy.autodiff.graph import Leaf, Node, Pull, Relay, Retained, is_array
+from burnpy.autodiff.graph import Leaf, Node, Pull, Relay, Retained, is_array, kept_of
 from burnpy.autodiff.rules import RULES
 from burnpy.backend.source_lines import Stack
 
@@ -45,7 +45,7 @@ def edges(node: Any) -> list[Edge]:
 
 def _slots(node: Any) -> list[tuple[Any, Any, Any]]:
     two = node.p1 is not None
-    return [(node.p0, node.s0, node.k0), *([(node.p1, node.s1, node.k1)] if two else [])]
+    return [(node.p0, node.s0, kept_of(node.k0)), *([(node.p1, node.s1, kept_of(node.k1))] if two else [])]
 
 
 def parents(node: Node) -> list[Node | Leaf]:
@@ -114,7 +114,10 @@ def argument_of(node: Node, pull: Any) -> str | None:
         if (node.s0 is given) != (node.s1 is given):
             return names[0] if node.s0 is given else names[1]
     written = rule_of(pull)
-    fitting = [name for name, side in zip(names, rule.pulls, strict=False) if side is written]
+    written_for = [*zip(names, rule.pulls, strict=False)]
+    if rule.matrices is not None:
+        written_for += zip(names, rule.matrices.pulls, strict=True)
+    fitting = [name for name, side in written_for if side is written]
     return fitting[0] if len(fitting) == 1 else None
 
 

@@ -73,6 +73,16 @@ def meta_of(node: Node, edge: Edge, meta: Meta | None) -> Meta | None:
     return shape, kept.get(f"{argument}_dtype", meta[1])
 
 
+def _factor(dims: tuple[int, int], argument: str | None, kept: dict[str, Any], shape: Shape) -> Shape | None:
+    """The shape of one of two matrices, from the other, which is kept, and the product's."""
+    k = ("x", "y").index(argument) if argument in ("x", "y") else None
+    if k is None:
+        return None
+    other, own, its = kept["yx"[k]].shape, dims[k], dims[1 - k]
+    inner = other[1 - its]
+    return (shape[k], inner) if own == 0 else (inner, shape[k])
+
+
 def _inferred(operation: str, argument: str | None, edge: Edge, kept: dict[str, Any], shape: Shape) -> Shape | None:
     """The shape of an argument of which nothing is kept, from the result's."""
     if operation == "permute":
@@ -82,6 +92,8 @@ def _inferred(operation: str, argument: str | None, edge: Edge, kept: dict[str, 
     rule = RULES.get(operation)
     if rule is None:
         return None
+    if rule.matrices is not None:
+        return _factor(rule.matrices.dims, argument, kept, shape)
     if argument == "src":
         index = kept["index"].shape
         return (*shape[: kept["dim"]], *index, *shape[kept["dim"] + 1 :]) if operation == "index_add" else index

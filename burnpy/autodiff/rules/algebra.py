@@ -17,6 +17,13 @@ from burnpy.backend.schema import Algebra
 Side: TypeAlias = Callable[..., Any]
 
 
+class Matrices(NamedTuple):
+    """What is simpler of a product where both are matrices of one dtype, so that nothing broadcasts or promotes."""
+
+    pulls: tuple[Side, Side]
+    dims: tuple[int, int]  #: which dimension of the first and of the second are the result's
+
+
 class Rule(NamedTuple):
     """What is known of one operation."""
 
@@ -24,6 +31,7 @@ class Rule(NamedTuple):
     pulls: tuple[Side, ...]  #: one for each float argument
     pushes: tuple[Side, ...] | None  #: likewise; None where the operation itself, applied to tangents, is the push
     joint: Side | None = None  #: in place of both, for what has several results: see `joint`
+    matrices: Matrices | None = None  #: of a product alone
 
 
 RULES: dict[str, Rule] = {}
@@ -46,9 +54,9 @@ def structural(function: Callable[..., Any], *transposes: Side) -> None:
     _enter(function, Algebra.STRUCTURAL, transposes, None)
 
 
-def bilinear(function: Callable[..., Any], left: Side, right: Side) -> None:
-    """An operation linear in each of two arguments: give both transposes."""
-    _enter(function, Algebra.BILINEAR, (left, right), None)
+def bilinear(function: Callable[..., Any], left: Side, right: Side, *, matrices: Matrices | None = None) -> None:
+    """An operation linear in each of two arguments: give both transposes; of a product, those of matrices besides."""
+    _enter(function, Algebra.BILINEAR, (left, right), None, matrices)
 
 
 def symmetric(function: Callable[..., Any], side: Side) -> None:
@@ -77,9 +85,13 @@ def joint(function: Callable[..., Any], pull: Side) -> None:
 
 
 def _enter(
-    function: Callable[..., Any], algebra: Algebra, pulls: tuple[Side, ...], pushes: tuple[Side, ...] | None
+    function: Callable[..., Any],
+    algebra: Algebra,
+    pulls: tuple[Side, ...],
+    pushes: tuple[Side, ...] | None,
+    matrices: Matrices | None = None,
 ) -> None:
     op = operation(function)
     if op.algebra is not algebra or len(pulls) != len(op.float_arguments) or op.name in RULES:
         raise TypeError(f"the rule of {op.name} does not fit its declaration as {op.algebra.value}")
-    RULES[op.name] = Rule(op, pulls, pushes)
+    RULES[op.name] = Rule(op, pulls, pushes, None, matrices)

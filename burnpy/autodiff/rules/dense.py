@@ -12,12 +12,15 @@ from burnpy.backend.primitives import Float, Int, Shape
 
 def linear_by_x(i: Any, g: Float, weight: Float, x_shape: Shape) -> Float:
     """g weightᵀ."""
-    return i.matmul(g, i.mT(weight)) if len(x_shape) == len(g.shape) else i.reshape(i.matmul(g, i.mT(weight)), x_shape)
+    if len(g.shape) == 1:  # a vector times a matrix
+        return i.matmul(g, i.mT(weight))
+    part = i.matmul_nt(g, weight)
+    return part if len(x_shape) == len(g.shape) else i.reshape(part, x_shape)
 
 
 def linear_by_weight(i: Any, g: Float, x: Float) -> Float:
     """xᵀ g, where all but the last dimension of x are rows."""
-    return i.matmul(i.mT(rows(i, x)), rows(i, g))
+    return i.matmul_tn(rows(i, x), rows(i, g))
 
 
 def linear_by_bias(i: Any, g: Float) -> Float:

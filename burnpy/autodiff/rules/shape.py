@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from burnpy.autodiff.graph import Placed
-from burnpy.autodiff.rules.algebra import bilinear, linear, structural
+from burnpy.autodiff.rules.algebra import Matrices, bilinear, linear, structural
 from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import DType, Float, Key, Shape
 
@@ -20,7 +20,7 @@ def member(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
 def matmul_left(i: Any, g: Float, y: Float, x_shape: Shape, x_dtype: DType) -> Float:
     """g yᵀ."""
     if len(x_shape) > 1 and len(y.shape) > 1:
-        return fitted(i, i.matmul(g, i.mT(y)), x_shape, x_dtype)
+        return fitted(i, i.matmul_nt(g, y), x_shape, x_dtype)
     row, column = matrices(x_shape, y.shape)
     part = i.matmul(i.reshape(g, product_shape(g.shape, x_shape, y.shape)), i.mT(i.reshape(y, column)))
     return i.reshape(fitted(i, part, row, x_dtype), x_shape)
@@ -31,7 +31,7 @@ def matmul_right(i: Any, g: Float, x: Float, y_shape: Shape, y_dtype: DType) -> 
     if len(y_shape) == 2 < len(x.shape):  # one product over all rows, not one for each matrix and their sum
         x, g = (i.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1])) for a in (x, g))
     if len(y_shape) > 1 and len(x.shape) > 1:
-        return fitted(i, i.matmul(i.mT(x), g), y_shape, y_dtype)
+        return fitted(i, i.matmul_tn(x, g), y_shape, y_dtype)
     row, column = matrices(x.shape, y_shape)
     part = i.matmul(i.mT(i.reshape(x, row)), i.reshape(g, product_shape(g.shape, x.shape, y_shape)))
     return i.reshape(fitted(i, part, column, y_dtype), y_shape)
@@ -87,4 +87,21 @@ structural(Backend.mT, lambda i, g: i.mT(g))
 linear(Backend.tril, lambda i, g, diagonal: i.tril(g, diagonal))
 linear(Backend.triu, lambda i, g, diagonal: i.triu(g, diagonal))
 linear(Backend.cast, lambda i, g, x_dtype: i.cast(g, x_dtype))
-bilinear(Backend.matmul, matmul_left, matmul_right)
+bilinear(
+    Backend.matmul,
+    matmul_left,
+    matmul_right,
+    matrices=Matrices((lambda i, g, y: i.matmul_nt(g, y), lambda i, g, x: i.matmul_tn(x, g)), (0, 1)),
+)
+bilinear(
+    Backend.matmul_nt,
+    lambda i, g, y, x_shape, x_dtype: fitted(i, i.matmul(g, y), x_shape, x_dtype),
+    lambda i, g, x, y_shape, y_dtype: fitted(i, i.matmul_tn(g, x), y_shape, y_dtype),
+    matrices=Matrices((lambda i, g, y: i.matmul(g, y), lambda i, g, x: i.matmul_tn(g, x)), (0, 0)),
+)
+bilinear(
+    Backend.matmul_tn,
+    lambda i, g, y, x_shape, x_dtype: fitted(i, i.matmul_nt(y, g), x_shape, x_dtype),
+    lambda i, g, x, y_shape, y_dtype: fitted(i, i.matmul(x, g), y_shape, y_dtype),
+    matrices=Matrices((lambda i, g, y: i.matmul_nt(y, g), lambda i, g, x: i.matmul(x, g)), (1, 1)),
+)

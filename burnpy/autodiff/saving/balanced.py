@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, final
 
-from burnpy.autodiff.graph import Pull, Relay, mapped
+from burnpy.autodiff.graph import Pull, Relay, kept_of, mapped
 from burnpy.autodiff.modes import Mode, current_mode
 from burnpy.autodiff.saving.recipes import Computed, Source
 from burnpy.backend.backend import Backend
@@ -139,9 +139,9 @@ def settle(device: Any, node: Any) -> None:
     nodes = [node]
     while nodes:
         part = nodes.pop()
-        part.s0, part.k0 = _settled(part.s0, part.k0)
+        part.s0, part.k0 = _settled(part.s0, kept_of(part.k0))
         if part.p1 is not None:
-            part.s1, part.k1 = _settled(part.s1, part.k1)
+            part.s1, part.k1 = _settled(part.s1, kept_of(part.k1))
         nodes += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
 
 

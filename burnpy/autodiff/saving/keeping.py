@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Pull, Relay, is_array, mapped
+from burnpy.autodiff.graph import Leaf, Pull, Relay, is_array, kept_of, mapped
 from burnpy.autodiff.modes import current_mode
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import SavedTensorsError
@@ -64,9 +64,8 @@ class Saver:
             return self.swapped(device, node.operation, x)
 
         for part in with_relays(node):
-            if part.k0:
-                part.s0, part.k0 = _replaced(part.s0, part.k0, swap)
-            if part.p1 is not None and part.k1:
+            part.s0, part.k0 = _replaced(part.s0, part.k0, swap)
+            if part.p1 is not None:
                 part.s1, part.k1 = _replaced(part.s1, part.k1, swap)
 
 
@@ -124,7 +123,7 @@ _PLAIN = (int, float, bool, tuple, slice, type(None))
 """Classes, quickly told, of what rules keep besides arrays."""
 
 
-def _replaced(pull: Pull, kept: tuple[Any, ...], swap: Callable[[Any], Any]) -> tuple[Pull, tuple[Any, ...]]:
+def _replaced(pull: Pull, kept: Any, swap: Callable[[Any], Any]) -> tuple[Pull, Any]:
     changed = False
 
     def noting(x: Any) -> Any:
@@ -133,7 +132,7 @@ def _replaced(pull: Pull, kept: tuple[Any, ...], swap: Callable[[Any], Any]) -> 
         changed = changed or y is not x
         return y
 
-    new = tuple([x if x.__class__ in _PLAIN else mapped(noting, x) for x in kept])
+    new = tuple([x if x.__class__ in _PLAIN else mapped(noting, x) for x in kept_of(kept)])
     return (partial(_with_restored, pull), new) if changed else (pull, kept)
 
 

@@ -91,8 +91,8 @@ def _bytes(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) ->
 
 def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
     name = op.name
-    if name == "matmul":
-        return 2 * math.prod(results[0][0]) * given[0][0][-1]
+    if name in ("matmul", "matmul_nt", "matmul_tn"):
+        return 2 * math.prod(results[0][0]) * given[0][0][-2 if name == "matmul_tn" else -1]
     if name == "linear":
         return math.prod(results[0][0]) * (2 * given[0][0][-1] + 1)
     if name in ("attention", "attention_backward"):

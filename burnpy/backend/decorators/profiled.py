@@ -41,7 +41,8 @@ class Profiled(Decorator[I], Generic[I]):
     ...         print(row.operation, row.direction, row.rule, row.calls, row.flops)
     add backward mT 1 6
     matmul forward  1 24
-    matmul backward matmul 2 48
+    matmul_nt backward matmul 1 24
+    matmul_tn backward matmul 1 24
     sum forward  1 4
     """
 

@@ -79,6 +79,16 @@ class Shaping(OperationsBase):
         """
         ...
 
+    @derived(BILINEAR)
+    def matmul_nt(self, x: Number, y: Number) -> Number:
+        """x yᵀ: the matrix product with the last two dimensions of y exchanged; neither has less than two."""
+        return self.matmul(x, self.mT(y))
+
+    @derived(BILINEAR)
+    def matmul_tn(self, x: Number, y: Number) -> Number:
+        """xᵀ y: the matrix product with the last two dimensions of x exchanged; neither has less than two."""
+        return self.matmul(self.mT(x), y)
+
 
 def _band(b: Shaping, x: Value, diagonal: int) -> Bool:
     """Where column - row is at most ``diagonal``, for the last two dimensions of x."""
