@@ -29,6 +29,7 @@ from burnpy.optim import (
     GradientsParams,
     Group,
     LrSchedule,
+    OptimizerRecord,
     WarmUpLr,
     clip_by_global_norm,
 )
@@ -118,9 +119,9 @@ def train(device: Autodiff[I] | type[Autodiff[I]], epochs: int, seed: int, path:
     if resume:
         record = load(path)
         model = record.apply_to(model)
-        optim.load_record(record.optim, model)
+        optim.load_record(record.part("optim", OptimizerRecord), model)
         generator.set_state(record.generator)
-        epoch, step, epochs, seed = record.epoch, record.step, record.epochs, record.seed
+        epoch, step, epochs, seed = (record.part(name, int) for name in ("epoch", "step", "epochs", "seed"))
         print(f"resumed after epoch {epoch} of {epochs}")
 
     images, labels = load_digits()

@@ -18,6 +18,10 @@ class ArgumentError(BurnpyError, ValueError):
     """An argument whose value makes no sense for the operation."""
 
 
+class CallError(BurnpyError, TypeError):
+    """A class called with arguments that it does not take, or without one that it needs."""
+
+
 class DTypeError(BurnpyError, TypeError):
     """A dtype that is unknown, unsupported, or of the wrong kind."""
 

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import burnpy.nn.trees  # noqa: F401  # pyright: ignore[reportUnusedImport]  # `burnpy.func` knows modules from here on
 from burnpy.nn import functional, init
 from burnpy.nn.buffer import BoolBuffer, Buffer, IntBuffer
@@ -81,3 +83,11 @@ __all__ = [
     "record_update",
     "stepped",
 ]
+
+if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+
+    def __getattr__(name: str) -> object:
+        """What to say of a name that there is not, as one of PyTorch's."""
+        from burnpy.nn.theirs import missing
+
+        raise missing(__name__, name, __all__)

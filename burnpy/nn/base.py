@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
+from burnpy.nn.calling import call_error
 from burnpy.nn.carrying import differentiates
 from burnpy.nn.fields import check_held, settled
 from burnpy.nn.held import Held
@@ -32,7 +33,13 @@ class ModuleMeta(type):
             """A module of these arguments, closed."""
             module = cls.__new__(cls)
             _set(module, "_sealed", False)
-            module.__init__(*args, **kwargs)
+            try:
+                module.__init__(*args, **kwargs)
+            except TypeError as error:
+                refusal = call_error(cls, args, kwargs)
+                if refusal is None:
+                    raise
+                raise refusal from error
             parts = settled(module)
             for name, value in (("_parts", parts), ("_override", None), ("_held", None)):
                 _set(module, name, value)

@@ -9,6 +9,7 @@ import numpy as np
 
 from burnpy.backend.errors import DeviceError, ModuleError
 from burnpy.nn.held import Held
+from burnpy.nn.hidden import refuse_hidden
 from burnpy.nn.tree import FrozenDict, joined, places, regrouped, walk
 from burnpy.tensor.base import TensorBase
 
@@ -108,12 +109,14 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
                     "use a list, a tuple or a dict"
                 )
         return frozenset(value), False
+    refuse_hidden(value, name, path)
     return value, False
 
 
 def _refuse_tensor(value: TensorBase[Any], name: str, path: str) -> NoReturn:
     held = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}[value.kind]
-    learned = f"Param({path.rsplit('.', 1)[-1]}) for what it learns, " if value.kind == "float" else ""
+    field = path.rpartition(".")[2]
+    learned = f"Param({field if field.isidentifier() else '...'}) for what it learns, " if value.kind == "float" else ""
     raise ModuleError(
         f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; say what it is to the module: "
         f"{learned}{held}(...) for what goes with it and is not learned"

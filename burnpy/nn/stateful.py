@@ -19,7 +19,13 @@ from burnpy.tensor.base import TensorBase
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from burnpy.backend.primitives import DType
+
 B = TypeVar("B", bound=Backend)
+
+
+SHOWN = 6
+"""How many paths of each sort a report shows; its fields have all of them."""
 
 
 class Entry(NamedTuple):
@@ -47,11 +53,13 @@ class StateReport(NamedTuple):
         return not (self.missing or self.unexpected or self.mismatched)
 
     def __str__(self) -> str:
+        """How many paths there are of each sort, and the first of them."""
         parts = [f"{len(self.applied)} fit"]
         for name in ("missing", "unexpected", "mismatched"):
             paths: tuple[str, ...] = getattr(self, name)
             if paths:
-                parts.append(f"{len(paths)} {name}: {', '.join(paths)}")
+                rest = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN + 1 else ""
+                parts.append(f"{len(paths)} {name}: {', '.join(paths[:SHOWN] if rest else paths)}{rest}")
         return "; ".join(parts)
 
 
@@ -83,8 +91,8 @@ class Stateful(ModuleBase[B]):
             strict: False takes what fits and leaves the rest as it is: see `state_report`.
 
         Raises:
-            StateError: ``strict`` and something is missing, unexpected or of another shape; the message and its
-                ``report`` have all of it.
+            StateError: ``strict`` and something is missing, unexpected or of another shape, or ints are outside of what
+                the module's dtype holds; its ``report`` has all of it.
             ModuleError: two parameters would have one id.
         """
         report, found = _compared(self, state)
@@ -171,7 +179,21 @@ def _trouble(held: Held[Any], value: Any) -> str:
         kind = kind_of(value.dtype)
     except DTypeError:
         return f"of dtype {value.dtype}, which no tensor has"
-    return "" if kind == held.kind else f"of dtype {value.dtype}, not {held.dtype}"
+    if kind != held.kind:
+        return f"of dtype {value.dtype}, not {held.dtype}"
+    return _outside(value, held.dtype) if kind == "int" and value.dtype != held.dtype else ""
+
+
+def _outside(value: Any, dtype: DType) -> str:
+    """What of ints a narrower dtype does not hold; empty if it holds all of them."""
+    array: NDArray[Any] = value.to_numpy() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]  # every tensor has it
+    limits = np.iinfo(dtype)
+    if np.can_cast(array.dtype, dtype) or not array.size:
+        return ""
+    least, most = int(array.min()), int(array.max())
+    if limits.min <= least and most <= limits.max:
+        return ""
+    return f"of dtype {array.dtype} from {least} to {most}, which {dtype} does not hold"
 
 
 def _tensor(value: Any, held: Held[Any]) -> Any:

@@ -16,6 +16,8 @@ True
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.adagrad import AdaGrad
 from burnpy.optim.adam import Adam, AdamW
@@ -71,3 +73,11 @@ __all__ = [
     "clip_by_norm",
     "clip_by_value",
 ]
+
+if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+
+    def __getattr__(name: str) -> object:
+        """What to say of a name that there is not, as one of PyTorch's."""
+        from burnpy.nn.theirs import missing
+
+        raise missing(__name__, name, __all__)

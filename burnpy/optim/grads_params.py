@@ -19,7 +19,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.nn.param import Param
 from burnpy.nn.selecting import meets, suggestion
-from burnpy.optim.matching import absent, added, matched
+from burnpy.optim.matching import absent, added, beneath, matched, taken_from
 from burnpy.optim.norms import norm_of
 from burnpy.tensor.tensor import Tensor
 
@@ -102,6 +102,44 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         """
         values, paths, updates = matched(grads, model)
         return GradientsParams(grads.device, values, paths=paths, updates=updates)
+
+    @overload
+    @staticmethod
+    def from_module(gradients: Module[Autodiff[Balanced[I]]]) -> GradientsParams[I]: ...
+    @overload
+    @staticmethod
+    def from_module(gradients: Module[Autodiff[I]]) -> GradientsParams[I]: ...
+    @overload
+    @staticmethod
+    def from_module(gradients: Module[B2]) -> GradientsParams[B2]: ...
+    @staticmethod
+    def from_module(gradients: Module[Any]) -> GradientsParams[Any]:
+        """Those in a module of gradients, as `burnpy.func.grad` gives for a model, without those of frozen parameters.
+
+        Args:
+            gradients: a module with the ids of the model, on its device or on the one beneath.
+
+        Returns:
+            Gradients on a plain device: what ``gradients`` has on a device that differentiates is taken one level down,
+            where `Optimizer.step` wants it.
+
+        Raises:
+            KindError: it is no module.
+            ArgumentError: no parameter in it learns.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.func import value_and_grad
+        >>> from burnpy.nn import Linear
+        >>> from burnpy.optim import Sgd
+        >>> model, x = Linear(2, 1, device=NumPy), Tensor[NumPy].ones((3, 2))
+        >>> loss, gradients = value_and_grad(lambda model: model(x).square().mean())(model)
+        >>> model = Sgd().step(0.1, model, GradientsParams.from_module(gradients))
+        >>> model(x).square().mean().item() < loss.item()
+        True
+        """
+        values, paths = taken_from(gradients)
+        return GradientsParams(beneath(gradients), values, paths=paths)
 
     @property
     def device(self) -> B:

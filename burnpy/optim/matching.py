@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
 from burnpy.nn.base import ModuleBase
+from burnpy.nn.carrying import carried
 from burnpy.nn.param import Param
 from burnpy.nn.selecting import suggestion
 
@@ -54,8 +55,10 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
     """
     given: object = grads
     if not isinstance(given, Gradients):
+        hint = "; of what burnpy.func gives write GradientsParams.from_module(gradients)"
         raise KindError(
             f"from_grads() takes the Gradients that backward() returned, and was given a {type(given).__name__}"
+            + (hint if isinstance(given, ModuleBase) else "")
         )
     refuse_device(model, grads.device)
     if not hasattr(model.device, "lower"):
@@ -74,6 +77,24 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
     if not values and not updates:
         raise ArgumentError(_strangers(grads, model, len(learning)))
     return values, {param.id: path for path, param in learning.items()}, updates
+
+
+def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
+    """What a module of gradients holds for parameters that learn, by id, and their paths by id.
+
+    Raises:
+        KindError: it is no module.
+        ArgumentError: no parameter in it learns.
+    """
+    device = beneath(gradients)
+    learning = {path: param for path, param in gradients.named_params().items() if not param.frozen}
+    if not learning:
+        raise ArgumentError(
+            f"from_module() was given a {type(gradients).__name__} in which no parameter learns; it takes what "
+            "burnpy.func.grad(loss)(model) returned"
+        )
+    values: Tensors = {param.id: carried(param.value.detach(), device) for param in learning.values()}
+    return values, {param.id: path for path, param in learning.items()}
 
 
 def _strangers(grads: Gradients[Any], model: ModuleBase[Any], learning: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
+from burnpy.nn.calling import call_error
 from burnpy.nn.module import Module
 from burnpy.nn.updates import stepped
 from burnpy.optim.checks import at_least_zero
@@ -28,8 +29,24 @@ M = TypeVar("M", bound=Module[Any])
 _set = object.__setattr__
 
 
+class OptimizerMeta(ABCMeta):
+    """Makes optimizers, and says what is wrong with arguments that one does not take."""
+
+    if not TYPE_CHECKING:  # to type checkers a class is called as its __init__ says
+
+        def __call__(cls, *args, **kwargs):
+            """An optimizer of these settings."""
+            try:
+                return super().__call__(*args, **kwargs)
+            except TypeError as error:
+                refusal = call_error(cls, args, kwargs)
+                if refusal is None:
+                    raise
+                raise refusal from error
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Optimizer(ABC):
+class Optimizer(metaclass=OptimizerMeta):
     """Makes a better model of a model and its gradients.
 
     `step` returns the new model; the old one stays as it was. Of each parameter the optimizer remembers what its
@@ -195,9 +212,10 @@ class Optimizer(ABC):
         if isinstance(grads, Gradients):
             return GradientsParams.from_grads(grads, model)
         if not isinstance(grads, GradientsParams):
+            hint = "; of what burnpy.func gives, write GradientsParams.from_module(gradients)"
             raise KindError(
                 f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, not a "
-                f"{type(grads).__name__}"
+                f"{type(grads).__name__}{hint if isinstance(grads, Module) else ''}"
             )
         refuse_device(model, grads.device)
         known = {param.id for param in model.params()}

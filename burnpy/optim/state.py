@@ -30,6 +30,16 @@ class OptimizerRecord(NamedTuple):
     optimizer: str  #: the name of its class
     states: dict[str, ParamState]  #: by the parameters' ids
 
+    @classmethod
+    def of(cls, optimizer: str, states: Mapping[str, tuple[Any, ...]]) -> OptimizerRecord:
+        """A record of what a file has: plain triples in the place of states."""
+        return cls(optimizer, {ident: ParamState(*state) for ident, state in states.items()})
+
+    def __repr__(self) -> str:
+        count = len(self.states)
+        steps = max((state.step for state in self.states.values()), default=0)
+        return f"OptimizerRecord({self.optimizer}, {count} parameter{'s' * (count != 1)}, at most {steps} updates)"
+
 
 def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, ParamState]:
     """The states of a record that is one of an optimizer called ``name`` that remembers ``slots``.

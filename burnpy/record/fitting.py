@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from burnpy.backend.errors import ArgumentError, StateError
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import ArgumentError, DTypeError, StateError
 from burnpy.nn.held import Held
 from burnpy.nn.module import Module
 from burnpy.nn.stateful import Entry, State, StateReport
@@ -18,7 +19,8 @@ Remap: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | Callable[[str
 """How paths of a file become paths of a model: regular expressions and what to put in their place, one after another,
 as `re.sub` does; or a function, which returns None for what is to be left out."""
 DTypePolicy: TypeAlias = Literal["model", "file", "exact"]
-"""Where a file has another dtype than the model: cast to the model's, take the file's, or refuse."""
+"""Where a file has another dtype than the model: cast to the model's, take the file's, or refuse. Ints that the model's
+dtype does not hold are refused in any case."""
 
 
 def remapped(state: State, remap: Remap | None) -> dict[str, Any]:
@@ -44,14 +46,24 @@ def remapped(state: State, remap: Remap | None) -> dict[str, Any]:
     return found
 
 
-def fit_report(model: Module[Any], state: State, dtype: DTypePolicy) -> tuple[StateReport, dict[str, Any]]:
-    """What of a state fits a model, and that part of it.
+class Fit(NamedTuple, Generic[M]):
+    """How a state and a model go together."""
+
+    model: M  #: the model, in the dtypes that the policy wants
+    report: StateReport
+    kept: dict[str, Any]  #: what of the state there is to be loaded
+
+
+def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
+    """What of a state fits a model.
 
     Raises:
         ArgumentError: there is no such policy.
     """
     if dtype not in ("model", "file", "exact"):
         raise ArgumentError(f"dtype= is 'model', 'file' or 'exact', and was given {dtype!r}")
+    if dtype == "file":
+        model = _in_dtypes_of(model, state)
     known = _known(model)
     refused: dict[str, str] = {}
     if dtype == "exact":
@@ -67,7 +79,7 @@ def fit_report(model: Module[Any], state: State, dtype: DTypePolicy) -> tuple[St
             missing=tuple(path for path in report.missing if id(known[path]) not in there),
             mismatched=(*report.mismatched, *refused.values()),
         )
-    return report, kept
+    return Fit(model, report, kept)
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:
@@ -79,7 +91,7 @@ def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: 
         ArgumentError: there is no such policy.
         ModuleError: two parameters would have one id.
     """
-    report, kept = fit_report(model, state, dtype)
+    fitting, report, kept = fit(model, state, dtype)
     name = type(model).__name__
     if strict and not report.fits:
         raise StateError(
@@ -87,18 +99,16 @@ def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: 
         )
     if not report.applied and model.state():
         raise StateError(f"nothing of {source} fits {name}: {report}", report)
-    if dtype == "file":
-        model = _in_dtypes_of(model, kept, report)
-    return model.with_state(kept, strict=False)
+    return fitting.with_state(kept, strict=False)
 
 
-def _in_dtypes_of(model: M, state: State, report: StateReport) -> M:
+def _in_dtypes_of(model: M, state: State) -> M:
     """The model in the dtypes that a state has, as far as it fits."""
-    known = _known(model)
-    applied = {id(known[path]) for path in report.applied}
-    dtypes = {
-        id(known[path]): _value(state[path]).dtype for path in state if path in known and id(known[path]) in applied
-    }
+    known, dtypes = _known(model), dict[int, Any]()
+    for path, given in state.items():
+        value, held = _value(given), known.get(path)
+        if held is not None and _fits(value, held):
+            dtypes[id(held)] = value.dtype
 
     def cast(path: str, held: Held[Any]) -> Held[Any]:
         dtype = dtypes.get(id(held), held.dtype)
@@ -108,6 +118,14 @@ def _in_dtypes_of(model: M, state: State, report: StateReport) -> M:
         return held.holding(value.to_dtype(dtype))
 
     return Rebuild(cast)(model)  # type: ignore[no-any-return]  # of the same class
+
+
+def _fits(value: Any, held: Held[Any]) -> bool:
+    """Whether a value is of the shape and kind of what is held."""
+    try:
+        return tuple(value.shape) == held.shape and kind_of(value.dtype) == held.kind
+    except (AttributeError, DTypeError):  # no array, or of a dtype that no tensor has
+        return False
 
 
 def _known(model: Module[Any]) -> dict[str, Held[Any]]:

@@ -9,18 +9,20 @@ from typing import Any, TypeVar
 from burnpy.backend.errors import MissingPartError, RecordError
 from burnpy.nn.module import Module
 from burnpy.nn.stateful import Entry, State, StateReport
-from burnpy.record.fitting import DTypePolicy, Remap, fit_report, fitted, remapped
+from burnpy.record.fitting import DTypePolicy, Remap, fit, fitted, remapped
 
 M = TypeVar("M", bound=Module[Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
     """What `load` found in a file: its parts, under the names that `save` was given, as attributes and by ``[...]``.
 
-    Modules are there as what ``into_record()`` gave: by path an `Entry` of id and read-only array. Optimizers and
-    generators too, for ``optim.load_record(record.optim)`` and ``generator.set_state(record.generator)``. Plain values
-    and arrays are there as they were.
+    Modules are there as what ``into_record()`` gave: by path an `Entry` of id and read-only array. Optimizers too, as a
+    `burnpy.optim.OptimizerRecord`, and generators, for ``optim.load_record(record.optim, model)`` and
+    ``generator.set_state(record.generator)``. Plain values and arrays are there as they were. `part` says to type
+    checkers what is expected, and makes sure of it.
 
     Raises:
         MissingPartError: by an attribute or ``[...]``: there is no such part.
@@ -42,6 +44,21 @@ class Record:
 
     def __contains__(self, name: object) -> bool:
         return name in self.parts
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.parts]
+
+    def part(self, name: str, kind: type[T]) -> T:
+        """One part, which is of a class: ``record.part("step", int)``, ``record.part("optim", OptimizerRecord)``.
+
+        Raises:
+            MissingPartError: there is no such part.
+            RecordError: it is something else.
+        """
+        found = self[name]
+        if not isinstance(found, kind):
+            raise RecordError(f"{name} in {self.path} is wanted as {kind.__name__}, and is {_shown(found)}")
+        return found
 
     def apply_to(
         self,
@@ -96,7 +113,7 @@ class Record:
         Raises:
             MissingPartError, RecordError, ArgumentError: as `apply_to`.
         """
-        return fit_report(model, remapped(self._state(part), remap), dtype)[0]
+        return fit(model, remapped(self._state(part), remap), dtype).report
 
     def _state(self, part: str) -> State:
         found = self[part]
@@ -119,6 +136,8 @@ def _shown(part: Any) -> str:
     if isinstance(part, Mapping) and all(isinstance(entry, Entry) for entry in part.values()):
         size = sum(entry.value.nbytes for entry in part.values())
         return f"{len(part)} tensors, {size} bytes"
+    if hasattr(part, "_fields"):
+        return repr(part)
     if isinstance(part, (Mapping, list, tuple)):
         return f"a {type(part).__name__} of {len(part)}"
     if hasattr(part, "shape"):

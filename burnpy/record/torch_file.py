@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import ArgumentError, DTypeError, RecordError, RecordFileError, RecordNotFoundError
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    DTypeError,
+    RecordError,
+    RecordFileError,
+    RecordNotFoundError,
+)
 from burnpy.record.memory import chunks, damaged, fill, new_bytes, of_dtype, raw
 from burnpy.record.torch_pickle import unpickled
 from burnpy.record.torch_values import TorchTensor
@@ -21,6 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
+
+_DAMAGES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, ValueError, RuntimeError)
+"""What reading a damaged archive raises: of names that are no text a UnicodeDecodeError, for example."""
 
 
 def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | None = None) -> dict[str, Any]:
@@ -50,9 +61,11 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
             raw.seek(0)
             with zipfile.ZipFile(raw) as archive:
                 return _Reader(archive, source).state(key)
+    except BurnpyError:
+        raise
     except FileNotFoundError as error:
         raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGES as error:
         raise damaged(source, str(error)) from error
     except OSError as error:
         raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
@@ -84,6 +97,10 @@ class _Reader:
                 f"{source} is a TorchScript program, and nothing was loaded; save its state instead: "
                 "torch.save(model.state_dict(), path)"
             )
+        if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+            raise RecordError(f"{source} is compressed, as torch.save writes none; nothing was loaded")
+        if sum(info.file_size for info in archive.infolist()) > _size(archive):
+            raise damaged(source, "its parts together are larger than the file")
         self.storages: dict[tuple[str, str], NDArray[Any]] = {}
         order = self._bytes("byteorder").tobytes() if f"{self.folder}byteorder" in names else b"little"
         if order not in (b"little", b"big"):
@@ -103,10 +120,6 @@ class _Reader:
             info = self.archive.getinfo(name)
         except KeyError:
             raise damaged(self.source, f"there is no {name} in it") from None
-        if info.compress_type != zipfile.ZIP_STORED:
-            raise RecordError(f"{self.source} is compressed, as torch.save writes none; nothing was loaded")
-        if info.file_size > os.fstat(self.archive.fp.fileno()).st_size:  # type: ignore[union-attr]  # it is open
-            raise damaged(self.source, f"{name} is larger than the file")
         data = new_bytes(info.file_size)
         with self.archive.open(info) as opened:
             file: Any = opened
@@ -145,6 +158,11 @@ class _Reader:
             raise damaged(self.source, f"the memory of {name} has {data.size} bytes, and should have {expected}")
         found = self.storages[x.storage.key, x.dtype] = readonly(of_dtype(data, dtype, self.order, name, self.source))
         return found
+
+
+def _size(archive: zipfile.ZipFile) -> int:
+    """How many bytes the file of an archive has."""
+    return os.fstat(archive.fp.fileno()).st_size  # type: ignore[union-attr]  # it is open
 
 
 def _chosen(found: Any, key: str | tuple[str | int, ...] | None, source: str) -> Mapping[str, Any]:

@@ -29,6 +29,10 @@ class TorchStorage(NamedTuple):
     size: int  #: how many elements it has; bytes, where it is of bytes
 
 
+class LazyError(ValueError):
+    """A tensor whose values are not those in memory."""
+
+
 class TorchTensor(NamedTuple):
     """A tensor in a storage, not read yet."""
 
@@ -79,12 +83,18 @@ def called(function: object, args: object, source: str) -> Any:
     """What a call that a pickle asks for comes to: one of those known here.
 
     Raises:
-        RecordError: it is none of them.
+        RecordError: it is none of them, or makes a tensor whose values are not those in memory.
         TypeError, ValueError, IndexError: the arguments are of no such call.
     """
     if not isinstance(function, Name) or str(function) not in _CALLS or not isinstance(args, tuple):
         raise refused(f"asks to call {function if isinstance(function, Name) else type(function).__name__}", source)
-    return _CALLS[str(function)](*args)
+    try:
+        return _CALLS[str(function)](*args)
+    except LazyError:
+        raise RecordError(
+            f"{source} has a tensor that PyTorch negates or conjugates when it is read, and nothing was loaded; save "
+            "x.resolve_neg().resolve_conj() in its place"
+        ) from None
 
 
 def named(module: str, name: str, source: str) -> Name:
@@ -109,13 +119,17 @@ def refused(what: str, source: str) -> RecordError:
     )
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> TorchTensor:
-    return _tensor_of_dtype(storage, offset, shape, strides, False, None, Name("torch", storage.dtype))
+def _tensor(
+    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, marks: Any = None
+) -> TorchTensor:
+    return _tensor_of_dtype(storage, offset, shape, strides, grad, hooks, Name("torch", storage.dtype), marks)
 
 
 def _tensor_of_dtype(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, *rest: Any
+    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, marks: Any = None
 ) -> TorchTensor:
+    if marks and any(marks.values()):
+        raise LazyError
     if not isinstance(storage, TorchStorage) or not isinstance(dtype, Name) or dtype.name not in _DTYPES:
         raise TypeError("a tensor is in a storage, and has a dtype")
     numbers = (offset, *shape, *strides)

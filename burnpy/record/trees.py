@@ -21,7 +21,7 @@ from burnpy.tensor.generator import Generator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_TENSOR, _TUPLE, _ENTRY, _DICT = "$tensor", "$tuple", "$entry", "$dict"
+_TENSOR, _TUPLE, _ENTRY, _DICT, _OPTIMIZER = "$tensor", "$tuple", "$entry", "$dict", "$optimizer"
 
 
 class Encoder:
@@ -66,6 +66,8 @@ class Encoder:
     def _tree(self, value: Any, path: str) -> Any:
         if isinstance(value, Entry):
             return {_ENTRY: [value.id, self(value.value, path)]}
+        if hasattr(value, "_fields") and isinstance(value, _optimizer_record()):
+            return {_OPTIMIZER: [value.optimizer, self(value.states, joined(path, "states"))]}
         if isinstance(value, tuple):
             names = getattr(value, "_fields", range(len(value)))
             return {_TUPLE: [self(part, joined(path, name)) for name, part in zip(names, value, strict=True)]}
@@ -122,6 +124,8 @@ class Decoder:
                 return tuple(self(part) for part in parts)
             case {"$entry": [None | str() as id, value], **rest} if not rest:
                 return Entry(id, self(value))
+            case {"$optimizer": [str(name), states], **rest} if not rest and _are_states(found := self(states)):
+                return _optimizer_record().of(name, found)
             case {"$dict": list(pairs), **rest} if not rest and all(_is_pair(pair) for pair in pairs):
                 return {key: self(part) for key, part in pairs}
             case dict() if all(not key.startswith("$") for key in node):
@@ -131,6 +135,19 @@ class Decoder:
                     f"{self.source} is no record of burnpy, though it says so: there is no {node!r:.80}; "
                     "nothing was loaded"
                 )
+
+
+def _optimizer_record() -> Any:
+    """The class of what an optimizer remembers, imported by whoever has such a thing."""
+    from burnpy.optim.state import OptimizerRecord
+
+    return OptimizerRecord
+
+
+def _are_states(states: Any) -> bool:
+    return isinstance(states, dict) and all(
+        isinstance(ident, str) and isinstance(state, tuple) and len(state) == 3 for ident, state in states.items()
+    )
 
 
 def _is_pair(pair: Any) -> bool:

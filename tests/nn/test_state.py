@@ -11,7 +11,7 @@ import pytest
 from burnpy import Autodiff, IntTensor
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import ModuleError, StateError
-from burnpy.nn import Entry, IntBuffer, Linear, Module
+from burnpy.nn import Entry, IntBuffer, Linear, Module, StateReport
 
 B = TypeVar("B", bound=Backend)
 Train = Autodiff[NumPy]
@@ -135,3 +135,21 @@ def test_frozen_parameters_are_loaded_and_stay_frozen(model: Tied[Any]) -> None:
     assert values(found) == values(model)
     assert found.head.frozen
     assert not found.head.value.is_require_grad()
+
+
+def test_ints_that_a_dtype_does_not_hold_are_refused(model: Tied[Any]) -> None:
+    narrow = model.replace(count=IntBuffer(IntTensor[Train].zeros((), dtype="int32")))
+    for count in (np.array(2**40), IntTensor[NumPy].from_data(2**40), np.array(2**63, np.uint64)):
+        with pytest.raises(StateError, match=r"count \(of dtype u?int64 from \d+ to \d+, which int32 does not hold\)"):
+            narrow.with_state({**narrow.state(), "count": count})
+        assert narrow.with_state({"count": count}, strict=False).count is narrow.count
+    for count in (np.array(7), IntTensor[NumPy].from_data(7), np.array(7, np.uint8)):
+        found = narrow.with_state({"count": count}, strict=False).count
+        assert (found.value.item(), found.dtype) == (7, np.dtype("int32"))
+
+
+def test_a_report_shows_the_first_paths_of_many() -> None:
+    report = StateReport((), tuple(f"a{k}" for k in range(9)), tuple(f"b{k}" for k in range(7)), ())
+    assert (
+        str(report) == "0 fit; 9 missing: a0, a1, a2, a3, a4, a5 and 3 more; 7 unexpected: b0, b1, b2, b3, b4, b5, b6"
+    )

@@ -13,6 +13,7 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, errors
+from burnpy.func import grad
 from burnpy.nn import Linear, Param
 from burnpy.optim import GradientsParams, Sgd
 from tests.optim.models import Mlp, Train, Two, batch, gradients, of_two, two, vector
@@ -176,3 +177,28 @@ def test_parameters_held_twice_are_one() -> None:
     assert list(grads.named()) == ["a"]
     assert grads["a"].tolist() == [2.0, 4.0]
     assert isinstance(shared.b, Param)
+
+
+@pytest.mark.parametrize("device", [Train, NumPy, Autodiff[Train]], ids=str)
+def test_a_module_of_gradients_from_func(device: Any) -> None:
+    model: Any = Two(device).no_grad("b")
+    gradients = GradientsParams.from_module(grad(lambda model: model())(model))
+    assert gradients.device is getattr(model.device, "inner", model.device)
+    assert {path: x.tolist() for path, x in gradients.named().items()} == {"a": [3.0, 4.0]}
+    new = Sgd().step(0.5, model, gradients)
+    assert new.a.value.tolist() == [-0.5, 0.0]
+    assert new.b is model.b
+
+
+def test_a_module_of_gradients_is_no_gradients_by_itself() -> None:
+    model = two()
+    gradients: Any = grad(lambda model: model())(model)
+    hint = r"write GradientsParams\.from_module\(gradients\)"
+    with pytest.raises(errors.KindError, match=hint):
+        Sgd().step(0.1, model, gradients)
+    with pytest.raises(errors.KindError, match=hint):
+        GradientsParams.from_grads(gradients, model)
+    with pytest.raises(errors.ArgumentError, match="in which no parameter learns"):
+        GradientsParams.from_module(model.no_grad())
+    with pytest.raises(errors.KindError, match=r"a model is a burnpy\.nn\.Module"):
+        GradientsParams.from_module(3)  # type: ignore[call-overload]

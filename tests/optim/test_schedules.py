@@ -50,6 +50,9 @@ EXPECTED: list[tuple[LrSchedule, list[float]]] = [
     # PyTorch has none of these.
     (ConstantLr(0.3), [0.3, 0.3]),
     (WarmUpLr(2, CosineLr(1.0, 4), start=0.5), [0.5, 0.75, 1.0, 0.853553391, 0.5, 0.146446609, 0.0, 0.0]),
+    (WarmUpLr(3, ConstantLr(1.0)), [0.25, 0.5, 0.75, 1.0, 1.0]),
+    (OneCycleLr(1.0, 10, rising=0.1), [1.0, 0.969846431]),
+    (OneCycleLr(1.0, 3, rising=1.0, three_phase=True), [0.04, 0.52, 1.0, 4e-6, 4e-6]),
     (NoamLr(2.0, warm_up=2, size=4), [1 / 2**1.5, 1 / 2**0.5, 1 / 3**0.5]),
     (0.5 * ConstantLr(0.5) * 0.5, [0.125]),
 ]

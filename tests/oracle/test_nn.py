@@ -16,7 +16,9 @@ from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from burnpy.nn import init
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore:enable_nested_tensor")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.torch.jit:DeprecationWarning", "ignore:enable_nested_tensor", "ignore:Using padding=.same"
+)
 
 Train = Autodiff[NumPy]
 RNG = np.random.default_rng(0)
@@ -53,6 +55,16 @@ CASES = {
     "conv2d, settings": Case(
         lambda: ours.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2, **D),
         lambda: torch.nn.Conv2d(4, 6, (3, 2), (2, 1), (1, 2), (1, 2), 2),
+        (IMAGES,),
+    ),
+    "conv2d, same": Case(
+        lambda: ours.Conv2d(4, 6, (3, 4), padding="same", dilation=(2, 1), **D),
+        lambda: torch.nn.Conv2d(4, 6, (3, 4), padding="same", dilation=(2, 1)),
+        (IMAGES,),
+    ),
+    "conv2d, valid": Case(
+        lambda: ours.Conv2d(4, 6, 3, padding="valid", **D),
+        lambda: torch.nn.Conv2d(4, 6, 3, padding="valid"),
         (IMAGES,),
     ),
     "conv2d, no bias": Case(

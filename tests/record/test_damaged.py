@@ -118,6 +118,8 @@ def test_foreign_structures_are_refused(tmp_path: Path, data: bytes, message: st
         ('{"a": {"$entry": [1, 2]}}', "no record of burnpy"),
         ('{"a": {"$dict": [[[], 1]]}}', "no record of burnpy"),
         ('{"a": {"$dict": [[1]]}}', "no record of burnpy"),
+        ('{"a": {"$optimizer": ["Adam", {"x": 3}]}}', "no record of burnpy"),
+        ('{"a": {"$optimizer": [3, {}]}}', "no record of burnpy"),
         ("{}", "nothing says what its tensor x is"),
     ],
 )

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import IntTensor
 from burnpy.backend import NumPy, errors
-from burnpy.nn import Linear, Module, Sequential
+from burnpy.nn import IntBuffer, Linear, Module, Sequential
 from burnpy.record import Record, load, save
-from tests.record.nets import mlp, same
+from tests.record.nets import Train, mlp, same
 
 
 @pytest.fixture
@@ -141,3 +142,17 @@ def test_the_record_on_another_device(record: Record) -> None:
     plain = record.apply_to(mlp(device=NumPy))
     assert plain.device is NumPy()
     assert same(plain, record.apply_to(mlp()))
+
+
+def test_ints_that_the_model_has_no_room_for(tmp_path: Path) -> None:
+    found = mlp().into_record()
+    wide = found["1.num_batches_tracked"]._replace(value=np.array(2**40))
+    save(tmp_path / "a", model={**found, "1.num_batches_tracked": wide})
+    record, model = load(tmp_path / "a"), mlp()
+    model = model.replace({"1.num_batches_tracked": IntBuffer(IntTensor[Train].zeros((), dtype="int32"))})
+    with pytest.raises(errors.StateError, match="from 1099511627776 to 1099511627776, which int32 does not hold"):
+        record.apply_to(model)
+    taken = record.apply_to(model, dtype="file")[1].num_batches_tracked
+    assert (taken.value.item(), taken.dtype) == (2**40, np.dtype("int64"))
+    assert record.report(model, dtype="file").fits
+    assert not record.report(model).fits

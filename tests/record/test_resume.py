@@ -11,7 +11,7 @@ import pytest
 from burnpy import Generator, Tensor
 from burnpy.backend import errors
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
-from burnpy.optim import Adam, CosineLr, Sgd
+from burnpy.optim import Adam, CosineLr, OptimizerRecord, Sgd
 from burnpy.record import load, save
 from burnpy.record.files import read
 from tests.record.nets import Train, mlp, same
@@ -83,3 +83,24 @@ def test_a_schedule_is_saved_as_its_step(tmp_path: Path) -> None:
         save(tmp_path / "a", schedule=SCHEDULE)
     save(tmp_path / "a", step=np.int64(3))
     assert SCHEDULE(load(tmp_path / "a").step) == SCHEDULE(3)
+
+
+def test_what_an_optimizer_remembers_comes_back_as_a_record_of_one(tmp_path: Path) -> None:
+    generator, optim = Generator(0), Adam()
+    model = trained(network(generator), optim, generator, range(2))
+    save(tmp_path / "a", model=model, best={"optim": optim, "fresh": Sgd()}, optim=optim, step=2)
+    record = load(tmp_path / "a")
+    found = record.part("optim", OptimizerRecord)
+    assert repr(found) == "OptimizerRecord(Adam, 6 parameters, at most 2 updates)"
+    assert repr(found) in repr(record)
+    assert {ident: (state.path, state.step) for ident, state in found.states.items()} == {
+        ident: (state.path, 2) for ident, state in optim.state().items()
+    }
+    assert isinstance(record.best["optim"], OptimizerRecord)
+    assert record.best["fresh"] == OptimizerRecord("Sgd", {})
+    assert record.part("step", int) == 2
+    assert {"model", "optim", "step"} <= {*dir(record)}
+    with pytest.raises(errors.RecordError, match=r"step in .* is wanted as str, and is 2"):
+        record.part("step", str)
+    with pytest.raises(errors.MissingPartError, match="has no steps"):
+        record.part("steps", int)

@@ -253,3 +253,37 @@ def test_damage_is_found(tmp_path: Path) -> None:
     path.write_bytes(bytes(flipped))
     with pytest.raises(errors.RecordError, match="damaged, and nothing was loaded: Bad CRC-32"):
         read_torch(path)
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.pt", tensor(), {"data/0": FOUR})
+    whole = path.read_bytes()
+    for at in (whole.index(b"archive/data/0"), whole.rindex(b"archive/data/0")):
+        broken = bytearray(whole)
+        broken[at] = 0xFF
+        flags = whole.rindex(b"PK\x01\x02") + 8
+        broken[flags + 1] |= 8  # names are UTF-8
+        path.write_bytes(bytes(broken))
+        with pytest.raises(errors.RecordError, match="is damaged"):
+            read_torch(path)
+
+
+def test_an_archive_whose_parts_lie_on_top_of_each_other(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.pt", tensor(), {"data/0": b"0" * 9000})
+    whole = path.read_bytes()
+    begin, end = whole.rindex(b"PK\x01\x02"), whole.rindex(b"PK\x05\x06")
+    entry, last = whole[begin:end], bytearray(whole[end:])
+    count, size = 102, int.from_bytes(last[12:16], "little") + 100 * len(entry)
+    last[8:16] = count.to_bytes(2, "little") * 2 + size.to_bytes(4, "little")
+    path.write_bytes(whole[:end] + entry * 100 + last)
+    with pytest.raises(errors.RecordError, match="its parts together are larger than the file"):
+        read_torch(path)
+
+
+@pytest.mark.parametrize("mark", [b"neg", b"conj"])
+def test_tensors_whose_values_are_not_those_in_memory(tmp_path: Path, mark: bytes) -> None:
+    data = b"(dVw\n" + TENSOR % (b"FloatStorage", b"0", b"I4\n") + b"I0\n(I2\nt(I1\ntI00\nN(dV%s\nI0%d\nstRs."
+    path = archive(tmp_path / "a.pt", data % (mark, 1), {"data/0": FOUR})
+    with pytest.raises(errors.RecordError, match=r"negates or conjugates .*x\.resolve_neg\(\)"):
+        read_torch(path)
+    assert read_torch(archive(path, data % (mark, 0), {"data/0": FOUR}))["w"].tolist() == [0.0, 1.0]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, assert_type
 from burnpy import Autodiff, Gradients, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Backend, NumPy
+from burnpy.func import grad
 from burnpy.nn import Linear, Module, Sequential, rebound
 from burnpy.optim import (
     Adam,
@@ -27,6 +28,7 @@ from burnpy.optim import (
     clip_by_norm,
     clip_by_value,
 )
+from burnpy.record import Record
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -63,6 +65,10 @@ assert_type([*by_param], list[str])
 balanced = Linear(2, 1, device=Autodiff[Balanced[NumPy]])
 of_balanced = balanced(Tensor[Autodiff[Balanced[NumPy]]].ones((4, 2))).sum().backward()
 assert_type(GradientsParams.from_grads(of_balanced, balanced), GradientsParams[NumPy])
+total: Callable[[Mlp[NumPy]], Tensor[NumPy]] = lambda model: model(x.inner()).sum()  # noqa: E731
+assert_type(GradientsParams.from_module(grad(total)(model.valid())), GradientsParams[NumPy])
+assert_type(GradientsParams.from_module(model), GradientsParams[NumPy])
+assert_type(GradientsParams.from_module(balanced), GradientsParams[NumPy])
 
 # Clipping gives what it was given.
 assert_type(clip_by_value(grads, 1.0), Gradients[NumPy])
@@ -72,6 +78,16 @@ assert_type(clip_by_global_norm(by_param, 1.0, error_if_nonfinite=True), Gradien
 accumulator = GradientsAccumulator[NumPy]()
 accumulator = accumulator.add(by_param, weight=4).add(by_param)
 assert_type(accumulator.mean(), GradientsParams[NumPy])
+
+# Parts of a record are of the class that is asked for.
+
+
+def resumed(record: Record, optim: Adam) -> int:
+    assert_type(record.part("optim", OptimizerRecord), OptimizerRecord)
+    assert_type(record.apply_to(model), Mlp[Autodiff[NumPy]])
+    assert_type(optim.load_record(record.part("optim", OptimizerRecord), model), Adam)
+    return record.part("step", int)
+
 
 # A step gives the class that it was given, with its backend.
 optim = Adam(betas=(0.9, 0.99), groups=[Group("*.bias", weight_decay=0.0), Group(lambda path, param: False, lr=0.1)])

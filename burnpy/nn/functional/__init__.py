@@ -5,6 +5,8 @@ Here are the functions that are no methods of a tensor; an activation is one: ``
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.convolution import conv2d
 from burnpy.nn.functional.dropout import dropout
@@ -32,3 +34,14 @@ __all__ = [
     "nll_loss",
     "scaled_dot_product_attention",
 ]
+
+if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+
+    def __getattr__(name: str) -> object:
+        """What to say of a name that there is not: many are methods of tensors."""
+        from burnpy.nn.theirs import missing
+        from burnpy.tensor.tensor import Tensor
+
+        if not name.startswith("_") and hasattr(Tensor, name):
+            raise AttributeError(f"{__name__} has no {name}, which is a method: x.{name}(...)", name=name)
+        raise missing(__name__, name, __all__)

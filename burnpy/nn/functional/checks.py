@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.base import TensorBase
@@ -69,6 +71,7 @@ def probability(operation: str, p: float) -> float:
     Raises:
         ArgumentError: it is not.
     """
-    if not 0.0 <= p <= 1.0:
+    given: Any = p
+    if not isinstance(given, (int, float, np.number)) or not 0.0 <= p <= 1.0:
         raise ArgumentError(f"{operation}() was given p={p!r}; it is a probability, from 0 to 1")
     return float(p)

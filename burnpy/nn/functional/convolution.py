@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import exact_dims, floats
 from burnpy.nn.functional.windows import refuse_too_small
 from burnpy.nn.sizes import Pair, pair
-
-if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.joining import cat
+from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
+
+Padding: TypeAlias = Pair | Literal["same", "valid"]
+"""Zeros around an image, the same on both sides of each dimension; or what they are to do."""
 
 
 def conv2d(
@@ -22,7 +24,7 @@ def conv2d(
     bias: Tensor[B] | None = None,
     *,
     stride: Pair = 1,
-    padding: Pair = 0,
+    padding: Padding = 0,
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Tensor[B]:
@@ -33,7 +35,8 @@ def conv2d(
         weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
         stride: from one place to the next.
-        padding: zeros around the images.
+        padding: zeros around the images; "valid" for none, "same" for as many as keep height and width, a stride of 1
+            given; where their number is odd, one more comes after the image than before it.
         dilation: from one element of the kernel to the next.
         groups: into how many parts channels are divided, each seen by its own part of the weight.
 
@@ -53,7 +56,6 @@ def conv2d(
     exact_dims("conv2d", "x", x, 4, "(N, in, height, width)", "; of one image make a batch with x.unsqueeze(0)")
     exact_dims("conv2d", "weight", weight, 4, "(out, in / groups, kernel height, kernel width)")
     strides, dilations = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
-    pads = pair("conv2d", "padding", padding, 0)
     if groups < 1 or weight.shape[0] % groups:
         raise ArgumentError(
             f"conv2d() was given groups={groups!r} for {weight.shape[0]} output channels, which they must divide"
@@ -69,9 +71,39 @@ def conv2d(
             f"{weight.shape[:1]}"
         )
     kernel = (weight.shape[2], weight.shape[3])
+    pads = padding_of("conv2d", padding, strides)
+    if pads is None:
+        x, pads = _kept(x, kernel, dilations)
     refuse_too_small("conv2d", x, kernel, strides, pads, dilations)
     device: Any = x.device
     settings = (strides, pads, dilations, groups)
     if bias is None:
         return x._like(device.conv2d(x._primitive, weight._primitive, *settings))
     return x._like(device.conv2d_bias(x._primitive, weight._primitive, bias._primitive, *settings))
+
+
+def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tuple[int, int] | None:
+    """Zeros above and to the left, as many as below and to the right; None where it is "same".
+
+    Raises:
+        ArgumentError: it is no padding, or "same" with a stride.
+    """
+    if not isinstance(padding, str):
+        return pair(operation, "padding", padding, 0)
+    if padding == "valid":
+        return 0, 0
+    if padding != "same":
+        raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
+    if stride != (1, 1):
+        raise ArgumentError(f'{operation}() was given padding="same" with stride={stride}; it takes a stride of 1')
+    return None
+
+
+def _kept(x: Tensor[B], kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[Tensor[B], tuple[int, int]]:
+    """x and the padding that keeps its height and width; where that is odd, x has a row or column of zeros more."""
+    total = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
+    for dim, zeros in ((2, total[0]), (3, total[1])):
+        if zeros % 2:
+            one = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+            x = cat([x, Tensor.zeros(one, dtype=x.dtype, device=x.device)], dim)
+    return x, (total[0] // 2, total[1] // 2)

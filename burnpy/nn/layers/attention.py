@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.checks import exact_dims, probability
 from burnpy.nn.functional.linear import linear
@@ -14,11 +14,11 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.generator import Generator
 
 B = TypeVar("B", bound=Backend)
@@ -90,7 +90,8 @@ class MultiHeadAttention(Module[B]):
             query: shape (N, T, size).
             key: shape (N, S, size); ``query``, unless given.
             value: shape (N, S, size); ``key``, unless given.
-            mask: broadcasts to (N, heads, T, S): true where a query may attend to a key, or floats to be added.
+            mask: (T, S), or broadcasts to (N, heads, T, S): true where a query may attend to a key, or floats to be
+                added. For one of each example, (N, T, S), write ``mask[:, None]``.
             key_mask: shape (N, S), true for the keys that are there, false for padding.
             causal: whether query t attends to the keys 0 … t only.
 
@@ -99,6 +100,7 @@ class MultiHeadAttention(Module[B]):
 
         Raises:
             ShapeError: the shapes do not belong together.
+            KindError: ``key_mask`` is no `BoolTensor`.
         """
         size = self.in_proj_weight.shape[0]
         key = query if key is None else key
@@ -138,12 +140,19 @@ class MultiHeadAttention(Module[B]):
         self, mask: BoolTensor[B] | Tensor[B] | None, key_mask: BoolTensor[B] | None
     ) -> BoolTensor[B] | Tensor[B] | None:
         """One mask of two."""
+        if mask is not None and mask.ndim == 3:
+            raise ShapeError(
+                f"MultiHeadAttention() was given a mask of shape {mask.shape}, which may be one for each example or "
+                "for each head; say which: mask[:, None] or mask[None]"
+            )
         if key_mask is None:
             return mask
-        if key_mask.ndim != 2:
-            raise ShapeError(
-                f"MultiHeadAttention() takes key_mask of shape (N, S), and was given shape {key_mask.shape}"
-            )
+        given: Any = key_mask
+        if not isinstance(given, BoolTensor) or given.ndim != 2:
+            shape = f" of shape {key_mask.shape}" if hasattr(given, "shape") else ""
+            what = f"a {type(given).__name__}{shape}"
+            error = ShapeError if isinstance(given, BoolTensor) else KindError
+            raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, and was given {what}")
         wide = key_mask[:, None, None, :]
         if mask is None:
             return wide

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
@@ -66,8 +66,9 @@ class BatchNorm(Module[B]):
         device: B | type[B],
     ) -> None:
         positive("BatchNorm", channels=channels)
-        if momentum is not None and not 0.0 <= momentum <= 1.0:
-            raise ArgumentError(f"BatchNorm() was given momentum={momentum}; it is from 0 to 1, or None")
+        given: Any = momentum
+        if given is not None and not (isinstance(given, (int, float)) and 0.0 <= given <= 1.0):
+            raise ArgumentError(f"BatchNorm() was given momentum={momentum!r}; it is from 0 to 1, or None")
         shape = (channels,)
         self.eps = eps
         self.momentum = momentum

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.functional.convolution import conv2d
+from burnpy.nn.functional.convolution import Padding, conv2d, padding_of
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
@@ -31,7 +31,7 @@ class Conv2d(Module[B]):
         out_channels: of what comes out.
         kernel_size: height and width of the weight; one number for both.
         stride: from one place to the next.
-        padding: zeros around the images.
+        padding: zeros around the images, or "same" or "valid".
         dilation: from one element of the kernel to the next.
         groups: into how many parts channels are divided; must divide both.
         bias: whether something is added.
@@ -55,7 +55,7 @@ class Conv2d(Module[B]):
         kernel_size: Pair,
         *,
         stride: Pair = 1,
-        padding: Pair = 0,
+        padding: Padding = 0,
         dilation: Pair = 1,
         groups: int = 1,
         bias: bool = True,
@@ -70,7 +70,8 @@ class Conv2d(Module[B]):
             )
         high, wide = pair("Conv2d", "kernel_size", kernel_size)
         self.stride = pair("Conv2d", "stride", stride)
-        self.padding = pair("Conv2d", "padding", padding, 0)
+        pads = padding_of("Conv2d", padding, self.stride)
+        self.padding: Padding = "same" if pads is None else pads
         self.dilation = pair("Conv2d", "dilation", dilation)
         self.groups = groups
         shape = (out_channels, in_channels // groups, high, wide)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.normalization import layer_norm
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
@@ -29,7 +30,7 @@ class LayerNorm(Module[B]):
         device: where the layer is.
 
     Raises:
-        ArgumentError: a size is not positive.
+        ArgumentError: a size is not positive, or there is none.
 
     Source: Ba et al., Layer Normalization, 2016.
 
@@ -42,6 +43,8 @@ class LayerNorm(Module[B]):
         self, normalized_shape: int | Sequence[int], *, eps: float = 1e-5, bias: bool = True, device: B | type[B]
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        if not shape:
+            raise ArgumentError("LayerNorm() was given normalized_shape=(); it has at least one size")
         for size in shape:
             positive("LayerNorm", normalized_shape=size)
         self.eps = eps

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ShapeError
+from burnpy.backend.errors import KindError, ShapeError
 from burnpy.nn.functional.checks import exact_dims, probability
 from burnpy.nn.functional.dropout import dropout as dropped
 from burnpy.nn.functional.linear import linear
@@ -79,7 +79,8 @@ class Lstm(Module[B]):
         hidden: the size of what is remembered of it.
         count: how many layers, each reading what the one before it said.
         bidirectional: whether each reads from both ends; what it says is then of size 2 · hidden.
-        dropout: how likely, in training, something of what a layer says is dropped before the next reads it.
+        dropout: how likely, in training, something of what a layer says is dropped before the next reads it;
+            one layer alone drops nothing.
         bias: whether something is added.
         device: where the layers are.
         initializer: of the matrices; as of the biases uniform in ±1/√hidden, unless given.
@@ -118,18 +119,21 @@ class Lstm(Module[B]):
             for size in (inputs, *[hidden * (1 + bidirectional)] * (count - 1))
         )
 
-    def forward(self, x: Tensor[B], state: LstmState[B] | None = None) -> tuple[Tensor[B], LstmState[B]]:
+    def forward(
+        self, x: Tensor[B], state: LstmState[B] | tuple[Tensor[B], Tensor[B]] | None = None
+    ) -> tuple[Tensor[B], LstmState[B]]:
         """What the last layer says of each element, and the state after the last.
 
         Args:
             x: shape (N, T, inputs), T at least 1.
-            state: to begin with; zeros, unless given.
+            state: to begin with, hidden and cell; zeros, unless given.
 
         Returns:
             Shape (N, T, directions · hidden), and the state.
 
         Raises:
             ShapeError: the shapes do not belong together.
+            KindError: the state is no pair of tensors.
         """
         exact_dims("Lstm", "x", x, 3, f"(N, T, {self.inputs})")
         batch, length, size = x.shape
@@ -141,6 +145,7 @@ class Lstm(Module[B]):
         if state is None:
             zeros = Tensor.zeros(wanted, dtype=self.layers[0][0].weight_hh.dtype, device=x.device)
             state = LstmState(zeros, zeros)
+        state = _state_of(state)
         for name, part in zip(LstmState._fields, state, strict=True):
             if part.shape != wanted:
                 raise ShapeError(f"Lstm() was given a state with {name} of shape {part.shape}; here it is {wanted}")
@@ -174,3 +179,10 @@ class Lstm(Module[B]):
     def valid(self: Lstm[Autodiff[I]]) -> Lstm[I]:
         """The same layers on the inner backend."""
         return rebound(self)
+
+
+def _state_of(state: object) -> LstmState[Any]:
+    """A state of what may be a plain pair."""
+    if not isinstance(state, tuple) or len(state) != 2 or not all(isinstance(part, Tensor) for part in state):
+        raise KindError(f"Lstm() takes a state as LstmState(hidden, cell), and was given a {type(state).__name__}")
+    return LstmState(*state)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ModuleError
+from burnpy.backend.errors import IndexRangeError, ModuleError
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module, Stateless, rebound
 
@@ -41,9 +41,13 @@ class Sequential(Module[B]):
         for k, layer in enumerate(layers):
             given: object = layer
             if not isinstance(given, ModuleBase):
+                way_out = (
+                    "give the layers one by one: Sequential(*layers)"
+                    if isinstance(given, (list, tuple))
+                    else "of a function make one: a subclass of burnpy.nn.Stateless whose forward() calls it"
+                )
                 raise ModuleError(
-                    f"Sequential() was given {given!r:.80} as layer {k}, which is no module; of a function make one: a "
-                    "subclass of burnpy.nn.Stateless whose forward() calls it"
+                    f"Sequential() was given a {type(given).__name__} as layer {k}, which is no module; {way_out}"
                 )
             setattr(self, str(k), layer)
 
@@ -64,9 +68,20 @@ class Sequential(Module[B]):
     def __iter__(self) -> Iterator[Module[B] | Stateless]:
         return iter(self.layers)
 
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequential[B]: ...
     def __getitem__(self, key: Any) -> Any:
-        """A layer by its number, or the layers of a slice."""
-        found = self.layers[key]
+        """A layer by its number, or the layers of a slice.
+
+        Raises:
+            IndexRangeError: there is no such layer.
+        """
+        try:
+            found = self.layers[key]
+        except IndexError:
+            raise IndexRangeError(f"layer {key} was asked of a Sequential of {len(self)} layers") from None
         return Sequential(*found) if isinstance(found, tuple) else found
 
     def valid(self: Sequential[Autodiff[I]]) -> Sequential[I]:

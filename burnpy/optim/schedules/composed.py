@@ -15,32 +15,38 @@ from burnpy.optim.schedules.simple import ascending
 class WarmUpLr(LrSchedule):
     """In ``steps`` steps up to where ``after`` begins, in a straight line, and then ``after``.
 
+    It is PyTorch's `LinearLR`, with ``start`` for its ``start_factor``, in a `SequentialLR` with what follows.
+
     Args:
         steps: how long it takes.
         after: what follows, counted from 0.
-        start: which part of ``after(0)`` it begins with.
+        start: which part of ``after(0)`` it begins with. Unless given 1 / (steps + 1), so that every step is as large
+            as the first: with 0 the first update would change no weight.
 
     Raises:
         ArgumentError: a number is out of its range, or ``after`` is no schedule.
 
     >>> from burnpy.optim import ConstantLr
     >>> [WarmUpLr(4, ConstantLr(1.0))(step) for step in range(6)]
-    [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+    [0.2, 0.4, 0.6, 0.8, 1.0, 1.0]
     """
 
     steps: int
     after: LrSchedule
-    start: float = 0.0
+    start: float | None = None
 
     def __post_init__(self) -> None:
         count(self.steps, "WarmUpLr(steps)")
         schedule_of(self.after, "WarmUpLr(after)")
-        at_least_zero(self.start, "WarmUpLr(start)")
+        if self.start is not None:
+            at_least_zero(self.start, "WarmUpLr(start)")
 
     def at(self, step: int) -> float:
         """See the class."""
         if step >= self.steps:
             return self.after.at(step - self.steps)
+        if self.start is None:
+            return self.after.at(0) * (step + 1) / (self.steps + 1)
         return self.after.at(0) * (self.start + (1.0 - self.start) * step / self.steps)
 
 

@@ -60,6 +60,8 @@ class OneCycleLr(LrSchedule):
         """Of the phase that the step is in."""
         first = self.peak / self.start_factor
         last = first / self.end_factor
+        if step >= self.steps:
+            return last
         top = self.rising * self.steps - 1
         phases = [(top, first, self.peak), (self.steps - 1.0, self.peak, last)]
         if self.three_phase:
@@ -67,7 +69,7 @@ class OneCycleLr(LrSchedule):
         begin = 0.0
         for end, low, high in phases:
             if step <= end:
-                done = (step - begin) / (end - begin)
+                done = (step - begin) / (end - begin) if end > begin else 1.0
                 return cosine(low, high, done) if self.shape == "cosine" else low + (high - low) * done
             begin = end
         return last

@@ -1,0 +1,133 @@
+"""PyTorch's names of classes and arguments, and what they are called here; looked at where one was not found."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+_AS_CALLED = "it is called {} here"
+_BATCH_FIRST = "the batch always comes first"
+_CHANNELS = {"num_features": _AS_CALLED.format("channels")}
+
+_ARGUMENTS: dict[str, dict[str, str]] = {
+    "Module": {"dtype": "make it, and cast it then: model.astype(dtype)"},
+    "BatchNorm": _CHANNELS,
+    "Conv2d": {"padding_mode": "around the images are zeros always"},
+    "Dropout": {"inplace": "nothing is in place"},
+    "Relu": {"inplace": "nothing is in place"},
+    "Silu": {"inplace": "nothing is in place"},
+    "Embedding": {
+        "num_embeddings": _AS_CALLED.format("count"),
+        "embedding_dim": _AS_CALLED.format("size"),
+        "max_norm": "rows are not renormalized when they are looked up; clip them after a step, with model.map(f)",
+        "norm_type": "rows are not renormalized when they are looked up",
+        "scale_grad_by_freq": "a gradient is never scaled by how often a row was looked up",
+        "sparse": "gradients are dense",
+        "_weight": "make it, and put the weight in: layer.replace(weight=Param(tensor))",
+    },
+    "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
+    "Lstm": {
+        "input_size": _AS_CALLED.format("inputs"),
+        "hidden_size": _AS_CALLED.format("hidden"),
+        "num_layers": _AS_CALLED.format("count"),
+        "batch_first": _BATCH_FIRST,
+        "proj_size": "there are no projections yet; let a Linear follow",
+    },
+    "MultiHeadAttention": {
+        "embed_dim": _AS_CALLED.format("size"),
+        "num_heads": _AS_CALLED.format("heads"),
+        "batch_first": _BATCH_FIRST,
+        "kdim": "keys and values are of the queries' size; put a Linear before it",
+        "vdim": "keys and values are of the queries' size; put a Linear before it",
+        "add_bias_kv": "there is no such bias",
+        "add_zero_attn": "a query that may attend to nothing gets zeros without it",
+    },
+    "TransformerEncoderLayer": {
+        "d_model": _AS_CALLED.format("size"),
+        "nhead": _AS_CALLED.format("heads"),
+        "dim_feedforward": _AS_CALLED.format("feedforward"),
+        "layer_norm_eps": _AS_CALLED.format("eps"),
+        "batch_first": _BATCH_FIRST,
+        "bias": "there is one always",
+    },
+    "TransformerEncoder": {
+        "encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)",
+        "num_layers": _AS_CALLED.format("count"),
+    },
+    "MaxPool2d": {"return_indices": "indices are not returned"},
+    "AvgPool2d": {"divisor_override": "multiply what comes out"},
+    "CrossEntropyLoss": {"weight": "it goes into the call, being on a device: loss(logits, target, weight=weight)"},
+    "NllLoss": {"weight": "it goes into the call, being on a device: loss(log_probabilities, target, weight=weight)"},
+    "BceWithLogitsLoss": {
+        name: f"it goes into the call, being on a device: loss(input, target, {name}={name})"
+        for name in ("weight", "pos_weight")
+    },
+    "Optimizer": {
+        "": "parameters and rate are given to each step: model = optim.step(1e-3, model, grads)",
+        "params": "the model is given to each step: model = optim.step(1e-3, model, grads)",
+        "lr": "the rate is given to each step: model = optim.step(1e-3, model, grads)",
+        "maximize": "turn the gradients around: optim.step(1e-3, model, -1.0 * grads)",
+        **dict.fromkeys(("foreach", "fused", "capturable"), "there is one way to compute it, and it is fused"),
+        "differentiable": "a step is not differentiated; write it with tensors, by model.with_values",
+        "initial_accumulator_value": _AS_CALLED.format("initial_sum"),
+    },
+}
+"""By the name of a class, or of one above it: what to say of an argument; under "", what of too many by position."""
+
+_CLASSES: dict[str, dict[str, str]] = {
+    "burnpy.nn": {
+        "ReLU": "Relu",
+        "GELU": "Gelu",
+        "SiLU": "Silu",
+        "LSTM": "Lstm",
+        "MultiheadAttention": "MultiHeadAttention",
+        **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"), "BatchNorm"),
+        "NLLLoss": "NllLoss",
+        "MSELoss": "MseLoss",
+        "BCEWithLogitsLoss": "BceWithLogitsLoss",
+        "Parameter": "Param",
+        "ModuleList": "a list, as a field of a Module",
+        "ModuleDict": "a dict, as a field of a Module",
+        "ParameterList": "a list of Param, as a field of a Module",
+        "ParameterDict": "a dict of Param, as a field of a Module",
+    },
+    "burnpy.optim": {
+        "SGD": "Sgd",
+        "RMSprop": "RmsProp",
+        "Adagrad": "AdaGrad",
+        "CosineAnnealingLR": "CosineLr",
+        "CosineAnnealingWarmRestarts": "CosineRestartsLr",
+        "ChainedScheduler": "ProductLr",
+        "LambdaLR": "a subclass of LrSchedule with a method at(step)",
+        "lr_scheduler": "StepLr, CosineLr and the like, in burnpy.optim itself",
+        **{
+            f"{name}LR": f"{name}Lr"
+            for name in (
+                "Constant",
+                "Exponential",
+                "Linear",
+                "MultiStep",
+                "OneCycle",
+                "Polynomial",
+                "Sequential",
+                "Step",
+            )
+        },
+    },
+}
+
+
+def arguments_of(cls: type[Any]) -> dict[str, str]:
+    """What to say of arguments that PyTorch's class takes, or a class before it."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        found |= _ARGUMENTS.get(base.__name__, {})
+    return found
+
+
+def missing(module: str, name: str, names: list[str]) -> AttributeError:
+    """The error that a package has no such name, with what it is called here."""
+    ours = _CLASSES.get(module, {}).get(name)
+    close = get_close_matches(name, names, n=1)
+    hint = f"; here it is {ours}" if ours else f"; is it {close[0]}?" if close else ""
+    return AttributeError(f"{module} has no {name}{hint}", name=name)

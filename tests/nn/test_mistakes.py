@@ -1,0 +1,210 @@
+"""What is said of parts that nobody would find, of arguments that a class does not take, and of PyTorch's names."""
+
+from __future__ import annotations
+
+import array
+import functools
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, Tensor
+from burnpy.backend import NumPy, errors
+from burnpy.nn import Linear, Module, Relu, Sequential, functional, theirs
+
+Train = Autodiff[NumPy]
+nn: Any = burnpy.nn  # to be called as it is not to be
+optim: Any = burnpy.optim
+
+
+@dataclass
+class Config:
+    """A plain object."""
+
+    size: int
+    part: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """One without a dict."""
+
+    part: Any
+
+
+class Holder(Module[Any]):
+    """A module with one field of any kind."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.layer = Linear(2, 2, device=Train)
+        self.field = make(self)
+
+    def helper(self) -> None:
+        """A method."""
+
+
+LAYER = Linear(2, 2, device=Train)
+HIDDEN: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "deque": (lambda self: deque([LAYER]), "is a deque, which can change or is used up"),
+    "generator": (lambda self: (LAYER for _ in range(2)), "is a generator, which can change"),
+    "numbers": (lambda self: array.array("d", [1.0]), "of numbers a Buffer"),
+    "bytearray": (lambda self: bytearray(3), "is a bytearray"),
+    "method of a part": (lambda self: LAYER.forward, "is a method that keeps a Linear"),
+    "method of itself": (lambda self: self.helper, "is a method that keeps a Holder"),
+    "partial": (
+        lambda self: functools.partial(LAYER.forward, Tensor[Train].ones((2,))),
+        "is a partial that keeps a Linear",
+    ),
+    "argument of a partial": (lambda self: functools.partial(max, LAYER), "is a partial that keeps a Linear"),
+    "closure": (lambda self: lambda x: self.layer(x), "is a function that keeps a Holder"),
+    "attribute": (lambda self: Config(2, LAYER), "is a Config that keeps a Linear as part, where it has no path"),
+    "slot": (lambda self: Slots(Tensor[Train].ones((2,))), "is a Slots that keeps a Tensor as part"),
+    "in a list in a dict": (lambda self: {"a": [Config(2, LAYER)]}, r"Holder\.field\.a\.0 is a Config that keeps"),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_parts_without_a_path_are_refused(name: str) -> None:
+    make, message = HIDDEN[name]
+    with pytest.raises(errors.ModuleError, match=message):
+        Holder(make)
+
+
+@pytest.mark.parametrize(
+    "value", [Config(2), lambda x: x, functools.partial(max, 1), re.compile("a"), Config, len, Tensor.relu, range(3)]
+)
+def test_what_keeps_no_part_may_be_held(value: Any) -> None:
+    assert Holder(lambda self: value).field is value
+
+
+CALLS: list[tuple[Callable[..., Any], str]] = [
+    (
+        lambda: nn.Linear(2, 3),
+        r"Linear\(\) was not given device; device= says where it is: NumPy, or Autodiff\[NumPy\]",
+    ),
+    (lambda: nn.Linear(2, device=NumPy), r"Linear\(\) was not given out_features"),
+    (lambda: nn.Linear(2, 3, dtype="float64", device=NumPy), r"does not take dtype; .*model\.astype\(dtype\)"),
+    (lambda: nn.Linear(2, 3, in_features=4, device=NumPy), r"given in_features twice"),
+    (
+        lambda: nn.Conv2d(1, 2, 3, 1, 1, device=NumPy),
+        r"takes in_channels, .* by position, and was given 5 .*: stride=,",
+    ),
+    (lambda: nn.MaxPool2d(2, 2), r"MaxPool2d\(\) takes kernel_size by position, and was given 2 values; .* stride=,"),
+    (lambda: nn.Conv2d(1, 2, 3, padding_mode="reflect", device=NumPy), r"does not take padding_mode; .*zeros always"),
+    (lambda: nn.Lstm(2, 3, num_layers=2, device=NumPy), r"Lstm\(\) does not take num_layers; it is called count here"),
+    (lambda: nn.Lstm(2, 3, dropuot=2, device=NumPy), r"Lstm\(\) does not take dropuot; is it dropout\?"),
+    (lambda: nn.Embedding(2, 3, max_norm=1.0, device=NumPy), "rows are not renormalized"),
+    (lambda: nn.CrossEntropyLoss(weight=1), "it goes into the call"),
+    (lambda: nn.Relu(inplace=True), "nothing is in place"),
+    (lambda: nn.Module(Train), r"Module\(\) was given 1 values, and has no __init__"),
+    (
+        lambda: optim.Adam(1e-3),
+        r"takes nothing by position, and was given 1 values; .*optim\.step\(1e-3, model, grads\)",
+    ),
+    (lambda: optim.Adam(lr=1e-3), r"Adam\(\) does not take lr; the rate is given to each step"),
+    (lambda: optim.Sgd(maximize=True), r"-1\.0 \* grads"),
+    (lambda: optim.Sgd(momentun=0.9), r"does not take momentun; is it momentum\?"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: "")
+def test_a_call_that_is_none_says_what_is_wrong(call: tuple[Callable[..., Any], str]) -> None:
+    make, message = call
+    with pytest.raises(errors.CallError, match=message) as raised:
+        make()
+    assert isinstance(raised.value, TypeError)
+
+
+def test_a_type_error_inside_of_an_init_stays_what_it_is() -> None:
+    class Wrong(Module[Any]):
+        def __init__(self, device: Any) -> None:
+            len(3)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)") as raised:
+        Wrong(NumPy)
+    assert not isinstance(raised.value, errors.BurnpyError)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "message"),
+    [
+        (burnpy.nn, "ReLU", "burnpy.nn has no ReLU; here it is Relu"),
+        (burnpy.nn, "BatchNorm2d", "here it is BatchNorm"),
+        (burnpy.nn, "ModuleList", "a list, as a field"),
+        (burnpy.nn, "Conv1d", r"is it Conv2d\?"),
+        (burnpy.nn, "Nothing", "burnpy.nn has no Nothing$"),
+        (burnpy.optim, "SGD", "here it is Sgd"),
+        (burnpy.optim, "CosineAnnealingLR", "here it is CosineLr"),
+        (functional, "relu", r"burnpy\.nn\.functional has no relu, which is a method: x\.relu\(\.\.\.\)"),
+        (functional, "conv1d", r"is it conv2d\?"),
+    ],
+)
+def test_pytorchs_names_lead_to_ours(module: Any, name: str, message: str) -> None:
+    with pytest.raises(AttributeError, match=message):
+        getattr(module, name)
+    assert not hasattr(module, "__wrapped__")
+
+
+def test_every_name_that_is_hinted_at_exists() -> None:
+    for package, names in theirs._CLASSES.items():
+        for ours in names.values():
+            assert " " in ours or hasattr(getattr(burnpy, package.rpartition(".")[2]), ours), ours
+    assert all(hasattr(nn, name) or hasattr(optim, name) for name in theirs._ARGUMENTS)
+
+
+@pytest.mark.parametrize("cls", [getattr(part, name) for part in (nn, optim) for name in part.__all__])
+def test_no_argument_that_is_taken_is_said_not_to_be(cls: Any) -> None:
+    if isinstance(cls, type):
+        assert not {*theirs.arguments_of(cls)} & {*getattr(vars(cls).get("__init__"), "__annotations__", {})}
+
+
+WORDS = Tensor[Train].ones((2, 3, 8))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda attend: attend(WORDS, mask=BoolTensor[Train].ones((2, 3, 3))), errors.ShapeError, r"mask\[:, None\]"),
+        (lambda attend: attend(WORDS, key_mask=WORDS[:, :, 0]), errors.KindError, "takes a BoolTensor of shape"),
+        (lambda attend: attend(WORDS, key_mask=BoolTensor[Train].ones((3,))), errors.ShapeError, r"shape \(3,\)"),
+    ],
+)
+def test_masks_that_could_mean_something_else(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(nn.MultiHeadAttention(8, 2, device=Train))
+
+
+def test_an_lstm_takes_a_plain_pair_as_state() -> None:
+    lstm, x = nn.Lstm(8, 4, device=Train), WORDS
+    zeros = Tensor[Train].zeros((1, 2, 4))
+    assert lstm(x, (zeros, zeros))[0].tolist() == lstm(x)[0].tolist()
+    for state in ((zeros,), zeros, (1, 2)):
+        with pytest.raises(errors.KindError, match=r"LstmState\(hidden, cell\), and was given a"):
+            lstm(x, state)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Dropout("a"), "is a probability"),
+        (lambda: nn.BatchNorm(2, momentum="a", device=NumPy), "from 0 to 1, or None"),
+        (lambda: nn.LayerNorm((), device=NumPy), "at least one size"),
+        (lambda: nn.Conv2d(1, 2, 3, padding="half", device=NumPy), 'of words there are "same" and "valid"'),
+        (lambda: nn.Conv2d(1, 2, 3, padding="same", stride=2, device=NumPy), "takes a stride of 1"),
+    ],
+)
+def test_settings_that_make_no_sense(make: Any, message: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=message):
+        make()
+
+
+def test_sequential_says_how_it_is_called() -> None:
+    with pytest.raises(errors.ModuleError, match=r"Sequential\(\*layers\)"):
+        Sequential([Relu()])  # type: ignore[arg-type]  # which is the point
+    with pytest.raises(errors.IndexRangeError, match="layer 3 was asked of a Sequential of 2 layers"):
+        Sequential(Relu(), Relu())[3]
