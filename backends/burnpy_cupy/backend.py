@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy_array.base import NUMBERS
@@ -99,6 +100,11 @@ class CuPy(Random):
         if self._late:
             self._late.answer(self._read)
         return copied
+
+    def adopt(self, x: Any, source: Backend) -> Any:
+        if source is not self and isinstance(source, CuPy):
+            return self._call(self.xp.asarray, x)  # from GPU to GPU
+        return super().adopt(x, source)
 
     def matmul(self, x: Any, y: Any) -> Any:
         if x.dtype is y.dtype is float16:  # cuBLAS accumulates it in float32 by itself

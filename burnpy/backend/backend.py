@@ -93,6 +93,13 @@ class Backend(
         """x such that `Gradients` keeps its gradient though it is no leaf; on a plain backend x itself."""
         return x
 
+    def adopt(self, x: Value, source: Backend) -> Value:
+        """A primitive of ``source``, a device that wraps no other, as one of this device; x itself if that is the same.
+
+        By way of the CPU, where a backend knows no shorter one. Neither primitive is changed afterwards.
+        """
+        return x if source is self else self.adopt_numpy(source.to_numpy(x))
+
     def synchronize(self) -> None:
         """Wait until everything asked of the device is done, and raise the first error of `later`."""
 

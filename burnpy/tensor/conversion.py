@@ -166,18 +166,26 @@ class FloatConversion(Conversion[B]):
 
 
 def moved(x: TensorBase[Any], device: Any) -> Any:
-    """``x.to_device(device)``: the values on another device, in the same memory where both are on the CPU."""
+    """``x.to_device(device)``: the values on another device, in the same memory where both compute on the same."""
     target = device_of(device)
     if target is x._device:
         return x
-    if x.kind != "float":
-        source, goal = x._backend, target.discrete
-    else:
-        source, goal = x._backend, target
-        if source.is_require_grad(x._primitive):
-            raise NotTrackedError(
-                f"to_device({target}) was asked of a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
-                "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
-            )
-    primitive = x._primitive if source is goal else goal.adopt_numpy(source.to_numpy(x._primitive))
-    return made(type(x), target, goal, primitive)
+    source, primitive = x._backend, x._primitive
+    if x.kind == "float" and source.is_require_grad(primitive):
+        raise NotTrackedError(
+            f"to_device({target}) was asked of a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
+            "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
+        )
+    goal = backend = target if x.kind == "float" else target.discrete
+    while hasattr(source, "inner"):
+        if hasattr(source, "lower"):
+            primitive = source.lower(primitive)
+        source = source.inner
+    levels = []
+    while hasattr(goal, "lower"):
+        levels.append(goal)
+        goal = goal.inner
+    primitive = goal.adopt(primitive, source)
+    for level in reversed(levels):
+        primitive = level.lift(primitive)
+    return made(type(x), target, backend, primitive)

@@ -10,12 +10,15 @@ import copy
 import importlib.util
 import pickle
 import sys
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from burnpy.backend import CuPy, NumPy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.autodiff import Balanced, Forward
+from burnpy.backend import CuPy, NumPy, Profiled, device_of
 from burnpy.backend.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
 from burnpy.backend.errors import ArgumentError, BackendUnavailableError
 from tests.backend.cases import CASES, Case, agree, run_case
@@ -43,6 +46,7 @@ def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> 
         for case in CASES:
             run_case(CuPy(), case)
         draw(CuPy())
+        CuPy(1).adopt(CuPy().full((2,), 1.0, float32), CuPy())
         CuPy().later((CuPy().all(CuPy().from_numpy(np.ones(2, np.bool_)), (0,), False),), lambda fine: None)
         CuPy().synchronize()
     assert len(journal.records) > 80, "the recorder has missed most of the backend"
@@ -175,3 +179,29 @@ def test_bool_and_int_results(journal: Journal) -> None:
     assert device.sum(x, (0,), False).dtype == int64
     assert device.any(x, (0,), False).dtype == bool_
     assert device.to_numpy(device.nonzero(x)).tolist() == [[0], [2]]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (CuPy, Autodiff[CuPy]),
+        (Autodiff[CuPy], CuPy),
+        (Autodiff[Profiled[CuPy]], Autodiff[Autodiff[CuPy]]),
+        (Autodiff[Balanced[CuPy]], Profiled[CuPy]),
+        (CuPy, Autodiff[Balanced[CuPy]]),
+        (CuPy, lambda: Forward(CuPy)),
+        (CuPy, lambda: CuPy(1)),
+    ],
+    ids=range(7),
+)
+@pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor])
+def test_what_is_on_gpus_stays_there(source: Any, target: Any, kind: Any, journal: Journal) -> None:
+    x = kind.ones((2, 3), device=source)
+    goal = target() if isinstance(target, FunctionType) else target
+    before = journal.waits
+    y = x.to_device(goal)
+    assert journal.waits == before, "it went through the CPU"
+    assert y.device is device_of(goal)
+    assert (y.tolist(), y.dtype) == (x.tolist(), x.dtype)
+    assert ("asarray", 1, ()) in journal.records or y.device is not CuPy(1)
+    assert journal.current == 0

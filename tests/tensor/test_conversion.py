@@ -9,7 +9,7 @@ import pytest
 
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
-from burnpy.backend import NumPy
+from burnpy.backend import NumPy, Profiled, device_of
 from burnpy.backend.errors import DeviceError, DTypeError, NotTrackedError, ShapeError
 
 Train = Autodiff[NumPy]
@@ -94,12 +94,22 @@ def test_to_python() -> None:
             Tensor[NumPy].zeros(shape).item()
 
 
+@pytest.mark.parametrize("target", [Train, Autodiff[Train], Profiled[NumPy], Autodiff[Profiled[NumPy]]], ids=str)
+@pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor])
+def test_to_device_copies_nothing_where_the_same_computes(kind: Any, target: Any) -> None:
+    x = kind[NumPy].ones((2, 3))[:, 1:]
+    y = x.to_device(target)
+    assert y.device is device_of(target)
+    assert np.shares_memory(x.to_numpy(), y.to_numpy())
+    assert np.shares_memory(y.to_device(Train).to_numpy(), x.to_numpy())
+
+
 def test_to_device() -> None:
     x = Tensor[NumPy].from_data([1.0, 2.0])
     assert x.to_device(NumPy) is x
     for target in (Train, Autodiff[Train], Autodiff(NumPy())):
         y = x.to_device(target)
-        assert y.device is burnpy.backend.device_of(target)
+        assert y.device is device_of(target)
         assert not y.is_require_grad()
         assert np.shares_memory(y.to_numpy(), x.to_numpy())
         assert y.to_device(NumPy()).tolist() == [1.0, 2.0]

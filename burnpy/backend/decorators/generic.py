@@ -70,6 +70,10 @@ class Decorator(Subscriptable, Backend, Generic[I]):
         """Wait for the inner device."""
         self.inner.synchronize()
 
+    def adopt(self, x: Value, source: Backend) -> Value:
+        """As the inner device takes it; `around` sees it pass."""
+        return self.detach(self.inner.adopt(x, source))
+
     def later(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
         """Let the inner device raise it."""
         self.inner.later(values, error)
