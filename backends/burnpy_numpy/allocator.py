@@ -11,10 +11,12 @@ import ctypes
 import os
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # from glibc's <malloc.h>
+_LARGEST = 256 << 20, 32 << 20
+"""From which size on blocks are given back: of these the first that glibc takes; older ones take no more than 32 MB."""
 
 
 def keep_freed_memory() -> bool:
-    """Set it, unless the user opted out; whether it was set."""
+    """Set it, unless the user opted out; whether glibc took it."""
     if os.environ.get("BURNPY_MALLOPT") == "0":
         return False
     try:
@@ -23,6 +25,7 @@ def keep_freed_memory() -> bool:
         mallopt = libc.mallopt
     except (OSError, AttributeError, TypeError):
         return False
-    for parameter, value in ((_MMAP_THRESHOLD, 256 << 20), (_TRIM_THRESHOLD, 512 << 20), (_ARENA_MAX, 1)):
-        mallopt(parameter, value)
-    return True
+    taken = any(mallopt(_MMAP_THRESHOLD, size) for size in _LARGEST)  # it returns 0 for what it does not take
+    mallopt(_TRIM_THRESHOLD, 512 << 20)
+    mallopt(_ARENA_MAX, 1)
+    return taken

@@ -42,14 +42,15 @@ class Exchange(Conversion[B]):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule: read-only over the tensor's own memory where the consumer knows such, else of a copy.
+        """A DLPack capsule of a copy, which is its consumer's own; with ``copy=False``, of the tensor's own memory.
 
-        NumPy heeds the flag. PyTorch does not: write to nothing that ``torch.from_dlpack(x)`` gives, or pass it
-        ``copy=True``.
+        That one says that it is read-only. NumPy heeds it; PyTorch does not, and would let the tensor be written to:
+        so it is for whoever asks for it, ``np.from_dlpack(x, copy=False)``. ``np.asarray(x)`` copies nothing either.
 
         Raises:
             DTypeError: bfloat16, which NumPy cannot export.
-            ArgumentError: a copy is needed and refused, or another device than the CPU is wanted.
+            ArgumentError: no copy, for a consumer or a NumPy that knows no read-only memory; or another device than
+                the CPU is wanted.
         """
         if self.dtype.kind == "V":
             raise DTypeError(f"DLPack export of dtype {self.dtype} is not supported; use x.float() first")
@@ -58,10 +59,13 @@ class Exchange(Conversion[B]):
                 f"DLPack export goes to the CPU {_CPU}, not to device {dl_device}; ask for dl_device=None"
             )
         array = self.to_numpy()
-        if max_version is not None and max_version[0] >= 1 and not copy and _versioned():
-            return array.__dlpack__(max_version=max_version)
+        if max_version is not None and max_version[0] >= 1 and _versioned():
+            return array.__dlpack__(max_version=max_version, copy=copy is not False)
         if copy is False:
-            raise ArgumentError("DLPack export of read-only memory needs max_version=(1, 0); without it, allow a copy")
+            raise ArgumentError(
+                "DLPack export of a tensor's own memory, which is read-only, needs max_version=(1, 0) and NumPy 2.1; "
+                "without them, allow a copy"
+            )
         return np.array(array).__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:

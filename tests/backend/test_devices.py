@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,6 +105,26 @@ def test_no_glibc_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Musl())
     assert allocator.keep_freed_memory() is False
+
+
+@pytest.mark.parametrize(("most", "set_to"), [(1 << 40, 256 << 20), (32 << 20, 32 << 20), (0, None)])
+def test_an_older_glibc_takes_less(most: int, set_to: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from burnpy_numpy import allocator
+
+    taken: dict[int, int] = {}
+
+    def mallopt(parameter: int, value: int) -> int:
+        if parameter == -3 and value > most:
+            return 0
+        taken[parameter] = value
+        return 1
+
+    glibc = SimpleNamespace(gnu_get_libc_version=None, mallopt=mallopt)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: glibc)
+    monkeypatch.delenv("BURNPY_MALLOPT", raising=False)
+    assert allocator.keep_freed_memory() is (set_to is not None)
+    assert taken.get(-3) == set_to
+    assert taken[-1] == 512 << 20
 
 
 def test_the_numpy_backend_is_cheap_to_import() -> None:

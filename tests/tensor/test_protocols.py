@@ -169,7 +169,11 @@ def test_dlpack() -> None:
     x = Tensor[NumPy].from_data([[1.0, 2.0]])
     array = np.from_dlpack(x)
     assert array.tolist() == [[1.0, 2.0]]
+    assert not np.shares_memory(array, x.to_numpy())
     if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # since then NumPy exports what is read-only, and takes copy=
+        array[0, 0] = 5.0
+        assert x.tolist() == [[1.0, 2.0]]
+        array = np.from_dlpack(x, copy=False)
         assert np.shares_memory(array, x.to_numpy())
         assert not array.flags.writeable
         copied = np.from_dlpack(x, copy=True)
@@ -197,7 +201,10 @@ def test_dlpack() -> None:
 def test_dlpack_with_torch() -> None:
     torch = pytest.importorskip("torch")
     x = Tensor[NumPy].from_data([[1.0, 2.0]])
-    assert torch.from_dlpack(x).tolist() == [[1.0, 2.0]]
+    theirs = torch.from_dlpack(x)
+    assert theirs.tolist() == [[1.0, 2.0]]
+    theirs[0, 0] = 5.0
+    assert x.tolist() == [[1.0, 2.0]]
     assert Tensor[NumPy].from_dlpack(torch.ones(2)).tolist() == [1.0, 1.0]
     assert Tensor[NumPy].from_data(torch.ones(2, dtype=torch.float64)).dtype == burnpy.float64
 
