@@ -24,13 +24,14 @@ from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.quiet import quietly, run
 from burnpy_numpy.rows import few, total
+from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import BLOCK, shared
 
 _dot: Any = np.ndarray.dot
 
 
-class NumPy(Activation, Convolution, Pooling, Normalization, Accumulation):
+class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulation):
     """Tensors on the CPU, as NumPy arrays.
 
     The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.
