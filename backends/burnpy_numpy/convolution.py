@@ -3,7 +3,9 @@ the products are of the form that OpenBLAS is fastest at. Results have the chann
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,15 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
+from burnpy_numpy.openblas import one_thread
+from burnpy_numpy.threads import COUNT, in_order, shared
 
 _MANY = 12
 """From so many channels on it pays."""
+_COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
+"""How many bytes the columns of a block take; see `threads.BLOCK` for why more with several threads."""
+_LITTLE = 1 << 22
+"""Products of fewer multiplications are faster on one thread than on several that wait for each other."""
 
 
 class Convolution(ArrayBackend):
@@ -26,14 +34,16 @@ class Convolution(ArrayBackend):
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         if fits(x, groups):
             return self._call(_forward, x, weight, None, (stride, padding, dilation))
-        return super().conv2d(x, weight, stride, padding, dilation, groups)
+        with _alone(math.prod(x.shape[2:]) * weight.size // (stride[0] * stride[1])):
+            return super().conv2d(x, weight, stride, padding, dilation, groups)
 
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if fits(x, groups):
             return self._call(_forward, x, weight, bias, (stride, padding, dilation))
-        return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
+        with _alone(math.prod(x.shape[2:]) * weight.size // (stride[0] * stride[1])):
+            return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
 
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
@@ -44,14 +54,16 @@ class Convolution(ArrayBackend):
                 turned = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
                 return self._call(_forward, grad, turned, None, (stride, (reach[0], reach[1]), dilation))
             return self._call(_by_input, grad, weight, shape, (stride, padding, dilation))
-        return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups)
+        with _alone(math.prod(grad.shape[2:]) * weight.size):
+            return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups)
 
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if fits(x, groups):
             return self._call(_by_weight, grad, x, shape, (stride, padding, dilation))
-        return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
+        with _alone(math.prod(grad.shape[1:]) * math.prod(shape[1:])):
+            return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
 
 
 def fits(x: Any, groups: int) -> bool:
@@ -59,18 +71,23 @@ def fits(x: Any, groups: int) -> bool:
     return groups == 1 and x.shape[1] >= _MANY and (x.dtype is float32 or x.dtype is float64)
 
 
-class Windows:
-    """The windows of a block of the batch, and their columns as rows: one for each window."""
+def _alone(multiplications: int) -> AbstractContextManager[None]:
+    """OpenBLAS on one thread, where the product for a member of the batch, with which it is called, is a little one."""
+    return one_thread() if COUNT > 1 and multiplications < _LITTLE else nullcontext()
 
-    def __init__(self, shape: Shape, kernel: Shape, where: tuple[Pair, Pair, Pair], dtype: Any) -> None:
+
+class Windows:
+    """The windows of a block of a part of the batch with some members, and their columns as rows, one for each."""
+
+    def __init__(self, shape: Shape, kernel: Shape, where: tuple[Pair, Pair, Pair], dtype: Any, members: int) -> None:
         stride, padding, dilation = where
         size = (kernel[0], kernel[1])
-        self.batch, self.channels, *self.sizes = shape
+        self.channels = shape[1]
         self.counts = window_counts(shape, size, stride, padding, dilation)
         self.positions = self.counts[0] * self.counts[1]
         self.length = self.channels * size[0] * size[1]
         whole = padded_shape(shape, size, stride, padding, dilation, self.counts)[2:]
-        self.block = max(1, min(self.batch, (1 << 19) // max(1, self.length * self.positions * dtype.itemsize)))
+        self.block = max(1, min(members, _COLUMNS // max(1, self.length * self.positions * dtype.itemsize)))
         self.padded = np.zeros((self.block, *whole, self.channels), dtype)
         self.inside = self.padded[:, padding[0] : padding[0] + shape[2], padding[1] : padding[1] + shape[3]]
         step = dtype.itemsize  # not .strides, which are anything where a dimension is of size 1
@@ -93,10 +110,10 @@ class Windows:
             for at in np.ndindex(size)
         ]
 
-    def blocks(self) -> Iterator[tuple[int, int, int]]:
-        """Where each block of the batch begins and ends, and how many members it has."""
-        for start in range(0, self.batch, self.block):
-            stop = min(start + self.block, self.batch)
+    def blocks(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Where each block of a part of the batch begins and ends, and how many members it has."""
+        for start in range(begin, end, self.block):
+            stop = min(start + self.block, end)
             yield start, stop, stop - start
 
     def rows(self, x: Any, memory: Any) -> Any:
@@ -113,43 +130,61 @@ class Windows:
 
 
 def _forward(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair]) -> Any:
-    o = weight.shape[0]
-    w = Windows(x.shape, weight.shape[2:], where, x.dtype)
+    o, shape, kernel = weight.shape[0], x.shape, weight.shape[2:]
+    counts = window_counts(shape, kernel, *where)
+    positions = counts[0] * counts[1]
     matrix = np.ascontiguousarray(_rows(weight).T)
-    memory = np.empty(w.under.shape, x.dtype)
-    out = np.empty((w.batch, o, w.positions), x.dtype)
-    for start, stop, count in w.blocks():
-        made = w.rows(x[start:stop], memory).dot(matrix)
-        if bias is not None:
-            np.add(made, bias, made)
-        out[start:stop] = made.reshape((count, w.positions, o)).transpose(0, 2, 1)
-    return out.reshape((w.batch, o, *w.counts))
+    out = np.empty((shape[0], o, positions), x.dtype)
+
+    def work(begin: int, end: int) -> None:
+        w = Windows(shape, kernel, where, x.dtype, end - begin)
+        memory = np.empty(w.under.shape, x.dtype)
+        for start, stop, count in w.blocks(begin, end):
+            made = w.rows(x[start:stop], memory).dot(matrix)
+            if bias is not None:
+                np.add(made, bias, made)
+            out[start:stop] = made.reshape((count, positions, o)).transpose(0, 2, 1)
+
+    shared(work, shape[0], positions * matrix.shape[0], products=True)
+    return out.reshape((shape[0], o, *counts))
 
 
 def _by_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
-    w = Windows(shape, weight.shape[2:], where, grad.dtype)
     matrix = _rows(weight)
-    area = weight.shape[2] * weight.shape[3]
+    kernel = weight.shape[2:]
+    area = kernel[0] * kernel[1]
     out = np.empty(shape, grad.dtype)
-    for start, stop, count in w.blocks():
-        made = w.last(grad[start:stop]).dot(matrix).reshape((count, *w.counts, area, w.channels))
-        total = w.padded[:count]
-        total.fill(0)
-        for k, key in enumerate(w.keys):
-            under = total[key]
-            np.add(under, made[:, :, :, k], under)
-        out[start:stop] = w.inside[:count].transpose(0, 3, 1, 2)
+
+    def work(begin: int, end: int) -> None:
+        w = Windows(shape, kernel, where, grad.dtype, end - begin)
+        for start, stop, count in w.blocks(begin, end):
+            made = w.last(grad[start:stop]).dot(matrix).reshape((count, *w.counts, area, w.channels))
+            total = w.padded[:count]
+            total.fill(0)
+            for k, key in enumerate(w.keys):
+                under = total[key]
+                np.add(under, made[:, :, :, k], under)
+            out[start:stop] = w.inside[:count].transpose(0, 3, 1, 2)
+
+    shared(work, shape[0], grad[0, 0].size * matrix.shape[1] if grad.size else 0, products=True)
     return out
 
 
 def _by_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
     o, c, high, wide = shape
-    w = Windows(x.shape, shape[2:], where, grad.dtype)
-    memory = np.empty(w.under.shape, x.dtype)
-    total = np.zeros((o, w.length), grad.dtype)
-    for start, stop, _ in w.blocks():
-        rows = w.rows(x[start:stop], memory)
-        np.add(total, w.last(grad[start:stop]).T.dot(rows), total)
+    length = c * high * wide
+    totals: dict[int, Any] = {}
+
+    def work(begin: int, end: int) -> None:
+        w = Windows(x.shape, shape[2:], where, grad.dtype, end - begin)
+        memory = np.empty(w.under.shape, x.dtype)
+        total = totals[begin] = np.zeros((o, length), grad.dtype)
+        for start, stop, _ in w.blocks(begin, end):
+            rows = w.rows(x[start:stop], memory)
+            np.add(total, w.last(grad[start:stop]).T.dot(rows), total)
+
+    shared(work, x.shape[0], grad[0, 0].size * length if grad.size else 0, products=True)
+    total = in_order(totals)
     return np.ascontiguousarray(total.reshape((o, high, wide, c)).transpose(0, 3, 1, 2))
 
 

@@ -13,9 +13,8 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_numpy.rows import row
+from burnpy_numpy.threads import BLOCK, in_order, shared
 
-_BLOCK = 1 << 15
-"""How many elements a block has, more or less."""
 _LONG = 8192
 """Sums of more in one piece would be less exact than NumPy's."""
 
@@ -65,11 +64,11 @@ def are_channels(x: Any, weight: Any, dims: Dims) -> bool:
     )
 
 
-def _blocks(count: int, each: int) -> Iterator[slice]:
-    """Slices of ``count`` members of ``each`` elements."""
-    step = max(1, _BLOCK // each)
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
+def _blocks(begin: int, end: int, each: int) -> Iterator[slice]:
+    """Slices of members of ``each`` elements, from one to another."""
+    step = max(1, BLOCK // each)
+    for start in range(begin, end, step):
+        yield slice(start, min(start + step, end))
 
 
 def _rows(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
@@ -78,16 +77,20 @@ def _rows(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, 
     out = np.empty(flat.shape, x.dtype)
     mean, var = np.empty((2, flat.shape[0], 1), x.dtype)
     weights, biases, ones = weight.reshape(-1), bias.reshape(-1), row(1, length, x.dtype)
-    for block in _blocks(flat.shape[0], length):
-        part, made = flat[block], out[block]
-        mean[block, 0] = part.dot(ones)
-        mean[block] /= length
-        np.subtract(part, mean[block], made)
-        var[block, 0] = _einsum("ij,ij->i", made, made)
-        var[block] /= length
-        np.multiply(made, _scale(var[block], eps), made)
-        np.multiply(made, weights, made)
-        np.add(made, biases, made)
+
+    def work(begin: int, end: int) -> None:
+        for block in _blocks(begin, end, length):
+            part, made = flat[block], out[block]
+            mean[block, 0] = part.dot(ones)
+            mean[block] /= length
+            np.subtract(part, mean[block], made)
+            var[block, 0] = _einsum("ij,ij->i", made, made)
+            var[block] /= length
+            np.multiply(made, _scale(var[block], eps), made)
+            np.multiply(made, weights, made)
+            np.add(made, biases, made)
+
+    shared(work, flat.shape[0], length)
     small = (*x.shape[: dims[0]], *(1,) * len(dims))
     return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
 
@@ -97,25 +100,31 @@ def _rows_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Di
     flat, grads = x.reshape((-1, length)), grad.reshape((-1, length))
     means, scales = mean.reshape((-1, 1)), _scale(var.reshape((-1, 1)), eps)
     out = np.empty(flat.shape, x.dtype)
-    by_weight, by_bias = np.zeros((2, length), x.dtype)
     weights, ones = weight.reshape(-1), row(1, length, x.dtype)
-    spare: Any = np.empty((max(1, _BLOCK // length), length), x.dtype)
-    for block in _blocks(flat.shape[0], length):
-        part, made = grads[block], out[block]
-        normal = spare[: part.shape[0]]
-        np.subtract(flat[block], means[block], normal)
-        np.multiply(normal, scales[block], normal)
-        down = row(1, part.shape[0], x.dtype)
-        np.multiply(part, normal, made)
-        by_weight += down.dot(made)
-        by_bias += down.dot(part)
-        np.multiply(part, weights, made)
-        level = made.dot(ones)
-        along = _einsum("ij,ij->i", made, normal)
-        np.multiply(normal, (along / length)[:, None], normal)
-        np.subtract(made, normal, made)
-        np.subtract(made, (level / length)[:, None], made)
-        np.multiply(made, scales[block], made)
+    totals: dict[int, Any] = {}
+
+    def work(begin: int, end: int) -> None:
+        by_weight, by_bias = totals[begin] = np.zeros((2, length), x.dtype)
+        spare: Any = np.empty((min(max(1, BLOCK // length), end - begin), length), x.dtype)
+        for block in _blocks(begin, end, length):
+            part, made = grads[block], out[block]
+            normal = spare[: part.shape[0]]
+            np.subtract(flat[block], means[block], normal)
+            np.multiply(normal, scales[block], normal)
+            down = row(1, part.shape[0], x.dtype)
+            np.multiply(part, normal, made)
+            np.add(by_weight, down.dot(made), by_weight)
+            np.add(by_bias, down.dot(part), by_bias)
+            np.multiply(part, weights, made)
+            level = made.dot(ones)
+            along = _einsum("ij,ij->i", made, normal)
+            np.multiply(normal, (along / length)[:, None], normal)
+            np.subtract(made, normal, made)
+            np.subtract(made, (level / length)[:, None], made)
+            np.multiply(made, scales[block], made)
+
+    shared(work, flat.shape[0], length)
+    by_weight, by_bias = in_order(totals)
     return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
 
@@ -125,17 +134,26 @@ def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[A
     size = planes.shape[2]
     out = np.empty(planes.shape, x.dtype)
     mean = planes.dot(row(1, size, x.dtype)).sum(0).reshape((c, 1)) / (n * size)
-    squares = np.zeros(c, x.dtype)
-    for block in _blocks(n, c * size):
-        made = out[block]
-        np.subtract(planes[block], mean, made)
-        squares += _einsum("ncs,ncs->nc", made, made).sum(0)
-    var = squares.reshape((c, 1)) / (n * size)
+    totals: dict[int, Any] = {}
+
+    def centre(begin: int, end: int) -> None:
+        squares = totals[begin] = np.zeros(c, x.dtype)
+        for block in _blocks(begin, end, c * size):
+            made = out[block]
+            np.subtract(planes[block], mean, made)
+            np.add(squares, _einsum("ncs,ncs->nc", made, made).sum(0), squares)
+
+    shared(centre, n, c * size)
+    var = in_order(totals).reshape((c, 1)) / (n * size)
     scale, biases = _scale(var, eps) * weight.reshape((c, 1)), bias.reshape((c, 1))
-    for block in _blocks(n, c * size):
-        made = out[block]
-        np.multiply(made, scale, made)
-        np.add(made, biases, made)
+
+    def stretch(begin: int, end: int) -> None:
+        for block in _blocks(begin, end, c * size):
+            made = out[block]
+            np.multiply(made, scale, made)
+            np.add(made, biases, made)
+
+    shared(stretch, n, c * size)
     small = tuple(1 if d in dims else k for d, k in enumerate(x.shape))
     return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
 
@@ -147,20 +165,29 @@ def _channels_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps:
     means, scale = mean.reshape((c, 1)), _scale(var.reshape((c, 1)), eps)
     out = np.empty(planes.shape, x.dtype)
     by_bias = grads.dot(row(1, size, x.dtype)).sum(0).reshape((c, 1))
-    products = np.zeros(c, x.dtype)
-    for block in _blocks(n, c * size):
-        made = out[block]
-        np.subtract(planes[block], means, made)
-        products += _einsum("ncs,ncs->nc", made, grads[block]).sum(0)
-    by_weight = products.reshape((c, 1)) * scale
+    totals: dict[int, Any] = {}
+
+    def centre(begin: int, end: int) -> None:
+        products = totals[begin] = np.zeros(c, x.dtype)
+        for block in _blocks(begin, end, c * size):
+            made = out[block]
+            np.subtract(planes[block], means, made)
+            np.add(products, _einsum("ncs,ncs->nc", made, grads[block]).sum(0), products)
+
+    shared(centre, n, c * size)
+    by_weight = in_order(totals).reshape((c, 1)) * scale
     along, level = by_weight * scale / (n * size), by_bias / (n * size)
     factor = scale * weight.reshape((c, 1))
-    for block in _blocks(n, c * size):
-        made = out[block]
-        np.multiply(made, along, made)
-        np.subtract(grads[block], made, made)
-        np.subtract(made, level, made)
-        np.multiply(made, factor, made)
+
+    def combine(begin: int, end: int) -> None:
+        for block in _blocks(begin, end, c * size):
+            made = out[block]
+            np.multiply(made, along, made)
+            np.subtract(grads[block], made, made)
+            np.subtract(made, level, made)
+            np.multiply(made, factor, made)
+
+    shared(combine, n, c * size)
     return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
 

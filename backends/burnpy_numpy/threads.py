@@ -13,9 +13,12 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from burnpy_numpy.openblas import one_thread, openblas
 
 Work: TypeAlias = Callable[[int, int], None]
 
@@ -47,32 +50,44 @@ _busy = allocate_lock()
 _workers: list[_Worker] = []
 
 
-def shared(work: Work, size: int, each: int = 1) -> None:
+def shared(work: Work, size: int, each: int = 1, *, products: bool = False) -> None:
     """Call ``work(start, stop)`` for parts of range(size) that cover it: one for each thread, as far as that pays.
 
     Args:
         work: computes a part, and writes nothing that another part reads or writes.
         size: of the whole.
         each: how many elements of arrays stand for one of range(size).
+        products: whether matrices are multiplied. OpenBLAS then uses one thread in each of ours: its own wait for each
+            other, and may not be called from several threads at once. Where it cannot be told, there is one part.
 
     Raises:
         BaseException: what ``work`` raised; all parts have ended then.
     """
     parts = min(COUNT, size, size * each // _LEAST)
-    if parts < 2:
+    if parts < 2 or (products and openblas() is None):
         work(0, size)
         return
     edges = [size * k // parts for k in range(parts + 1)]
-    if not _busy.acquire(False):
-        for k in range(parts):
-            work(edges[k], edges[k + 1])
-        return
-    try:
-        while len(_workers) < parts - 1:
-            _workers.append(_Worker())
-        _together(work, edges, _workers[: parts - 1])
-    finally:
-        _busy.release()
+    with one_thread() if products else nullcontext():
+        if not _busy.acquire(False):
+            for k in range(parts):
+                work(edges[k], edges[k + 1])
+            return
+        try:
+            while len(_workers) < parts - 1:
+                _workers.append(_Worker())
+            _together(work, edges, _workers[: parts - 1])
+        finally:
+            _busy.release()
+
+
+def in_order(sums: Mapping[int, Any]) -> Any:
+    """The sum of what the parts have summed up, by where they begin; in the memory of the first."""
+    first, *rest = sorted(sums)
+    total = sums[first]
+    for start in rest:
+        np.add(total, sums[start], total)
+    return total
 
 
 def _together(work: Work, edges: Sequence[int], workers: Sequence[_Worker]) -> None:

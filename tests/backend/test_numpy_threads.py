@@ -17,6 +17,7 @@ import pytest
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import float32
 from burnpy_numpy import threads
+from burnpy_numpy.openblas import one_thread, openblas
 
 D = NumPy()
 LARGE = 1 << 20
@@ -142,6 +143,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """
 import os, sys
 from burnpy_numpy import threads
+from burnpy_numpy.openblas import one_thread, openblas
 threads.COUNT = 2
 seen = []
 threads.shared(lambda start, stop: seen.append(start), 1 << 20)
@@ -171,3 +173,24 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_how_many(environment: dict[str, str], count: int | None) -> None:
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert threads.asked_for(environment) == (processors if count is None else count)
+
+
+def test_openblas_has_its_threads_back_when_all_have_left() -> None:
+    blas = openblas()
+    if blas is None:
+        pytest.skip("NumPy multiplies with another library")
+    before = blas.get()
+    blas.set(2)
+    try:
+        first, second = one_thread(), one_thread()
+        with first:
+            second.__enter__()
+            assert blas.get() == 1
+        assert blas.get() == 1
+        second.__exit__(None, None, None)
+        assert blas.get() == 2
+        with pytest.raises(ZeroDivisionError), one_thread():
+            raise ZeroDivisionError
+        assert blas.get() == 2
+    finally:
+        blas.set(before)
