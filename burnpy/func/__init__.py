@@ -14,6 +14,8 @@ Tensor([ 3., 12.], shape=(2,), dtype=float32, device=NumPy)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
 from burnpy.func.forward import jvp
 from burnpy.func.gradients import grad, value_and_grad
 from burnpy.func.hessians import hessian, hvp, vhp
@@ -36,3 +38,18 @@ __all__ = [
     "vhp",
     "vjp",
 ]
+
+_PYTORCH = {
+    "vmap": "write for batches, as all operations broadcast, or compute Jacobians in chunks: jacobian(f, chunk_size=8)",
+    "grad_and_value": "it is called value_and_grad, and gives the value first",
+    "functional_call": "modules are trees: grad(loss)(model) takes one as it is",
+    "functionalize": "everything is functional already",
+    "stack_module_state": "burnpy.stack stacks tensors",
+}
+"""Names of torch.func's that there are not, with what to write instead."""
+
+if not TYPE_CHECKING:  # which otherwise takes every name to be here
+
+    def __getattr__(name: str) -> NoReturn:
+        instead = f"; {_PYTORCH[name]}" if name in _PYTORCH else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")

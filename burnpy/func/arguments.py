@@ -64,9 +64,11 @@ def chosen(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
         if not -len(args) <= position < len(args):
             raise ArgumentError(
                 f"{api}() was asked to differentiate by argument {position} (argnums={argnums!r}) of a function that "
-                f"was called with {len(args)} positional ones; they count from 0, without those given by keyword"
+                f"was called with {len(args)} by position; they count from 0, without those given by keyword"
             )
         positions.append(position % len(args))
+    if not positions and not args:
+        raise ArgumentError(f"{api}() was given no argument to differentiate by; give the function at least one tensor")
     if not positions or len(set(positions)) < len(positions):
         raise ArgumentError(f"{api}() was given argnums={argnums!r}; name each argument once, and at least one")
     tree = args[positions[0]] if single else tuple([args[p] for p in positions])

@@ -114,7 +114,12 @@ def refuse_mixed(operation: str, one: Any, other: Any) -> NoReturn:
             device.refuse(operation)
     levels = [getattr(device, "level", 0) for device in (one, other)]
     first, second = (f"{d}, level {n}" if n else str(d) for d, n in zip((one, other), levels, strict=True))
-    if all(levels):
+    if any(levels) and not all(levels):
+        hint = (
+            "a function that is differentiated can use what lies beneath its arguments: give it x.inner(), or call it "
+            "with tensors of the other device"
+        )
+    elif all(levels):
         hint = (
             "these are of two derivatives of which neither is taken inside of the other; give a function all tensors "
             "that it differentiates or closes over as arguments, if it runs in another thread or is kept for later"

@@ -11,6 +11,7 @@ import numpy as np
 from burnpy.autodiff import Autodiff
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
 
@@ -90,7 +91,7 @@ def gradcheck(
     options = Options(
         atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad, 0 if fast_mode else elements
     )
-    problem = _problem(f, inputs, eps, seed)
+    problem = _problem("gradcheck", f, inputs, eps, seed)
     try:
         _check(problem, options)
     except GradcheckError:
@@ -103,6 +104,7 @@ def gradcheck(
 def gradgradcheck(
     f: Function,
     inputs: Tensor[Any] | Sequence[Tensor[Any]],
+    grad_outputs: Tensor[Any] | Sequence[Tensor[Any]] | None = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -120,7 +122,8 @@ def gradgradcheck(
 
     The derivatives of the gradients are taken by reverse over reverse mode, ``Autodiff[Autodiff[B]]``, and by forward
     over reverse mode, ``Autodiff[Forward[B]]``; by the inputs and by the gradients that the pass starts from.
-    Arguments, result and errors are those of `gradcheck`.
+    Arguments, result and errors are those of `gradcheck`, and ``grad_outputs``, the gradients that the pass starts
+    from: like the results of ``f``, random ones unless given.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -128,14 +131,15 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x.sin() * x, x)
     True
     """
-    first = _problem(f, inputs, eps, seed)
+    first = _problem("gradgradcheck", f, inputs, eps, seed)
     xs, count = first.inputs, len(first.inputs)
+    seeds = first.weights if grad_outputs is None else _like(first.weights, grad_outputs)
 
     def gradients(*given: Tensor[Any]) -> list[Tensor[Any]]:
         return _backward(f, given[:count], given[count:])
 
     return gradcheck(
-        gradients, (*xs, *first.weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        gradients, (*xs, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_forward_ad=check_forward_ad,
         check_backward_ad=check_backward_ad, fast_mode=fast_mode, elements=elements, seed=seed + 1,
     )  # fmt: skip
@@ -157,22 +161,38 @@ def _zeros(x: Tensor[Any]) -> Any:
     return x.device.full(x.shape, 0.0, x.dtype)
 
 
-def _problem(f: Function, inputs: Tensor[Any] | Sequence[Tensor[Any]], eps: float, seed: int) -> Problem:
-    xs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+def _like(weights: Sequence[Tensor[Any]], given: Any) -> list[Tensor[Any]]:
+    """The gradients to start from, of the results' number, shapes and dtype."""
+    seeds: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
+    expected = [(w.shape, w.dtype) for w in weights]
+    if not all(isinstance(s, Tensor) for s in seeds) or [(s.shape, s.dtype) for s in seeds] != expected:
+        raise ArgumentError(
+            f"gradgradcheck() was given as grad_outputs {given!r:.80}, and the results have shapes "
+            f"{', '.join(str(w.shape) for w in weights)} and dtype {weights[0].dtype}; give a tensor like each"
+        )
+    return seeds
+
+
+def _problem(
+    operation: str, f: Function, inputs: Tensor[Any] | Sequence[Tensor[Any]], eps: float, seed: int
+) -> Problem:
+    if not callable(f):
+        raise KindError(f"{operation}() takes a function and its inputs, not {f!r:.80}")
+    xs = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     if not xs:
-        raise ArgumentError("gradcheck() was given no inputs; give at least one float64 tensor")
+        raise ArgumentError(f"{operation}() was given no inputs; give at least one float64 tensor")
     for k, x in enumerate(xs):
         if not isinstance(x, Tensor):
             raise KindError(
-                f"gradcheck() takes float tensors, and input {k} is {x!r}; bind other arguments in the function"
+                f"{operation}() takes float tensors, and input {k} is {x!r}; bind other arguments in the function"
             )
         if x.device is not xs[0].device:
             raise DeviceError(
-                f"gradcheck() was given inputs on {xs[0].device} and {x.device}; all must be on one device"
+                f"{operation}() was given inputs on {xs[0].device} and {x.device}; all must be on one device"
             )
         if x.dtype != float64:
             raise DTypeError(
-                f"gradcheck() needs float64, and input {k} is {x.dtype}: with a step of {eps} differences of "
+                f"{operation}() needs float64, and input {k} is {x.dtype}: with a step of {eps} differences of "
                 f"{x.dtype} are mostly rounding; convert it first, as in x.to_dtype('float64')"
             )
     generator = np.random.default_rng(seed)

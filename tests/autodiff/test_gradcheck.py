@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, autodiff
 from burnpy.backend import NumPy, errors
 from burnpy.testing import GradcheckError, gradcheck, gradgradcheck
 
@@ -38,6 +38,8 @@ def test_takes_tensors_that_can_be_differentiated() -> None:
     [
         (lambda x: x, Tensor[NumPy].ones((2,)), errors.DTypeError, "float64.*input 0 is float32"),
         (lambda x: x.to_dtype("float32"), X, errors.DTypeError, "float64.*result 0"),
+        (3, X, errors.KindError, r"gradcheck\(\) takes a function and its inputs, not 3"),
+        (lambda x: x, IntTensor[NumPy].ones((2,)), errors.KindError, r"input 0 is IntTensor\(\[1, 1\]"),
         (lambda x: x, [], errors.ArgumentError, "no inputs"),
         (lambda x: x, [np.ones(2)], errors.KindError, "input 0"),
         (lambda x, n: x, [X, IntTensor[NumPy].from_data([1])], errors.KindError, "input 1"),
@@ -134,6 +136,36 @@ def test_one_of_two_modes_can_be_left_out_but_not_both() -> None:
     assert gradcheck(lambda x: x.sin(), x, check_forward_ad=False)
     with pytest.raises(errors.ArgumentError, match="neither forward nor reverse"):
         gradcheck(lambda x: x.sin(), x, check_forward_ad=False, check_backward_ad=False)
+
+
+def test_gradgradcheck_starts_from_what_it_is_given() -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        return x.sin() * x
+
+    class Noting(autodiff.Function):
+        @staticmethod
+        def forward(ctx: autodiff.Context, x: Any) -> Any:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: autodiff.Context, grad: Any) -> Any:
+            seen.append(grad.tolist())
+            return grad
+
+        @staticmethod
+        def jvp(ctx: autodiff.Context, tangent: Any) -> Any:
+            return tangent
+
+    check: Any = gradgradcheck
+    x = Tensor[NumPy].from_data([0.3, -0.7], dtype="float64")
+    assert gradgradcheck(lambda x: Noting.apply(f(x)), x, x + 1.0)
+    assert seen[0] == (x + 1.0).tolist()
+    assert gradgradcheck(lambda x: (f(x), x * x), x, [x, x + 2.0])
+    for wrong in (x[:1], [x, x], 3.0, [None]):
+        with pytest.raises(errors.ArgumentError, match=r"given as grad_outputs .*, and the results have shapes \(2,\)"):
+            check(f, x, wrong)
 
 
 def test_results_may_differ_by_a_tolerance() -> None:

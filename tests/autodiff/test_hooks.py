@@ -220,6 +220,28 @@ def test_what_is_no_function_is_no_hook() -> None:
         register_multi_grad_hook([X], 3)  # type: ignore[call-overload]  # which is the point
 
 
+any_group: Any = register_multi_grad_hook
+
+
+@pytest.mark.parametrize(
+    ("hooked", "message"),
+    [
+        (lambda: X.register_hook(lambda: None)[0], r"lambda> of register_hook\(\) takes \(\) and was called with 1"),
+        (
+            lambda: (X * 2.0).register_node_hook(after=lambda g: None)[0],
+            r"of register_node_hook\(\) takes \(g\) and .* 2",
+        ),
+        (
+            lambda: register_multi_grad_hook([X], lambda a, b: None)[0][0],
+            r"of register_multi_grad_hook\(\) takes \(a, b\)",
+        ),
+    ],
+)
+def test_hooks_of_other_arguments(hooked: Any, message: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=f"the hook .*{message}"):
+        hooked().sum().backward()
+
+
 @pytest.mark.usefixtures("no_collector")
 def test_hooks_leave_nothing_alive() -> None:
     class Watched:
@@ -503,9 +525,10 @@ def test_the_same_tensor_twice_in_a_group() -> None:
 def test_wrong_groups() -> None:
     with pytest.raises(errors.ArgumentError, match='mode="all" or mode="any", not \'some\''):
         register_multi_grad_hook([X], lambda grads: None, mode="some")  # type: ignore[call-overload]  # which is the point
-    for wrong in ([], [3.0], [X, None]):
+    wrongs: list[Any] = [[], [3.0], [X, None], X]
+    for wrong in wrongs:
         with pytest.raises(errors.KindError, match="a sequence of float tensors"):
-            register_multi_grad_hook(wrong, lambda grads: None)  # type: ignore[arg-type]  # which is the point
+            register_multi_grad_hook(wrong, lambda grads: None)
     with pytest.raises(errors.DeviceError):
         register_multi_grad_hook([X, leaf(1.0, Twice)], lambda grads: None)
     for mode in ("all", "any"):

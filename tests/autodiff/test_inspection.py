@@ -394,6 +394,8 @@ def test_misuse_of_drawings(draw: Any) -> None:
     name = draw.__name__
     with pytest.raises(ArgumentError, match=rf"{name}\(\) was given limit=0"):
         draw(leaf([1.0]).exp(), limit=0)
+    with pytest.raises(KindError, match=rf"{name}\(names=…\) takes tensors by name, and 'x' is 3"):
+        draw(leaf([1.0]).exp(), names={"x": 3})
     with pytest.raises(NotTrackedError, match=rf"{name}\(\) was asked of a Tensor on NumPy"):
         draw(Tensor[NumPy].ones((1,)))
     with pytest.raises(KindError, match=rf"{name}\(tensors=…\)"):

@@ -33,8 +33,10 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("a pair", lambda: func.grad(lambda x: (f(x), x))(x), K, "say has_aux=True"),
     ("no pair", lambda: func.grad(f, has_aux=True)(x), E, "a pair (output, aux), and it returned Tensor()"),
     ("no such argument", lambda: func.grad(f, 1)(x), E, "argument 1 (argnums=1)"),
-    ("by keyword", lambda: func.grad(f)(x=x), E, "called with 0 positional ones"),
+    ("by keyword", lambda: func.grad(f)(x=x), E, "called with 0 by position"),
     ("twice", lambda: func.grad(f, (0, -1))(x), E, "each argument once"),
+    ("no primals", lambda: func.vjp(lambda: x), E, "vjp() was given no argument to differentiate by; give"),
+    ("tracked elsewhere", lambda: func.grad(lambda y: f(y * tracked))(x), errors.DeviceError, "give it x.inner(), or"),
     ("no arguments", lambda: func.grad(f, ())(x), E, "at least one"),
     ("argnums of text", lambda: func.jacrev(f, "x")(x), E, "int or a tuple of ints"),
     ("ints", lambda: func.grad(lambda i: f(i.float()))(x.int()), K, "IntTensor(2,) of dtype int64; only float"),
@@ -68,6 +70,14 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("a dual out of its device", lambda: dual.to_device(NumPy), errors.NotTrackedError, "tracked"),
     ("Forward of nothing", lambda: Forward(), errors.DeviceError, "Forward"),
 ]  # fmt: skip
+
+
+def test_names_of_pytorchs_and_others() -> None:
+    for name, instead in (("vmap", "jacobian(f, chunk_size=8)"), ("grad_and_value", "value_and_grad")):
+        with pytest.raises(AttributeError, match=re.escape(instead)):
+            getattr(func, name)
+    with pytest.raises(AttributeError, match=r"module 'burnpy.func' has no attribute 'other'$"):
+        func.other
 
 
 @pytest.mark.parametrize(("use", "error", "message"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

@@ -12,7 +12,7 @@ from burnpy.autodiff.opaque import placed, put
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import made
+from burnpy.tensor.base import TensorBase, made
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 
@@ -94,7 +94,7 @@ def register_multi_grad_hook(
     name = "register_multi_grad_hook"
     if mode not in ("all", "any"):
         raise ArgumentError(f'{name}() takes mode="all" or mode="any", not {mode!r}')
-    if not tensors or not all(isinstance(x, Tensor) for x in tensors):
+    if isinstance(tensors, TensorBase) or not tensors or not all(isinstance(x, Tensor) for x in tensors):
         raise KindError(f"{name}() takes a sequence of float tensors, at least one, not {tensors!r:.80}")
     nodes = [tracked(x, name) for x in tensors]
     same_device(name, *tensors)

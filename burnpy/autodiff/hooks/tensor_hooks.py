@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
 from burnpy.autodiff.custom.arguments import Kept
 from burnpy.autodiff.custom.returned import misfit
+from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.graph import Leaf, Node, Tracked, linked, wrapped
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import made
 from burnpy.tensor.differentiation import inner_of
-from burnpy.tensor.levels import open_levels, working_on
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -42,13 +42,9 @@ class Hook:
 
     def called(self, inner: Any, *args: Any) -> Any:
         """What the function returns of tensors on a device; None where it was removed."""
-        function = self.function
-        if function is None:
+        if self.function is None:
             return None
-        if not open_levels.get():
-            return function(*args)
-        with working_on(inner):
-            return function(*args)
+        return called(f"the {self.name}", "as many", self.function, inner, *args)
 
 
 @final

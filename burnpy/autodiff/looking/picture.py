@@ -13,8 +13,9 @@ from burnpy.autodiff.looking.nodes import all_saved, is_freed, parents, stack_of
 from burnpy.autodiff.looking.shapes import metas
 from burnpy.autodiff.saving.keeping import Stored
 from burnpy.backend.decorators.tables import scaled
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.source_lines import lines_of
+from burnpy.tensor.base import TensorBase
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -53,7 +54,7 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
     ends = {x._primitive.node.target: (x.shape, x.dtype) for x in roots if x._primitive.node is not None}
     nodes, leaves = walk(ends)
     known = metas(ends.items(), nodes)
-    called = _called(names or {})
+    called = _called(names or {}, function)
     drawn = nodes[-limit:]
     boxes: list[Box] = []
     number: dict[Any, int] = {}
@@ -85,7 +86,10 @@ def _left_out(operations: int, leaves: int, limit: int) -> list[str]:
     return [f"{hidden} not drawn", f"limit={limit}"]
 
 
-def _called(names: Names) -> dict[Any, str]:
+def _called(names: Names, function: str) -> dict[Any, str]:
+    for name, x in names.items():
+        if not isinstance(x, TensorBase):
+            raise KindError(f"{function}(names=…) takes tensors by name, and {name!r} is {x!r:.80}")
     nodes = ((name, getattr(x._primitive, "node", None)) for name, x in names.items())
     return {node.target: name for name, node in nodes if node is not None}
 
