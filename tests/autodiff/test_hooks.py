@@ -232,7 +232,7 @@ any_group: Any = register_multi_grad_hook
             r"of register_node_hook\(\) takes \(g\) and .* 2",
         ),
         (
-            lambda: register_multi_grad_hook([X], lambda a, b: None)[0][0],
+            lambda: any_group([X], lambda a, b: None)[0][0],
             r"of register_multi_grad_hook\(\) takes \(a, b\)",
         ),
     ],
