@@ -28,6 +28,7 @@ _SMALL = 4096
 """Smaller arrays are computed in one go, with the least to do before it."""
 _ROW = _SMALL
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
+_ZERO32 = _ZERO[float32]
 
 _maximum: Any = np.maximum
 
@@ -37,8 +38,9 @@ class Activation(ArrayBackend):
 
     def relu(self, x: Any) -> Any:
         if x.size < _SMALL:
+            dtype = x.dtype
             try:
-                return run(_maximum, x, _ZERO[x.dtype])
+                return run(_maximum, x, _ZERO32 if dtype is float32 else _ZERO[dtype])
             except (RuntimeError, KeyError):  # the quiet context is in use; a 16-bit dtype
                 return self.maximum(x, 0.0)
         if x.dtype in _ZERO and x.flags.c_contiguous:
