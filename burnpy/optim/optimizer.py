@@ -23,6 +23,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Float
+    from burnpy.nn.param import Param
 
 M = TypeVar("M", bound=Module[Any])
 
@@ -50,8 +51,10 @@ class Optimizer(metaclass=OptimizerMeta):
     """Makes a better model of a model and its gradients.
 
     `step` returns the new model; the old one stays as it was. Of each parameter the optimizer remembers what its
-    method needs, by the parameter's id: that memory is the one thing about it that changes, and a step that raises
-    changes nothing. Steps are taken by one thread at a time. A copy (`copy.copy`) goes on from where it was made.
+    method needs, by the parameter's id: that memory is the one thing about it that changes, and a step that is refused
+    changes nothing. (One that is cut short, by Ctrl-C or for want of memory, leaves what is remembered of some
+    parameters a step ahead: the memory of the old averages serves for the next parameters.) Steps are taken by one
+    thread at a time. A copy (`copy.copy`) goes on from where it was made.
 
     A new optimizer is a frozen dataclass with its settings, `slots` and `update`.
     """
@@ -60,7 +63,7 @@ class Optimizer(metaclass=OptimizerMeta):
     groups: Sequence[Group] = ()
 
     _states: dict[str, ParamState] = field(init=False, repr=False)
-    """By id; never changed, but replaced."""
+    """By id; a step makes a new one, as copies of the optimizer have the old one."""
     _loaded: bool = field(init=False, repr=False)
     """Whether the states came from a record, and no step was taken since."""
     _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)
@@ -148,25 +151,25 @@ class Optimizer(metaclass=OptimizerMeta):
                 f"the record that {type(self).__name__} has loaded knows no parameter of this {type(model).__name__}"
                 " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
             )
+        todo = [
+            (path, param, found[param.id])
+            for path, param in model.named_params().items()
+            if not param.frozen and param.id in found
+        ]
+        for path, param, grad in todo:
+            self._refuse(path, param, grad)
+        states = dict(self._states)
+        if not hasattr(device, "inner"):  # whose operations may refuse what they compute, and then nothing has changed
+            _set(self, "_states", states)  # so that each old state is freed when there is a new one
         values: dict[str, Tensor[Any]] = {}
-        states: dict[str, ParamState] = {}
-        for path, param in model.named_params().items():
-            ident = param.id
-            grad = found.get(ident)
-            if grad is None or param.frozen:
-                continue
-            if (grad.shape, grad.dtype) != (param.shape, param.dtype):
-                raise ShapeError(
-                    f"the gradient of {path} is of shape {grad.shape} and dtype {grad.dtype}, and the parameter of "
-                    f"{param.shape} and {param.dtype}; take the gradients from the model as it is"
-                )
-            own = options.get(ident, everywhere)
-            value, state = self._updated(
-                path, bare(param.value), bare(grad), self._states.get(ident), device, own, rate
+        for path, param, grad in todo:
+            own = options.get(param.id, everywhere)
+            value, states[param.id] = self._updated(
+                path, bare(param.value), bare(grad), states.get(param.id), device, own, rate
             )
-            values[ident], states[ident] = made(Tensor, device, device, value), state
+            values[param.id] = made(Tensor, device, device, value)
         new = stepped(model, values, found.buffer_updates)
-        _set(self, "_states", {**self._states, **states})
+        _set(self, "_states", states)
         _set(self, "_loaded", False)
         return new
 
@@ -227,6 +230,17 @@ class Optimizer(metaclass=OptimizerMeta):
             )
         return grads
 
+    def _refuse(self, path: str, param: Param[Any], grad: Tensor[Any]) -> None:
+        """Refuse a gradient, or what is remembered, of another shape than the parameter."""
+        if (grad.shape, grad.dtype) != (param.shape, param.dtype):
+            raise ShapeError(
+                f"the gradient of {path} is of shape {grad.shape} and dtype {grad.dtype}, and the parameter of "
+                f"{param.shape} and {param.dtype}; take the gradients from the model as it is"
+            )
+        known = self._states.get(param.id)
+        if known is not None:
+            refuse_shape(known, path, param.shape)
+
     def _options(self, model: Module[Any]) -> Mapping[str, Options]:
         """What the groups say of a model's parameters; looked for once for models of the same paths and ids."""
         if not self.groups:
@@ -243,7 +257,6 @@ class Optimizer(metaclass=OptimizerMeta):
         if known is None:
             before, count = self.initial(device, param), 1
         else:
-            refuse_shape(known, path, param.shape)
             before = tuple([placed(known.values[name], device, param.dtype) for name in slots])
             count = known.step + 1
         value, *after = self.update(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, errors
-from burnpy.nn import Linear
+from burnpy.nn import Linear, Sequential
 from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Group, Optimizer, RmsProp, Sgd
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
 
@@ -109,6 +110,33 @@ def test_a_copy_goes_on_from_where_it_was_made() -> None:
     optim.step(0.1, model, of_two(model))
     assert other.state()[model.a.id].step == 1
     assert optim.state()[model.a.id].step == 2
+
+
+def test_whoever_holds_an_old_state_has_it_as_it_was() -> None:
+    model, optim = two(), Adam()
+    model = optim.step(0.1, model, of_two(model))
+    held, record = optim.state()[model.a.id].values["m"], optim.into_record().states[model.a.id].values["v"]
+    before = held.tolist(), record.tolist()
+    for _ in range(3):
+        model = optim.step(0.1, model, of_two(model))
+    assert (held.tolist(), record.tolist()) == before
+
+
+def test_the_memory_of_old_averages_serves_for_the_next_parameters() -> None:
+    tracemalloc.start()
+    try:
+        layers = [Linear(256, 256, bias=False, device=Train) for _ in range(8)]
+        model, optim = Sequential(*layers), Adam()
+        x = Tensor[Train].ones((1, 256))
+        model = optim.step(0.1, model, model(x).sum().backward())
+        grads = model(x).sum().backward()
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        optim.step(0.1, model, grads)
+        peak = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert peak < (8 + 4) * 256 * 256 * 4  # the new parameters and a few averages; not twice eight of these
 
 
 class Watch:
