@@ -484,11 +484,28 @@ def test_once_differentiable() -> None:
         Once.apply(dual, Tensor.from_data([3.0], dtype="float64", device=dual.device)).backward()
 
 
+def test_once_differentiable_in_either_order_of_decorators() -> None:
+    class Outside(Once):
+        @once_differentiable
+        @staticmethod
+        def backward(ctx: Context, grad: Tensor[B]) -> Any:
+            return grad * ctx.saved_tensors[1], None
+
+    x = leaf([2.0], Twice)
+    first = Outside.apply(x, x.detach()).backward()[x]
+    assert first.tolist() == [2.0]
+    with pytest.raises(errors.GraphError, match=r"Outside\.backward\(\) is once_differentiable"):
+        first.backward()
+    decorator: Any = once_differentiable
+    with pytest.raises(errors.KindError, match=r"once_differentiable decorates a backward\(\) of a Function, not 3"):
+        decorator(3)
+
+
 # Errors: what the user did, and what the message says.
 
 X = leaf([1.0, 2.0])
 WRONG_GRADIENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
-    ("too few", lambda g: g, errors.ArgumentError, r"F\.backward\(\) returned 1 gradients, where 2 are needed"),
+    ("too few", lambda g: g, errors.ArgumentError, r"F\.backward\(\) returned 1 gradient, where 2 are needed"),
     ("too many", lambda g: (g, None, g), errors.ArgumentError, r"returned 3 gradients, where 2 are needed"),
     ("shape", lambda g: (g.sum(), None), errors.ShapeError, r"gradient 0 a tensor of shape \(\), where shape \(2,\)"),
     ("dtype", lambda g: (g.to_dtype("float32"), None), errors.DTypeError, r"gradient 0 .*float32, where float64"),
@@ -496,6 +513,7 @@ WRONG_GRADIENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("an array", lambda g: (g.to_numpy(), None), errors.KindError, r"ndarray .*where a Tensor of shape \(2,\)"),
     ("a number", lambda g: (1.0, None), errors.KindError, r"gradient 0 float 1\.0, where a Tensor"),
     ("a list", lambda g: ([g], None), errors.KindError, r"gradient 0 list"),
+    ("all in a list", lambda g: [g, None], errors.KindError, r"F\.backward\(\) returned a list, where a tuple of 2"),
     ("a level too high", lambda g: (Tensor.from_inner(g), None), errors.DeviceError, r"use \.inner\(\)"),
     ("for a number", lambda g: (g, g), errors.KindError, r"1 for what is no tensor and has none: it must be None"),
 ]  # fmt: skip
@@ -521,7 +539,7 @@ def marked(ctx: Context, x: Tensor[B]) -> Tensor[B]:
 
 
 WRONG_TANGENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
-    ("too few", lambda t: t, errors.ArgumentError, r"F\.jvp\(\) returned 1 tangents, where 2 are needed"),
+    ("too few", lambda t: t, errors.ArgumentError, r"F\.jvp\(\) returned 1 tangent, where 2 are needed"),
     ("shape", lambda t: (t.sum(), None), errors.ShapeError, r"returned as tangent 0 .*\(\), where shape \(2,\)"),
     ("for an int result", lambda t: (t, t), errors.KindError, r"tangent 1 for what is an IntTensor"),
     ("for a marked result", lambda t: (t, t), errors.KindError, r"tangent 1 for what is marked as non-differentiable"),

@@ -10,7 +10,7 @@ from burnpy.autodiff.custom.calls import ONCE, Call, applied
 from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.custom.function import Function
 from burnpy.autodiff.opaque import node_kind
-from burnpy.backend.errors import GraphError
+from burnpy.backend.errors import GraphError, KindError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase
 
@@ -20,6 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def once_differentiable(backward: F) -> F:
     """For a backward() that is not differentiable: it is given plain tensors on every level, so that it may compute as
     it likes, through NumPy too; second derivatives through it raise a `GraphError` instead of being wrong.
+
+    Raises:
+        KindError: it is no function.
 
     >>> class Double(Function):
     ...     @staticmethod
@@ -31,7 +34,10 @@ def once_differentiable(backward: F) -> F:
     ...     def backward(ctx, grad):
     ...         return grad * 2.0
     """
-    setattr(backward, ONCE, True)
+    given: Any = backward
+    if not callable(getattr(given, "__func__", given)):
+        raise KindError(f"once_differentiable decorates a backward() of a Function, not {given!r:.80}")
+    setattr(getattr(given, "__func__", given), ONCE, True)  # a static method's own, in either order of the decorators
     return backward
 
 

@@ -62,13 +62,15 @@ def parts_of(
         ArgumentError: another number of members.
         KindError, DeviceError, ShapeError, DTypeError: a member that is not like its place.
     """
+    if isinstance(found, list):
+        raise KindError(f"{who} returned a list, where a tuple of {len(places)} is needed: a {what} or None for each")
     members: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
     if len(members) > len(places) and all(m is None for m in members[len(places) :]):
         members = members[: len(places)]
     if len(members) != len(places):
         raise ArgumentError(
-            f"{who} returned {len(members)} {what}s, where {len(places)} are needed: a tuple of one for each, "
-            "None for what has none"
+            f"{who} returned {len(members)} {what}{'' if len(members) == 1 else 's'}, where {len(places)} are needed: "
+            "a tuple of one for each, None for what has none"
         )
     parts: list[Float | None] = []
     for k, (returned, place) in enumerate(zip(members, places, strict=True)):
