@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from burnpy import Autodiff, Tensor, autodiff
+from burnpy import Autodiff, Tensor, autodiff, nn, optim, record
 from burnpy.backend import NumPy
+from burnpy.nn import functional
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "MIGRATING.md").read_text(encoding="utf-8")
@@ -34,6 +35,14 @@ def namespace() -> dict[str, Any]:
 def test_the_page_has_rows() -> None:
     assert len(ROWS) > 110
     assert len(CODE) > 90
+
+
+@pytest.mark.parametrize("room", [nn, functional, optim, record], ids=lambda room: room.__name__)
+def test_each_of_our_names_is_on_the_page(room: Any) -> None:
+    shown = {
+        part for row in ROWS for code in re.findall(r"`(.+?)`", f"{row[1]} {row[2]}") for part in re.split(r"\W", code)
+    }
+    assert {*room.__all__} - shown - {"functional", "init"} == set()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])

@@ -1,4 +1,4 @@
-"""MIGRATING.md has a row for each public name of PyTorch's autograd, found by looking into it."""
+"""MIGRATING.md has a row for each public name of PyTorch's autograd, modules and optimizers, found by looking into it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ MODULES = (
 OF_TENSORS = re.compile(r"^(?!_).*(grad|hook|leaf|detach|backward|output_nr|is_inference|^data$)")
 OF_TORCH = re.compile(r"^(?!_).*(_grad$|grad_enabled|inference|anomaly|^vmap$)")
 NOT_AUTOGRAD = {"retain_graph"}
+MODULES_OF_UTILS = {"torch.nn.utils.clip_grad"}
+ONE_NAME_FOR_ALL = {f"Optimizer.{name}": f"optimizer.{name}" for name in ("step", "zero_grad")}
 
 
 def members(cls: Any) -> list[str]:
@@ -53,6 +55,13 @@ def names() -> list[str]:
     found += [f".{name}" for name in members(function)]
     found += [f".{name}" for name in members(torch.autograd.graph.Node)]
     found += [f".{name}" for name in members(torch.autograd.profiler.profile)]
+    found += [f"torch.nn.{name}" for name in members(torch.nn) if inspect.isclass(getattr(torch.nn, name))]
+    found += [f"torch.nn.init.{name}" for name in members(torch.nn.init) if name.endswith("_")]
+    found += [f"torch.nn.utils.{name}" for name in members(torch.nn.utils) if name.startswith("clip")]
+    found += [f"torch.optim.{name}" for name in torch.optim.__all__]
+    found += [f"torch.optim.lr_scheduler.{name}" for name in torch.optim.lr_scheduler.__all__]
+    found += [f"Module.{name}" for name in members(torch.nn.Module) if callable(getattr(torch.nn.Module, name))]
+    found += [f"Optimizer.{name}" for name in members(torch.optim.Optimizer)]
     return found
 
 
@@ -60,7 +69,7 @@ ELSEWHERE = {f"torch.autograd.grad_mode.{name}": f"torch.autograd.{name}" for na
 """Where a name is that the page shows at its shorter address."""
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - NOT_AUTOGRAD))
+@pytest.mark.parametrize("name", sorted(set(names()) - NOT_AUTOGRAD - MODULES_OF_UTILS))
 def test_the_page_has_a_row(name: str) -> None:
-    shown = ELSEWHERE.get(name, name)
+    shown = (ELSEWHERE | ONE_NAME_FOR_ALL).get(name, name)
     assert re.search(rf"{re.escape(shown)}(?!\w)", THEIRS), f"MIGRATING.md has no row for {shown}"
