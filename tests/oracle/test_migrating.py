@@ -1,4 +1,4 @@
-"""MIGRATING.md has a row for each public name of PyTorch's autograd, modules and optimizers, found by looking into it."""
+"""MIGRATING.md has a row for each public name of PyTorch's autograd, modules and optimizers, by looking into it."""
 
 from __future__ import annotations
 

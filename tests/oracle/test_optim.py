@@ -1,0 +1,216 @@
+"""Optimizers, schedules and clipping beside PyTorch's, with frozen parameters and some that miss gradients."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, Tensor
+from burnpy.backend import NumPy
+from burnpy.nn import Linear, Module
+from burnpy.optim import (
+    AdaGrad,
+    Adam,
+    AdamW,
+    ConstantLr,
+    CosineLr,
+    CosineRestartsLr,
+    ExponentialLr,
+    Group,
+    LinearLr,
+    LrSchedule,
+    MultiStepLr,
+    OneCycleLr,
+    Optimizer,
+    PolynomialLr,
+    RmsProp,
+    SequentialLr,
+    Sgd,
+    StepLr,
+    WarmUpLr,
+    clip_by_global_norm,
+    clip_by_norm,
+    clip_by_value,
+)
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore:Detected call of", "ignore:The epoch parameter")
+
+Train = Autodiff[NumPy]
+STEPS = 100
+
+
+class Net(Module[Any]):
+    """Two heads, of which a step uses one."""
+
+    def __init__(self) -> None:
+        self.a, self.b, self.c = (Linear(i, o, device=Train) for i, o in ((3, 4), (4, 2), (4, 2)))
+
+    def forward(self, x: Tensor[Any], third: bool) -> Tensor[Any]:
+        hidden = self.a(x).tanh()
+        return self.c(hidden) if third else self.b(hidden)
+
+
+def theirs() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.ModuleDict({name: torch.nn.Linear(i, o) for name, i, o in (("a", 3, 4), ("b", 4, 2), ("c", 4, 2))})
+
+
+def transposed(x: Any) -> Any:
+    return x.detach().numpy().T
+
+
+def rate(step: int) -> float:
+    return 0.01 * (1.0 + math.sin(step / 7.0))
+
+
+def compared(optim: Optimizer, make: Callable[[Any], Any], clip: Any = None, clip_theirs: Any = None) -> None:
+    other = theirs().double()
+    other["a"].weight.requires_grad_(False)
+    model: Any = Net().astype("float64").no_grad("a.weight")
+    model = model.with_state({name: transposed(x) for name, x in other.state_dict().items()})
+    other_optim, rng = make(other), np.random.default_rng(0)
+    for step in range(STEPS):
+        x, y, third = rng.standard_normal((5, 3)), rng.standard_normal((5, 2)), step % 3 == 0
+        for group in other_optim.param_groups:
+            group["lr"] = group.get("own", rate(step) * group.get("scale", 1.0))
+        other_optim.zero_grad(set_to_none=True)
+        expected = (
+            (other["c" if third else "b"](other["a"](torch.from_numpy(x)).tanh()) - torch.from_numpy(y)) ** 2
+        ).mean()
+        expected.backward()
+        if clip_theirs is not None:
+            clip_theirs([p for p in other.parameters() if p.grad is not None])
+        other_optim.step()
+        loss = ((model(Tensor[Train].from_data(x), third) - Tensor[Train].from_data(y)) ** 2).mean()
+        grads = loss.backward()
+        model = optim.step(rate(step), model, grads if clip is None else clip(grads))
+        assert loss.item() == pytest.approx(expected.item(), rel=1e-11)
+    for name, x in other.state_dict().items():
+        found = model.named_params()[name].value.to_numpy()
+        np.testing.assert_allclose(found, transposed(x), rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+def reference(name: str, **settings: Any) -> Callable[[Any], Any]:
+    """Makes PyTorch's optimizer of a model."""
+    return lambda net: getattr(torch.optim, name)(net.parameters(), **({"lr": 1.0} | settings))
+
+
+OPTIMIZERS: list[tuple[Optimizer, Callable[[Any], Any]]] = []
+for momentum, dampening, nesterov, decay in [
+    (0.0, 0.0, False, 0.0),
+    (0.0, 0.0, False, 0.1),
+    (0.9, 0.3, False, 0.05),
+    (0.9, 0.0, True, 0.05),
+]:
+    kwargs: dict[str, Any] = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov, "weight_decay": decay}
+    OPTIMIZERS.append((Sgd(**kwargs), reference("SGD", **kwargs)))
+for amsgrad, decay, (betas, eps) in itertools.product(
+    (False, True), (0.0, 0.1), (((0.9, 0.999), 1e-8), ((0.5, 0.6), 1e-3))
+):
+    kwargs = {"amsgrad": amsgrad, "weight_decay": decay, "betas": betas, "eps": eps}
+    OPTIMIZERS.append((Adam(**kwargs), reference("Adam", **kwargs)))
+    OPTIMIZERS.append((AdamW(**kwargs), reference("AdamW", **kwargs)))
+for centered, momentum, decay, alpha in itertools.product((False, True), (0.0, 0.9), (0.0, 0.1), (0.99, 0.5)):
+    kwargs = {"centered": centered, "momentum": momentum, "weight_decay": decay, "alpha": alpha}
+    OPTIMIZERS.append((RmsProp(**kwargs), reference("RMSprop", **kwargs)))
+for fall, decay, first in itertools.product((0.0, 0.1), (0.0, 0.1), (0.0, 0.5)):
+    kwargs = {"lr_decay": fall, "weight_decay": decay}
+    OPTIMIZERS.append(
+        (AdaGrad(initial_sum=first, **kwargs), reference("Adagrad", initial_accumulator_value=first, **kwargs))
+    )
+
+
+@pytest.mark.parametrize(("optim", "make"), OPTIMIZERS, ids=[repr(optim) for optim, _ in OPTIMIZERS])
+def test_a_hundred_steps(optim: Optimizer, make: Callable[[Any], Any]) -> None:
+    compared(optim, make)
+
+
+def test_groups_by_path_pattern_and_predicate() -> None:
+    groups = [
+        Group("*.bias", weight_decay=0.0),
+        Group("b", lr_scale=0.1),
+        Group(lambda path, param: path.startswith("c"), lr=0.005),
+    ]
+
+    def make(net: Any) -> Any:
+        groups = [
+            {"params": [net["a"].bias], "weight_decay": 0.0},
+            {"params": [net["b"].weight], "scale": 0.1},
+            {"params": [net["b"].bias], "scale": 0.1, "weight_decay": 0.0},
+            {"params": [net["c"].weight], "own": 0.005},
+            {"params": [net["c"].bias], "own": 0.005, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, weight_decay=0.1)
+
+    compared(AdamW(weight_decay=0.1, groups=groups), make)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+def test_clipping(p: float) -> None:
+    sgd, clip = reference("SGD"), torch.nn.utils.clip_grad_norm_
+    compared(Sgd(), sgd, lambda grads: clip_by_global_norm(grads, 0.3, p=p), lambda ps: clip(ps, 0.3, p))
+    compared(Sgd(), sgd, lambda grads: clip_by_norm(grads, 0.2, p=p), lambda ps: [clip([q], 0.2, p) for q in ps])
+    compared(Sgd(), sgd, lambda grads: clip_by_value(grads, 0.1), lambda ps: torch.nn.utils.clip_grad_value_(ps, 0.1))
+
+
+L: Any = torch.optim.lr_scheduler
+SCHEDULES: list[tuple[LrSchedule, Callable[[Any], Any]]] = [
+    (LinearLr(0.1, 0.45, 10), lambda o: L.LinearLR(o, 0.2, 0.9, 10)),
+    (ConstantLr(0.5), lambda o: L.ConstantLR(o, 1.0, 10)),
+    (CosineLr(0.5, 60, 0.01), lambda o: L.CosineAnnealingLR(o, 60, 0.01)),
+    (CosineRestartsLr(0.5, 7, 2, 0.01), lambda o: L.CosineAnnealingWarmRestarts(o, 7, 2, 0.01)),
+    (CosineRestartsLr(0.5, 7, 1, 0.01), lambda o: L.CosineAnnealingWarmRestarts(o, 7, 1, 0.01)),
+    (ExponentialLr(0.5, 0.9), lambda o: L.ExponentialLR(o, 0.9)),
+    (StepLr(0.5, 7, 0.3), lambda o: L.StepLR(o, 7, 0.3)),
+    (MultiStepLr(0.5, (3, 20, 21), 0.3), lambda o: L.MultiStepLR(o, [3, 20, 21], 0.3)),
+    (PolynomialLr(0.5, 30, 2.5), lambda o: L.PolynomialLR(o, 30, 2.5)),
+    (
+        WarmUpLr(10, CosineLr(0.5, 50), start=0.1),
+        lambda o: L.SequentialLR(o, [L.LinearLR(o, 0.1, 1.0, 10), L.CosineAnnealingLR(o, 50)], [10]),
+    ),
+    (
+        WarmUpLr(9, ConstantLr(0.5)),
+        lambda o: L.SequentialLR(o, [L.LinearLR(o, 0.1, 1.0, 9), L.ConstantLR(o, 1.0)], [9]),
+    ),
+    (
+        SequentialLr((ConstantLr(0.05), ExponentialLr(0.5, 0.9)), (20,)),
+        lambda o: L.SequentialLR(o, [L.ConstantLR(o, 0.1, 100), L.ExponentialLR(o, 0.9)], [20]),
+    ),
+    (
+        StepLr(0.5, 5, 0.5) * ExponentialLr(1.0, 0.9),
+        lambda o: L.ChainedScheduler([L.StepLR(o, 5, 0.5), L.ExponentialLR(o, 0.9)]),
+    ),
+    *(
+        (
+            OneCycleLr(0.5, 60, rising, shape=shape, three_phase=three),
+            lambda o, rising=rising, shape=shape, three=three: L.OneCycleLR(
+                o,
+                0.5,
+                60,
+                pct_start=rising,
+                anneal_strategy={"cosine": "cos", "linear": "linear"}[shape],
+                three_phase=three,
+                cycle_momentum=False,
+            ),
+        )
+        for rising in (0.0, 0.1, 0.3, 0.45)
+        for shape in ("cosine", "linear")
+        for three in (False, True)
+    ),
+]
+
+
+@pytest.mark.parametrize(("schedule", "make"), SCHEDULES, ids=[repr(schedule) for schedule, _ in SCHEDULES])
+def test_sixty_steps_of_a_schedule(schedule: LrSchedule, make: Callable[[Any], Any]) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.5)
+    scheduler = make(optimizer)
+    for step in range(60):
+        assert schedule(step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-12, abs=1e-15)
+        optimizer.step()
+        scheduler.step()
