@@ -145,3 +145,25 @@ def _give_own_methods(cls: type[Any]) -> None:
                 update_wrapper(copy, method)
                 del copy.__wrapped__  # it is no other function to whoever looks
             setattr(cls, name, copies[method])
+
+
+def shown(value: object) -> str:
+    """A value as messages name it: short, on one line, a tensor without its elements.
+
+    >>> shown([1.0] * 99), shown("cuda")
+    ('[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, …', "'cuda'")
+    """
+    if isinstance(value, TensorBase) or getattr(value, "shape", None):
+        found: Any = value
+        return f"{a(type(value).__name__)} of shape {tuple(found.shape)} and dtype {found.dtype}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 90 else f"{text[:89]}…"
+
+
+def a(name: str) -> str:
+    """A class's name with its article.
+
+    >>> a("IntTensor"), a("Tensor")
+    ('an IntTensor', 'a Tensor')
+    """
+    return f"{'an' if name in ('IntTensor', 'ndarray', 'int') else 'a'} {name}"

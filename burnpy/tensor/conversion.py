@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int64, kind_of
 from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError
-from burnpy.tensor.base import B, TensorBase, made
+from burnpy.tensor.base import B, TensorBase, a, made
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.readonly import readonly
 
@@ -86,7 +86,7 @@ class Conversion(TensorBase[B]):
         if kind != self.kind:
             argument = "" if wanted == bool_ else repr(str(wanted))
             raise DTypeError(
-                f"to_dtype({str(wanted)!r}) was asked of a {type(self).__name__} of shape {self.shape} and dtype "
+                f"to_dtype({str(wanted)!r}) was asked of {a(type(self).__name__)} of shape {self.shape} and dtype "
                 f"{self.dtype}, and keeps the kind; convert the kind with x.{kind}({argument})"
             )
         return self._cast(wanted)
@@ -121,7 +121,7 @@ class Conversion(TensorBase[B]):
         """The only element as a Python number."""
         if self.numel() != 1:
             raise ShapeError(
-                f"{operation} was asked of a {type(self).__name__} of shape {self.shape}, and takes one element; "
+                f"{operation} was asked of {a(type(self).__name__)} of shape {self.shape}, and takes one element; "
                 "reduce it first, as with .sum(), or use .tolist()"
             )
         found = self.tolist()

@@ -15,7 +15,7 @@ from burnpy.backend.dtypes import DEFAULT, dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
-from burnpy.tensor.base import made
+from burnpy.tensor.base import made, shown
 from burnpy.tensor.data import array_of, fitting, frozen
 
 Size: TypeAlias = int | Sequence[int]
@@ -52,6 +52,8 @@ def _named(cls: type[Any], alias: Any, factory: str) -> Any:
             f"{name}.{factory}() does not know its backend; write {name}[NumPy].{factory}(...), "
             f"or {name}.{factory}(..., device=NumPy)"
         )
+    if len(arguments) > 1:
+        raise DeviceError(f"{name}[...] was given {len(arguments)} backends, and a tensor is on one: {name}[NumPy]")
     if isinstance(arguments[0], TypeVar):
         raise DeviceError(
             f"{name}[{arguments[0].__name__}].{factory}() names a type variable, which is no backend when the program "
@@ -113,7 +115,7 @@ def lifted(cls: Any, x: Any, named: Any) -> Any:
     """``Tensor.from_inner`` and its kin: the values of ``x`` one level up, in the same memory."""
     origin: type[Any] = getattr(cls, "__origin__", cls)
     if type(x) is not origin:
-        raise KindError(f"{origin.__name__}.from_inner() takes a {origin.__name__}, not {x!r}")
+        raise KindError(f"{origin.__name__}.from_inner() takes a {origin.__name__}, not {shown(x)}")
     if cls is origin and named is None:
         from burnpy.autodiff.autodiff import Autodiff
 

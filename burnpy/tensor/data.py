@@ -14,7 +14,7 @@ import numpy as np
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError
 from burnpy.backend.primitives import DType, KindName
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, a, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     Raises:
         DTypeError: the data, or ``dtype``, is of another kind; or an int does not fit the dtype.
         ShapeError: a ragged list.
-        ArgumentError: what holds no numbers.
+        ArgumentError: what holds no numbers, or a masked array.
         NotTrackedError: tracked tensors, whose graph would be lost.
     """
     wanted = None if dtype is None else dtype_of(dtype, kind)
@@ -44,6 +44,11 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     if isinstance(first, TensorBase):
         for leaf in _leaves(data):
             _refuse_tracked(leaf, kind)
+    if hasattr(data, "mask") and hasattr(data, "filled"):
+        raise ArgumentError(
+            f"{_OWNER[kind]}.from_data() was given {shown(data)}, and tensors have no missing elements; "
+            "fill them first, as with array.filled(0)"
+        )
     try:
         array = np.asarray(data)
     except BurnpyError:
@@ -102,7 +107,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
         value = value.item()
     accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
     if not isinstance(value, accepted[kind]):
-        raise DTypeError(f"{operation}() was given {value!r}; it takes a Python {kind}" + _class_for(value, kind))
+        raise DTypeError(f"{operation}() was given {shown(value)}; it takes a Python {kind}" + _class_for(value, kind))
     if kind == "int":
         info = np.iinfo(dtype)
         if not info.min <= value <= info.max:
@@ -146,10 +151,7 @@ def _dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, wanted: DTyp
     if wanted is not None and _RANK[found] < _RANK[kind]:
         return wanted
     if isinstance(data, TensorBase):
-        raise KindError(
-            f"{_OWNER[kind]}.from_data() was given a {type(data).__name__} of shape {data.shape} and dtype "
-            f"{data.dtype}; convert it with x.{kind}()"
-        )
+        raise KindError(f"{_OWNER[kind]}.from_data() was given {shown(data)}; convert it with x.{kind}()")
     raise DTypeError(
         f"{_OWNER[kind]}.from_data() was given an array of shape {array.shape} and dtype {array.dtype}; "
         f"use {_OWNER[found]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
@@ -179,10 +181,10 @@ def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
 def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
     if isinstance(leaf, (bool, int, float, complex, np.generic)):
         return DTypeError(
-            f"{_OWNER[kind]}.from_data() was given {leaf!r} and holds {kind} values only" + _class_for(leaf, kind)
+            f"{_OWNER[kind]}.from_data() was given {shown(leaf)} and holds {kind} values only" + _class_for(leaf, kind)
         )
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() was given {leaf!r} of type {type(leaf).__name__} where a number is wanted; "
+        f"{_OWNER[kind]}.from_data() was given {shown(leaf)} of type {type(leaf).__name__} where a number is wanted; "
         "it takes numbers, nested lists of them, arrays and tensors"
     )
 
@@ -211,7 +213,7 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
             f"{_OWNER[kind]}.from_data() was given a list of arrays of shapes {shapes[0]} and {shapes[-1]}"
         )
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() can make nothing of a {type(data).__name__} ({error}); "
+        f"{_OWNER[kind]}.from_data() can make nothing of {a(type(data).__name__)} ({error}); "
         "it takes numbers, nested lists of them, arrays and tensors"
     )
 

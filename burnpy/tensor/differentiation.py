@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
-from burnpy.tensor.base import B, TensorBase, made
+from burnpy.tensor.base import B, TensorBase, a, made
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
     device = x.device
     if not hasattr(device, "lower"):
         raise NotTrackedError(
-            f"{operation} was asked of a {type(x).__name__} on {device}, which records no graph; "
+            f"{operation} was asked of {a(type(x).__name__)} on {device}, which records no graph; "
             f"for gradients make the tensor on Autodiff[{device}], and for values use it as it is"
         )
     return device.inner

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, DimError, ShapeError
 from burnpy.backend.primitives import Dims, Shape
+from burnpy.tensor.base import shown
 
 DimsLike: TypeAlias = int | Sequence[int] | None
 """One dimension, several, or None for all."""
@@ -113,7 +114,7 @@ def _integer(number: Any, name: str, operation: str) -> int:
             return index(number)
     except TypeError:
         pass
-    raise ArgumentError(f"{operation}() was asked for the {name} {number!r}, which is no int")
+    raise ArgumentError(f"{operation}() was asked for the {name} {shown(number)}, which is no int")
 
 
 def _dims(ndim: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError
-from burnpy.tensor.base import B
+from burnpy.tensor.base import B, a
 from burnpy.tensor.conversion import Conversion
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Exchange(Conversion[B]):
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ArgumentError(
-                    f"np.asarray(x, {np.dtype(dtype)}, copy=False) was asked of a {type(self).__name__} of dtype "
+                    f"np.asarray(x, {np.dtype(dtype)}, copy=False) was asked of {a(type(self).__name__)} of dtype "
                     f"{self.dtype}, which takes a copy; leave copy=False out"
                 )
             return array.astype(dtype)
@@ -86,6 +86,6 @@ def imported(source: Any, name: str) -> NDArray[Any]:
         raise
     except Exception as error:
         raise ArgumentError(
-            f"{name}.from_dlpack() can make nothing of a {type(source).__name__} ({error}); "
+            f"{name}.from_dlpack() can make nothing of {a(type(source).__name__)} ({error}); "
             "it takes arrays on the CPU that have __dlpack__ and a dtype that NumPy knows"
         ) from None

@@ -10,7 +10,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.dims import dim_of, new_dim_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 
@@ -125,7 +125,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
     if not isinstance(tensor, TensorBase):
-        raise KindError(f"where() was asked to choose between {x!r} and {y!r}; one of them must be a tensor")
+        raise KindError(f"where() was asked to choose between {shown(x)} and {shown(y)}; one of them must be a tensor")
     chosen = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
@@ -170,7 +170,7 @@ def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
         DeviceError: it is on another device than ``x``.
     """
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
-        what = f"a {type(condition).__name__}" if isinstance(condition, TensorBase) else repr(condition)
+        what = shown(condition)
         raise KindError(f"{operation}() takes its condition as a BoolTensor, and was given {what}; write x != 0")
     together(operation, x, condition)  # truth values are the same on every level
     return condition._primitive

@@ -18,7 +18,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.ranges import in_range, out_of_range
 
@@ -163,7 +163,7 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return item.__index__()
     except AttributeError:
         raise KindError(
-            f"x[...] was asked with {item!r}; an index is an int, a slice, None, ..., an IntTensor, a BoolTensor, "
+            f"x[...] was asked with {shown(item)}; an index is an int, a slice, None, ..., an IntTensor, a BoolTensor, "
             "or a list of ints or bools"
         ) from None
 
@@ -173,13 +173,13 @@ def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
     try:
         array = np.asarray(values) if len(np.shape(values)) == 0 or np.size(values) else np.asarray(values, int64)
     except ValueError:
-        raise ShapeError(f"x[...] was asked with the list {values!r}, whose rows differ in length") from None
+        raise ShapeError(f"x[...] was asked with the list {shown(values)}, whose rows differ in length") from None
     primitive = x.device.discrete.from_numpy(array)
     if array.dtype.kind == "b":
         return x._bool(primitive)
     if array.dtype.kind in "iu":
         return x._int(primitive)
-    raise KindError(f"x[...] was asked with {values!r}; lists and arrays of indices hold ints or truth values")
+    raise KindError(f"x[...] was asked with {shown(values)}; lists and arrays of indices hold ints or truth values")
 
 
 def _bounded(item: slice, size: int) -> slice:

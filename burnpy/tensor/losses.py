@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import shown
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.ranges import in_range, out_of_range
@@ -220,7 +220,7 @@ def _counted(
 def _targets(operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_index: int) -> tuple[Int, Bool | None]:
     """The classes, 0 in place of the ignored ones, and where they count; None where all do."""
     if not isinstance(target, IntTensor):
-        what = f"a {type(target).__name__}" if isinstance(target, TensorBase) else repr(target)
+        what = shown(target)
         raise KindError(f"{operation}() takes its classes as an IntTensor, and was given {what}")
     together(operation, log_p, target)  # or says why not
     shape, classes = log_p.shape, log_p.shape[dim]
@@ -251,7 +251,7 @@ def _at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
 def _class_dim(operation: str, logits: Tensor[Any]) -> int:
     """The dimension of the classes."""
     if not isinstance(logits, Tensor):
-        raise KindError(f"{operation}() takes a float Tensor, and was given {logits!r}")
+        raise KindError(f"{operation}() takes a float Tensor, and was given {shown(logits)}")
     if logits.ndim == 0:
         raise DimError(f"{operation}() was asked of a 0-d tensor; it needs the shape (C,), (N, C) or (N, C, ...)")
     return min(logits.ndim - 1, 1)
@@ -268,7 +268,7 @@ def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) ->
 
 def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
     if not isinstance(x, Tensor):
-        raise KindError(f"{operation}() takes float tensors, and was given {x!r}")
+        raise KindError(f"{operation}() takes float tensors, and was given {shown(x)}")
     operands(x, y, operation)  # or says why not
     if x.shape != y.shape:
         raise ShapeError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, a, shown
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
 
@@ -35,7 +35,7 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
         tensor, other = together(operation, tensor, other)
     if other.kind != tensor.kind:
         raise KindError(
-            f"{operation}() was asked of {_shown(tensor)} and {_shown(other)}; kinds do not mix by themselves: "
+            f"{operation}() was asked of {shown(tensor)} and {shown(other)}; kinds do not mix by themselves: "
             f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
         )
     return tensor, other._primitive
@@ -50,7 +50,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
-            f"{operation}() was asked of {_shown(tensor)} and the {type(other).__name__} {other!r}; "
+            f"{operation}() was asked of {shown(tensor)} and the {type(other).__name__} {other!r}; "
             f"convert the tensor first, as in x{_CONVERSION['float' if isinstance(other, float) else 'int']}"
         )
     name = type(tensor).__name__
@@ -60,7 +60,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
             f"make a tensor of it first: {name}.from_data(values, device=x.device)"
         )
     raise KindError(
-        f"{operation}() was asked of {a(name)} and {other!r}; the other operand must be {a(name)} or a number"
+        f"{operation}() was asked of {a(name)} and {shown(other)}; the other operand must be {a(name)} or a number"
     )
 
 
@@ -131,16 +131,3 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
             return None
         found += wide
     return tuple(found[::-1])
-
-
-def _shown(x: TensorBase[Any]) -> str:
-    return f"{a(type(x).__name__)} of shape {x.shape} and dtype {x.dtype}"
-
-
-def a(name: str) -> str:
-    """A class's name with its article.
-
-    >>> a("IntTensor"), a("Tensor")
-    ('an IntTensor', 'a Tensor')
-    """
-    return f"{'an' if name in ('IntTensor', 'ndarray') else 'a'} {name}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from burnpy.backend.errors import ScalarError, ShapeError
-from burnpy.tensor.base import B, made
+from burnpy.tensor.base import B, a, made
 from burnpy.tensor.conversion import Conversion
 
 _WHOLE = slice(None, None, 1)
@@ -45,7 +45,7 @@ class Protocols(Conversion[B]):
     def __bool__(self) -> bool:
         if self.numel() != 1:
             raise ShapeError(
-                f"the truth of a {type(self).__name__} of shape {self.shape} was asked for, and only one element has "
+                f"the truth of {a(type(self).__name__)} of shape {self.shape} was asked for, and only one element has "
                 "any; say x.bool().any() or x.bool().all()"
             )
         return bool(self._item("bool()"))

@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import IndexRangeError, KindError
 from burnpy.backend.primitives import Bool, Int, Shape
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.operands import together
 
 MOST_INT = (1 << 63) - 1
@@ -22,7 +22,7 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
         DeviceError: it is on another device than ``x``.
     """
     if not isinstance(index, TensorBase) or index.kind != "int":
-        what = f"a {type(index).__name__} of dtype {index.dtype}" if isinstance(index, TensorBase) else repr(index)
+        what = shown(index)
         raise KindError(f"{operation}() takes its indices as an IntTensor, and was given {what}")
     together(operation, x, index)  # ints are the same on every level
     return index._primitive

@@ -231,3 +231,16 @@ def test_from_inner() -> None:
         Tensor[Autodiff[Train]].from_inner(x)
     with pytest.raises(KindError, match="takes a Tensor"):
         Tensor.from_inner(IntTensor[NumPy].arange(2))  # type: ignore[call-overload]  # what is tested
+
+
+def test_masked_arrays_are_refused() -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(ArgumentError, match=r"no missing elements; fill them first"):
+        Tensor[NumPy].from_data(masked)
+    assert Tensor[NumPy].from_data(masked.filled(0.0)).tolist() == [1.0, 0.0]
+
+
+def test_a_tensor_is_on_one_backend() -> None:
+    wrong: Any = Tensor
+    with pytest.raises(DeviceError, match=r"Tensor\[...\] was given 2 backends"):
+        wrong[NumPy, Autodiff[NumPy]].zeros((2,))

@@ -191,12 +191,60 @@ def test_mistakes_are_explained(mistake: Callable[..., Any], error: type[BurnpyE
         assert word in str(caught.value)
 
 
+def test_messages_are_one_line() -> None:
+    x: Any = Tensor[NumPy].ones((30, 30))
+    i: Any = IntTensor[NumPy].arange(900).reshape(30, 30)
+    tensor: Any = Tensor
+    mistakes: list[Callable[[], Any]] = [
+        lambda: tensor[NumPy].full((2,), x),
+        lambda: functions.where(i, i.tolist(), i.tolist()),
+        lambda: functions.cross_entropy(i, i),
+        lambda: functions.cross_entropy(x, x.tolist()[0]),
+        lambda: functions.mse_loss(x, i.tolist()),
+        lambda: tensor[Autodiff[NumPy]].from_inner(i),
+        lambda: tensor[NumPy].zeros(i.tolist()),
+        lambda: x[{"a": i}],
+        lambda: x[np.ones((40, 40))],
+        lambda: x + {"a": x},
+        lambda: tensor[NumPy].from_data({"a": i}),
+        lambda: i.item(),
+    ]
+    for mistake in mistakes:
+        with pytest.raises(BurnpyError) as caught:
+            mistake()
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 400
+        assert "a IntTensor" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor])
+def test_what_pytorch_has_and_where_it_is_here(kind: Any) -> None:
+    x = kind[NumPy].ones((2, 3))
+    for name, words in (
+        ("size", "x.shape"),
+        ("numpy", "x.to_numpy()"),
+        ("to", "x.to_device(device)"),
+        ("view", "x.reshape(...)"),
+        ("clone", "never change"),
+        ("add_", "x = x.add(...)"),
+        ("zero_", "x = x.zeros_like()"),
+    ):
+        assert not hasattr(x, name)
+        with pytest.raises(AttributeError) as caught:
+            getattr(x, name)(1)
+        assert words in str(caught.value)
+    assert hasattr(x, "reshape")
+
+
 def test_methods_of_other_kinds_say_how_to_get_there() -> None:
     i, b, x = IntTensor[NumPy].ones((2,)), BoolTensor[NumPy].ones((2,)), Tensor[NumPy].ones((2,))
     tensors: list[tuple[Any, str, str]] = [
         (i, "mean", "x.float().mean()"),
         (b, "exp", "x.float().exp()"),
         (x, "one_hot", "x.int()"),
+        (IntTensor[NumPy], "normal", "write Tensor[NumPy].normal(...)"),
+        (Tensor[NumPy], "permutation", "write IntTensor[NumPy].permutation(...)"),
+        (x, "randint", "Tensor has no randint(), which makes an int tensor"),
     ]
     for tensor, name, way_out in tensors:
         assert not hasattr(tensor, name)
