@@ -127,7 +127,7 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         *,
         retain_graph: bool,
         targets: Collection[Node | Leaf] | None = None,
-        unused: Callable[[list[Node | Leaf]], None] | None = None,
+        unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     ) -> dict[Any, Float]:
         """The gradients of the leaves under ``roots``, pairs of a tracked primitive and the gradient to start from;
         or of ``targets``. ``unused`` is told of those that no root depends on, and may raise."""

@@ -29,7 +29,7 @@ def propagate(
     *,
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None = None,
-    unused: Callable[[list[Node | Leaf]], None] | None = None,
+    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...] = (),
 ) -> dict[Any, Float]:
     """The gradients of all leaves that the roots depend on, or of ``targets``.
@@ -56,8 +56,11 @@ def propagate(
         _check_alive(nodes)
         wanted, nodes = _between(nodes, targets)
         if unused is not None:
-            reached = {*totals, *[node.p0 for node in nodes], *[node.p1 for node in nodes]}
-            missing = [target for target in targets if target not in reached]
+            missing = {target for target in targets if target not in totals}
+            for walked in nodes:
+                if not missing:
+                    break
+                missing.difference_update((walked.p0, walked.p1))
             if missing:
                 unused(missing)
     if not retain_graph:

@@ -24,7 +24,7 @@ def propagate_watched(
     *,
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None,
-    unused: Callable[[list[Node | Leaf]], None] | None = None,
+    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...],
 ) -> dict[Any, Float]:
     """`propagate`, with the inner device told where it is, if it asks; watchers that have ``finish(inner, gradients)``
