@@ -76,9 +76,10 @@ class Limits:
             self.xp.minimum(scores, self._limits(self.own[self.which[start:stop]]), out=scores)
 
 
-def _blocks(b: Attention, count: int, queries: int, keys: int, dtype: Any) -> list[tuple[int, int]]:
-    step = max(1, b._scores_bytes // max(1, queries * keys * dtype.itemsize))
-    return [(start, min(start + step, count)) for start in range(0, count, step)]
+def _blocks(b: Attention, begin: int, end: int, each: int, dtype: Any) -> list[tuple[int, int]]:
+    """Of heads that have ``each`` scores."""
+    step = max(1, b._scores_bytes // max(1, each * dtype.itemsize))
+    return [(start, min(start + step, end)) for start in range(begin, end, step)]
 
 
 def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> tuple[Any, Any]:
@@ -87,8 +88,9 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, causal: bool, scal
     flat_q, flat_k, flat_v = (x.reshape((math.prod(lead), *x.shape[-2:])) for x in (q, k, v))
     out = xp.zeros((*flat_q.shape[:2], v.shape[-1]), q.dtype)
     total = xp.zeros(flat_q.shape[:2], q.dtype)
-    if out.size and keys:
-        for start, stop in _blocks(b, flat_q.shape[0], queries, keys, q.dtype):
+
+    def work(begin: int, end: int) -> None:
+        for start, stop in _blocks(b, begin, end, queries * keys, q.dtype):
             scores = xp.matmul(xp.multiply(flat_q[start:stop], scale), flat_k[start:stop].swapaxes(1, 2))
             limits.apply(scores, start, stop)
             shift = scores.max(2, None, True)
@@ -99,6 +101,9 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, causal: bool, scal
             part = out[start:stop]
             xp.divide(xp.matmul(scores, flat_v[start:stop]), sums, part)
             total[start:stop] = xp.add(xp.log(sums), shift)[:, :, 0]
+
+    if out.size and keys:
+        b._share(work, flat_q.shape[0], queries * keys, products=True)
     return out.reshape((*q.shape[:-1], v.shape[-1])), total.reshape(q.shape[:-1])
 
 
@@ -110,8 +115,9 @@ def _backward(b: Attention, given: tuple[Any, ...], mask: Any, causal: bool, sca
     grads, flat_q, flat_k, flat_v = (x.reshape((count, *x.shape[-2:])) for x in (grad, q, k, v))
     totals, levels = logsumexp.reshape((count, queries, 1)), level.reshape((count, queries, 1))
     by_q, by_k, by_v = (xp.zeros(x.shape, q.dtype) for x in (flat_q, flat_k, flat_v))
-    if count and queries and keys:
-        for start, stop in _blocks(b, count, queries, keys, q.dtype):
+
+    def work(begin: int, end: int) -> None:
+        for start, stop in _blocks(b, begin, end, queries * keys, q.dtype):
             scaled, g = xp.multiply(flat_q[start:stop], scale), grads[start:stop]
             weights = xp.matmul(scaled, flat_k[start:stop].swapaxes(1, 2))
             limits.apply(weights, start, stop)
@@ -122,4 +128,7 @@ def _backward(b: Attention, given: tuple[Any, ...], mask: Any, causal: bool, sca
             xp.multiply(by_score, weights, by_score)
             xp.multiply(xp.matmul(by_score, flat_k[start:stop]), scale, by_q[start:stop])
             by_k[start:stop] = xp.matmul(by_score.swapaxes(1, 2), scaled)
+
+    if count and queries and keys:
+        b._share(work, count, queries * keys, products=True)
     return by_q.reshape(q.shape), by_k.reshape(k.shape), by_v.reshape(v.shape)

@@ -33,8 +33,12 @@ class ArrayBase(Backend):
         """f(*args, **keywords) as this backend must call its library: on its GPU, or without warnings."""
         raise NotImplementedError
 
-    def _share(self, work: Callable[[int, int], None], size: int) -> None:
-        """work(start, stop) for parts that cover range(size), within a `_call`: on several threads, where that pays."""
+    def _share(self, work: Callable[[int, int], None], size: int, each: int = 1, *, products: bool = False) -> None:
+        """work(start, stop) for parts that cover range(size), within a `_call`: on several threads, where that pays.
+
+        ``each`` says how many elements of arrays stand for one of range(size), and ``products`` whether matrices are
+        multiplied.
+        """
         work(0, size)
 
     def _binary(self, f: Callable[..., Any], x: Any, y: Any) -> Any:

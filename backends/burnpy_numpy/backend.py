@@ -35,6 +35,8 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
     """Tensors on the CPU, as NumPy arrays.
 
     The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.
+    Large arrays are worked on by as many threads as OpenBLAS would use (`burnpy_numpy.threads`); ``BURNPY_NUM_THREADS=1``
+    leaves them to the caller's.
     """
 
     xp = np
@@ -52,8 +54,8 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
         except RuntimeError:
             return quietly(f, *args, **keywords)
 
-    def _share(self, work: Callable[[int, int], None], size: int) -> None:
-        shared(work, size)
+    def _share(self, work: Callable[[int, int], None], size: int, each: int = 1, *, products: bool = False) -> None:
+        shared(work, size, each, products=products)
 
     def _number(self, y: Scalar, dtype: DType) -> Any:
         return constant(y, dtype)
