@@ -35,8 +35,8 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
     """Tensors on the CPU, as NumPy arrays.
 
     The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.
-    Large arrays are worked on by as many threads as OpenBLAS would use (`burnpy_numpy.threads`); ``BURNPY_NUM_THREADS=1``
-    leaves them to the caller's.
+    Large arrays are worked on by as many threads as OpenBLAS would use (`burnpy_numpy.threads`);
+    ``BURNPY_NUM_THREADS=1`` leaves them to the caller's.
     """
 
     xp = np

@@ -57,7 +57,7 @@ def test_where_the_time_goes() -> None:
     notebook = Notebook()
     training.work(load("burnpy"), SMOKE, notebook, {"what": "operations", "model": "MLP"})
     assert notebook.values["all"] > 0
-    assert any(key.startswith("matmul, backward") for key in notebook.values)
+    assert any(key.startswith("matmul") and "backward" in key for key in notebook.values)
 
 
 def test_fresh_processes_take_turns() -> None:
