@@ -20,7 +20,7 @@ def load() -> Any:
         return import_module("cupy")
     except ImportError as error:
         raise BackendUnavailableError(
-            "CuPy needs the package cupy, which cannot be imported; install it with: pip install burnpy[cuda13] "
+            'CuPy needs the package cupy, which cannot be imported; install it with: pip install "burnpy[cuda13]" '
             "(or burnpy[cuda12] for a driver of CUDA 12)"
         ) from error
 

@@ -52,7 +52,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
 
 def test_passes_over_shared_leaves() -> None:
-    """8 threads build graphs over the same two leaves and go backward, 1,000 rounds in all."""
+    """8 threads build graphs over the same two leaves and go backward, 1,000 rounds each."""
     w, b = leaf([[0.5, -0.3], [0.2, 0.8]]), leaf([0.1, -0.1])
     inputs = [np.random.default_rng(k).uniform(-1, 1, (3, 2)) for k in range(THREADS)]
 
@@ -65,7 +65,7 @@ def test_passes_over_shared_leaves() -> None:
     alone = [gradients(k) for k in range(THREADS)]
 
     def work(k: int) -> None:
-        for n in range(ROUNDS // THREADS):
+        for n in range(ROUNDS):
             for mine, want in zip(gradients(k), alone[k], strict=True):
                 assert np.array_equal(mine, want), f"thread {k}, round {n}: {mine}, alone {want}"
 

@@ -148,7 +148,7 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     with (
         fresh_devices(),
-        pytest.raises(BackendUnavailableError, match=r"pip install burnpy\[cuda13\].*burnpy\[cuda12\]"),
+        pytest.raises(BackendUnavailableError, match=r'pip install "burnpy\[cuda13\]".*burnpy\[cuda12\]'),
     ):
         CuPy()
     assert not CuPy.is_available()
