@@ -17,11 +17,13 @@ TABLE = README.partition("## Coming from PyTorch")[2].partition("\n## ")[0]
 CODE = [span for line in TABLE.splitlines() for cell in line.split("|")[2:3] for span in re.findall(r"`(.+?)`", cell)]
 
 PROLOGUE = """
+import numpy as np
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 
 Train = Autodiff[NumPy]
+a = np.ones(3)
 w = Tensor[Train].from_data([1.0, 2.0]).require_grad()
 x = Tensor[Train].from_data([[1.0, 2.0], [3.0, 4.0]])
 y = (x * w).relu()
