@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import DTypeError, ModuleError, StateError
+from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.carrying import carried
 from burnpy.nn.held import Held
@@ -146,11 +146,22 @@ class Stateful(ModuleBase[B]):
 
 
 def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[str, Entry]]:
-    """The report, and what fits, by the first path of each."""
+    """The report, and what fits, by the first path of each.
+
+    Raises:
+        KindError: the state is none.
+    """
+    given: Any = state
+    if not isinstance(given, Mapping):
+        hint = "; of a file's record, write record.apply_to(model)" if hasattr(given, "parts") else ""
+        raise KindError(
+            f"the state of a {type(module).__name__} is a mapping by path, not a {type(given).__name__}{hint}"
+        )
     first = {id(held): path for path, held in module._all_held().items()}
     known = {path: item for path, item in walk(module) if isinstance(item, Held)}
     unexpected, mismatched = [], []
     found: dict[str, Entry] = {}
+    source: dict[str, str] = {}
     seen = set()
     for path, given in state.items():
         held = known.get(path)
@@ -161,10 +172,12 @@ def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[
         seen.add(place)
         entry = given if isinstance(given, Entry) else Entry(*given) if isinstance(given, tuple) else Entry(None, given)
         trouble = _trouble(held, entry.value)
+        if not trouble and place in found and not _equal(found[place].value, entry.value):
+            trouble = f"another value than at {source[place]}, with which it is one {held.word}"
         if trouble:
             mismatched.append(f"{path} ({trouble})")
         elif place == path or place not in found:
-            found[place] = entry
+            found[place], source[place] = entry, path
     missing = tuple(path for path in first.values() if path not in seen)
     return StateReport(tuple(found), missing, tuple(unexpected), tuple(mismatched)), found
 
@@ -182,6 +195,13 @@ def _trouble(held: Held[Any], value: Any) -> str:
     if kind != held.kind:
         return f"of dtype {value.dtype}, not {held.dtype}"
     return _outside(value, held.dtype) if kind == "int" and value.dtype != held.dtype else ""
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same, not-a-number included; in one memory they are not looked at."""
+    a, b = (x.to_numpy() if isinstance(x, TensorBase) else x for x in (one, other))  # type: ignore[attr-defined]  # every tensor has it
+    same = a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides
+    return same or bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def _outside(value: Any, dtype: DType) -> str:

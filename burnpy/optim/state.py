@@ -48,8 +48,10 @@ def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, Pa
         StateError: it is none, or of another optimizer, or of one with other settings.
     """
     if not isinstance(record, tuple) or len(record) != 2 or not isinstance(record[1], Mapping):
+        hint = "; of a file's record, give record.optim" if hasattr(record, "parts") else ""
         raise StateError(
             f"load_record() of {name} takes what into_record() gave, not a {type(record).__name__}; nothing was loaded"
+            + hint
         )
     made_by, states = record
     if made_by != name:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, Never
 
-from burnpy.backend.errors import ArgumentError, RecordError
+from burnpy.backend.errors import ArgumentError, CallError, RecordError
 from burnpy.nn.stateful import Entry
 from burnpy.record.files import DIGEST, read, write
 from burnpy.record.memory import damaged
@@ -16,7 +16,7 @@ from burnpy.record.trees import Decoder, Encoder
 MARK, TREE, VERSION = "burnpy", "record", "1"
 
 
-def save(path: str | os.PathLike[str], /, **parts: Any) -> None:
+def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None:
     """Write a file of any number of parts: models, optimizers, generators, plain values.
 
     Under the file's name there is at any moment the old file or the new one, whole, even if the process is killed or
@@ -25,10 +25,12 @@ def save(path: str | os.PathLike[str], /, **parts: Any) -> None:
 
     Args:
         path: where to; what is there is replaced.
+        unnamed: nothing; parts have names.
         parts: by the name to find it by: a module; an optimizer or whatever else has an ``into_record()``; a
             `Generator`; tensors, arrays, None, bools, numbers and strings; lists, tuples and dicts of all these.
 
     Raises:
+        CallError: a part has no name, or the path is none.
         ArgumentError: there is no part, a part is something else, or has a name that means something for a record.
         DTypeError: an array is of a dtype that no tensor has.
         RecordNotFoundError: there is no such folder.
@@ -45,6 +47,8 @@ def save(path: str | os.PathLike[str], /, **parts: Any) -> None:
     >>> record.step, record.generator == generator.get_state(), record.apply_to(model).weight.id == model.weight.id
     (100, True, True)
     """
+    if unnamed or not isinstance(path, (str, os.PathLike)):
+        raise CallError("save() takes a path, and what to save by name; write save(path, model=model, step=step)")
     if not parts:
         raise ArgumentError("save() was given nothing to save; write save(path, model=model, step=step) or the like")
     for name in parts:

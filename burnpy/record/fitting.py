@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import ArgumentError, DTypeError, StateError
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError, StateError
+from burnpy.nn.base import ModuleBase
 from burnpy.nn.held import Held
 from burnpy.nn.module import Module
 from burnpy.nn.stateful import Entry, State, StateReport
@@ -58,8 +59,10 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
     """What of a state fits a model.
 
     Raises:
+        KindError: the model is none.
         ArgumentError: there is no such policy.
     """
+    refuse_no_model(model)
     if dtype not in ("model", "file", "exact"):
         raise ArgumentError(f"dtype= is 'model', 'file' or 'exact', and was given {dtype!r}")
     if dtype == "file":
@@ -80,6 +83,20 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
             mismatched=(*report.mismatched, *refused.values()),
         )
     return Fit(model, report, kept)
+
+
+def refuse_no_model(model: Any) -> None:
+    """Refuse what is no model.
+
+    Raises:
+        KindError: it is none.
+    """
+    if not isinstance(model, ModuleBase):
+        kind = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise KindError(
+            f"what a file has is put into a model, and not into {kind}; a class wants to be called first, and an "
+            "optimizer has load_record(record.optim, model)"
+        )
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import ArgumentError, RecordError, StateError
+from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError
 from burnpy.nn.module import Module
 from burnpy.record.checkpoints import MARK
 from burnpy.record.files import read
-from burnpy.record.fitting import DTypePolicy, Remap, fitted, remapped
+from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, remapped
 from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_names import torch_names
 from burnpy.tensor.base import TensorBase
@@ -36,6 +36,7 @@ def from_torch(
     """The same model with the weights of a PyTorch state dict, their names and layouts translated; its ids stay.
 
     Each layer knows what PyTorch calls its parameters and which are transposed there: see `burnpy.record.torch_names`.
+    What a file has under several names, as tied parameters are, is wanted under one of them.
 
     Args:
         model: the same architecture, on any device.
@@ -48,6 +49,7 @@ def from_torch(
 
     Raises:
         StateError: the weights do not fit; the message and its ``report`` say which. Nothing was loaded.
+        KindError: ``model`` is no module, or ``source`` neither path nor dict.
         RecordNotFoundError, RecordFileError, RecordError, DTypeError, ArgumentError: as `read_torch` and `load`.
 
     >>> import numpy as np
@@ -57,14 +59,18 @@ def from_torch(
     >>> from_torch(Linear(2, 1, device=NumPy), state).weight.value.tolist()
     [[1.0], [2.0]]
     """
+    refuse_no_model(model)
     theirs, shown = _read(source, key)
     ours: dict[str, list[tuple[str, bool]]] = {}
     for path, (name, transposed) in torch_names(model).items():
         ours.setdefault(name, []).append((path, transposed))
     paths = {path for found in ours.values() for path, _ in found}
     state: dict[str, Any] = {}
-    for name, value in remapped(theirs, remap).items():
-        value = _array(value)
+    arrays = {name: _array(value) for name, value in remapped(theirs, remap).items()}
+    wanted = {_place(value) for name, value in arrays.items() if name in ours}
+    for name, value in arrays.items():
+        if name not in ours and isinstance(value, np.ndarray) and _place(value) in wanted:
+            continue  # a tied parameter, which is there under another name
         if name not in ours:
             state[f"{name} of PyTorch" if name in paths else name] = value
             continue
@@ -88,6 +94,12 @@ def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple
         if key is not None:
             raise ArgumentError(f"from_torch(key={key!r}) is for files; of a dict, give the part that is meant")
         return source, "this state dict"
+    given: Any = source
+    if not isinstance(given, (str, os.PathLike)):
+        hint = "; give it model.state_dict()" if hasattr(given, "state_dict") else ""
+        raise KindError(
+            f"from_torch() takes a file's path or a state dict, and was given a {type(given).__name__}{hint}"
+        )
     path = os.fspath(source)
     if not path.endswith(".safetensors") and not _is_safetensors(path):
         return read_torch(path, key), path
@@ -98,6 +110,13 @@ def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple
             "use burnpy.record.load(path).apply_to(model)"
         )
     return contents.tensors, path
+
+
+def _place(value: Any) -> Any:
+    """What tells whether two arrays are one, as tied parameters are; None for anything else."""
+    if not isinstance(value, np.ndarray) or not value.size:
+        return None
+    return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype
 
 
 def _is_safetensors(path: str) -> bool:

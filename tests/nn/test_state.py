@@ -10,7 +10,7 @@ import pytest
 
 from burnpy import Autodiff, IntTensor
 from burnpy.backend import Backend, NumPy
-from burnpy.backend.errors import ModuleError, StateError
+from burnpy.backend.errors import KindError, ModuleError, StateError
 from burnpy.nn import Entry, IntBuffer, Linear, Module, StateReport
 
 B = TypeVar("B", bound=Backend)
@@ -153,3 +153,20 @@ def test_a_report_shows_the_first_paths_of_many() -> None:
     assert (
         str(report) == "0 fit; 9 missing: a0, a1, a2, a3, a4, a5 and 3 more; 7 unexpected: b0, b1, b2, b3, b4, b5, b6"
     )
+
+
+def test_what_is_shared_has_one_value(model: Tied[Any]) -> None:
+    weight = np.ones((3, 3), np.float32)
+    for paths in (("one.weight", "head"), ("head", "one.weight")):
+        found = model.with_state(dict.fromkeys(paths, weight), strict=False)
+        assert found.head is found.one.weight
+        report = model.state_report(dict(zip(paths, (weight, weight * 2.0), strict=True)))
+        assert report.mismatched == (f"{paths[1]} (another value than at {paths[0]}, with which it is one parameter)",)
+    undefined = np.full((3, 3), np.nan, np.float32)
+    assert model.state_report({"one.weight": undefined, "head": undefined.copy()}).applied == ("one.weight",)
+
+
+def test_a_state_that_is_none(model: Tied[Any]) -> None:
+    for state in (None, 3, [("count", 1)]):
+        with pytest.raises(KindError, match="is a mapping by path, not a"):
+            model.with_state(state)  # type: ignore[arg-type]  # which is the point

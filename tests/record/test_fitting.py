@@ -11,6 +11,7 @@ import pytest
 from burnpy import IntTensor
 from burnpy.backend import NumPy, errors
 from burnpy.nn import IntBuffer, Linear, Module, Sequential
+from burnpy.optim import Adam
 from burnpy.record import Record, load, save
 from tests.record.nets import Train, mlp, same
 
@@ -156,3 +157,22 @@ def test_ints_that_the_model_has_no_room_for(tmp_path: Path) -> None:
     assert (taken.value.item(), taken.dtype) == (2**40, np.dtype("int64"))
     assert record.report(model, dtype="file").fits
     assert not record.report(model).fits
+
+
+def test_what_a_record_is_applied_to(record: Record) -> None:
+    wrong: Any
+    for wrong in (Linear, Adam(), None):
+        with pytest.raises(errors.KindError, match=r"into a model, and not into .*load_record\(record\.optim, model\)"):
+            record.apply_to(wrong)
+    with pytest.raises(errors.KindError, match=r"not a Record; .* write record\.apply_to\(model\)"):
+        mlp().load_record(record)  # type: ignore[arg-type]  # which is the point
+    with pytest.raises(errors.StateError, match=r"not a Record; nothing was loaded; .* give record\.optim"):
+        Adam().load_record(record)  # type: ignore[arg-type]
+
+
+def test_parts_without_a_name(tmp_path: Path) -> None:
+    wrong: Any = save
+    for args in ((tmp_path / "a", mlp()), (mlp(), tmp_path / "a"), (mlp(),)):
+        with pytest.raises(errors.CallError, match=r"what to save by name; write save\(path, model=model, step=step\)"):
+            wrong(*args)
+    assert not (tmp_path / "a").exists()

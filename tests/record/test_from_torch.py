@@ -196,3 +196,34 @@ def test_pytorchs_own_tensors() -> None:
     assert np.array_equal(
         half[0].weight.value.to_numpy().astype(np.float32), theirs[0].weight.float().detach().numpy().T
     )
+
+
+class Tied(Module[Any]):
+    """What PyTorch keeps under two names is one parameter, looked up and multiplied with."""
+
+    def __init__(self) -> None:
+        self.words = Embedding(3, 2, device=NumPy)
+
+
+def test_tied_weights_are_wanted_under_one_name() -> None:
+    weight = np.arange(6, dtype=np.float32).reshape(3, 2)
+    found = from_torch(Tied(), {"head.weight": weight, "words.weight": weight})
+    assert found.words.weight.value.tolist() == weight.tolist()
+    with pytest.raises(errors.StateError, match=r"1 unexpected: head\.weight"):
+        from_torch(Tied(), {"head.weight": weight.copy(), "words.weight": weight})
+    with pytest.raises(errors.StateError, match=r"1 unexpected: head\.weight"):
+        from_torch(Tied(), {"head.weight": weight[:2], "words.weight": weight})
+
+
+def test_sources_that_are_none() -> None:
+    class Theirs:
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+    source: Any
+    for source, message in ((Theirs(), r"a Theirs; give it model\.state_dict\(\)"), (3, "was given a int$")):
+        with pytest.raises(errors.KindError, match=message):
+            from_torch(mlp(), source)
+    model: Any = Linear
+    with pytest.raises(errors.KindError, match="into a model, and not into Linear"):
+        from_torch(model, {})
