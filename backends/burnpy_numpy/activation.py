@@ -78,7 +78,7 @@ def _relu(x: Any) -> Any:
         _maximum(flat[begin:whole].reshape((-1, _ROW)), zeros, out=out[begin:whole].reshape((-1, _ROW)))
         _maximum(flat[whole:end], zeros[: end - whole], out=out[whole:end])
 
-    shared(work, flat.size)
+    shared(work, flat.size, 0.25)
     return out.reshape(x.shape)
 
 
@@ -95,7 +95,7 @@ def _relu_backward(grad: Any, out: Any, zero: Any) -> Any:
             np.greater(flat[start:stop], zero, positive)
             np.multiply(grads[start:stop].view(bits), positive, made[start:stop].view(bits))  # `blend.kept`
 
-    shared(work, flat.size)
+    shared(work, flat.size, 0.5)
     return made.reshape(out.shape)
 
 

@@ -143,7 +143,7 @@ def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[A
             np.subtract(planes[block], mean, made)
             np.add(squares, _einsum("ncs,ncs->nc", made, made).sum(0), squares)
 
-    shared(centre, n, c * size)
+    shared(centre, n, c * size / 2)
     var = in_order(totals).reshape((c, 1)) / (n * size)
     scale, biases = _scale(var, eps) * weight.reshape((c, 1)), bias.reshape((c, 1))
 
@@ -153,7 +153,7 @@ def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[A
             np.multiply(made, scale, made)
             np.add(made, biases, made)
 
-    shared(stretch, n, c * size)
+    shared(stretch, n, c * size / 2)
     small = tuple(1 if d in dims else k for d, k in enumerate(x.shape))
     return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
 
@@ -174,7 +174,7 @@ def _channels_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps:
             np.subtract(planes[block], means, made)
             np.add(products, _einsum("ncs,ncs->nc", made, grads[block]).sum(0), products)
 
-    shared(centre, n, c * size)
+    shared(centre, n, c * size / 2)
     by_weight = in_order(totals).reshape((c, 1)) * scale
     along, level = by_weight * scale / (n * size), by_bias / (n * size)
     factor = scale * weight.reshape((c, 1))
@@ -187,7 +187,7 @@ def _channels_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps:
             np.subtract(made, level, made)
             np.multiply(made, factor, made)
 
-    shared(combine, n, c * size)
+    shared(combine, n, c * size / 2)
     return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
 

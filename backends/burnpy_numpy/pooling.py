@@ -63,7 +63,7 @@ def _forward(x: Any, counts: Pair, kernel: Pair, stride: Pair, dilation: Pair) -
             lines = _largest([planes[block, _along(k * dilation[0], counts[0], stride[0])] for k in range(kernel[0])])
             _largest([lines[:, :, _along(k * dilation[1], counts[1], stride[1])] for k in range(kernel[1])], out[block])
 
-    shared(work, planes.shape[0], planes[0].size)
+    shared(work, planes.shape[0], planes[0].size / 2)
     return out.reshape((*x.shape[:2], *counts))
 
 
@@ -104,5 +104,5 @@ def _backward(grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, covered: 
                 np.logical_and(free, smaller, free)
                 np.multiply(given, chosen, made[key])
 
-    shared(work, planes.shape[0], planes[0].size)
+    shared(work, planes.shape[0], planes[0].size / 2)
     return total.reshape(x.shape)

@@ -1,8 +1,9 @@
 """A second thread, and more, for large arrays: NumPy leaves the interpreter's lock while it works on one.
 
 As many threads take part as ``BURNPY_NUM_THREADS`` says, or ``OPENBLAS_NUM_THREADS``, or ``OMP_NUM_THREADS``, the first
-of these that is set when burnpy is imported; else as many as the process has processors. With 1, everything happens in
-the caller's thread and none is started.
+of these that is set when burnpy is imported; else as many as the process has processors. More than 8, which would wait
+for each other at the lock, only where the first says so. With 1, everything happens in the caller's thread and none is
+started.
 
 What is computed depends on how the work is divided, where sums are, and never on who does it: if the threads are busy
 with the work of another of the user's, the caller does all the parts itself, one after the other.
@@ -22,6 +23,7 @@ from burnpy_numpy.openblas import one_thread, openblas
 
 Work: TypeAlias = Callable[[int, int], None]
 
+_MANY = 8
 _VARIABLES = ("BURNPY_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -30,11 +32,11 @@ def asked_for(environment: Mapping[str, str]) -> int:
     for name in _VARIABLES:
         first = environment.get(name, "").split(",")[0].strip()  # OpenMP takes one number for each level
         if first.isdecimal() and int(first):
-            return int(first)
+            return int(first) if name == _VARIABLES[0] else min(int(first), _MANY)
     try:
-        return len(os.sched_getaffinity(0))
+        return min(len(os.sched_getaffinity(0)), _MANY)
     except AttributeError:  # macOS, Windows
-        return os.cpu_count() or 1
+        return min(os.cpu_count() or 1, _MANY)
 
 
 COUNT = asked_for(os.environ)
@@ -50,20 +52,21 @@ _busy = allocate_lock()
 _workers: list[_Worker] = []
 
 
-def shared(work: Work, size: int, each: int = 1, *, products: bool = False) -> None:
+def shared(work: Work, size: int, each: float = 1, *, products: bool = False) -> None:
     """Call ``work(start, stop)`` for parts of range(size) that cover it: one for each thread, as far as that pays.
 
     Args:
         work: computes a part, and writes nothing that another part reads or writes.
         size: of the whole.
-        each: how many elements of arrays stand for one of range(size).
+        each: how many elements of arrays stand for one of range(size); fewer, where so little is done with them that
+            memory sets the pace.
         products: whether matrices are multiplied. OpenBLAS then uses one thread in each of ours: its own wait for each
             other, and may not be called from several threads at once. Where it cannot be told, there is one part.
 
     Raises:
         BaseException: what ``work`` raised; all parts have ended then.
     """
-    parts = min(COUNT, size, size * each // _LEAST)
+    parts = min(COUNT, size, int(size * each) // _LEAST)
     if parts < 2 or (products and openblas() is None):
         work(0, size)
         return
