@@ -19,6 +19,7 @@ from burnpy.autodiff.functional import grad
 from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.saving.recipes import LARGEST, Source
 from burnpy.backend import NumPy
+from burnpy.nn.functional import layer_norm
 
 Plain = Autodiff[NumPy]
 Train = Autodiff[Balanced[NumPy]]
@@ -171,14 +172,68 @@ def layers(x: Any, weights: list[Any], count: int) -> Any:
 
 
 def test_a_deep_network_holds_one_array_for_each_layer() -> None:
-    weights = [leaf((64, 64), seed=k) for k in range(8)]
-    x = Tensor[Train].ones((64, 64), dtype="float64")
+    weights = [leaf((256, 256), seed=k) for k in range(8)]
+    x = Tensor[Train].ones((16, 256), dtype="float64")
     out = layers(x, weights, 8)
-    assert held(out) == 9 * 64 * 64 * 8, "the input and the sum before each GELU"
+    assert held(out) == 9 * 16 * 256 * 8, "the input and the sum before each GELU"
+
+
+@pytest.mark.parametrize("width", [256, 1024])
+def test_of_long_products_one_in_eight_is_computed_again(width: int) -> None:
+    """Whatever they cost, and evenly spread; what follows them is made of them as if they were kept."""
+    weights = [leaf((width, width), seed=k) for k in range(2)]
+    x = Tensor[Train].ones((4, width), dtype="float64")
+    each = 4 * width * 8
+    counts = [held(layers(x, weights * 24, depth)) // each for depth in (1, 8, 16, 32, 48)]
+    assert counts == [2, 9, 17 - 1, 33 - 3, 49 - 5]
+
+
+def test_short_products_are_computed_again() -> None:
+    """Of attention, its scores and probabilities are not held."""
+    q, k, v = (leaf((2, 64, 32), seed=n) for n in range(3))
+    scores = (q * 1.0) @ (k * 1.0).mT * 0.2
+    probabilities = scores.softmax(-1)
+    dead = [weakref.ref(t._primitive.value.value) for t in (scores, probabilities)]
+    out = probabilities @ (v * 1.0)
+    del scores, probabilities
+    assert [r() for r in dead] == [None, None]
+    plain = [Tensor.from_data(t.to_numpy(), device=Plain).require_grad() for t in (q, k, v)]
+    expected = ((plain[0] @ plain[1].mT * 0.2).softmax(-1) @ plain[2]).exp().sum().backward()
+    found = out.exp().sum().backward()
+    assert all(
+        np.array_equal(found[a].to_numpy(), expected[b].to_numpy()) for a, b in zip((q, k, v), plain, strict=True)
+    )
+
+
+def test_normalizations_are_computed_again() -> None:
+    """From what goes in, which they keep; the mean and the variance are there."""
+    x, w = leaf((64, 256)), leaf((256, 256), seed=1)
+    h = (x @ w).exp()
+    y = layer_norm(h, (256,))
+    normalized = weakref.ref(y._primitive.value.value)
+    out = y @ w
+    del y
+    assert normalized() is None
+    plain = [Tensor.from_data(t.to_numpy(), device=Plain).require_grad() for t in (x, w)]
+    expected = (layer_norm((plain[0] @ plain[1]).exp(), (256,)) @ plain[1]).sum().backward()
+    found = out.sum().backward()
+    assert all(np.array_equal(found[a].to_numpy(), expected[b].to_numpy()) for a, b in zip((x, w), plain, strict=True))
+
+
+def test_no_tensor_lives_longer_for_a_recipe() -> None:
+    x = leaf((64, 64))
+    parts = [x.exp(), x.sin()]
+    dead = [weakref.ref(t._primitive.value.value) for t in parts]
+    y = parts[0] + parts[1]
+    parts.clear()
+    assert y._primitive.value.source is not None
+    z = y * 2.0 @ Tensor[Train].ones((64, 64), dtype="float64")
+    assert dead[1]() is None, "of what nothing keeps, nothing is left"
+    assert np.allclose(z.sum().backward()[x].to_numpy(), 64 * 2 * (np.exp(x.to_numpy()) + np.cos(x.to_numpy())))
 
 
 def test_what_is_computed_again_dies_with_the_forward_pass() -> None:
-    x, w = leaf((64, 64)), leaf((64, 64), seed=1)
+    x, w = leaf((64, 512)), leaf((512, 512), seed=1)
     h = x @ w
     y = h.gelu()
     product, activated = weakref.ref(h._primitive.value.value), weakref.ref(y._primitive.value.value)
@@ -253,14 +308,18 @@ def test_a_mask_of_truth_values_is_held_and_not_its_floats() -> None:
 def test_long_chains_do_not_recurse() -> None:
     x = leaf((2,))
     y = x
-    for _ in range(5_000):
+    for _ in range(10_000):
         y = y * 1.0001 + 0.0
     assert y._primitive.value.origin().size <= LARGEST
     out = y.exp().sum()
     assert x in out.backward()
     y = x
-    for _ in range(5_000):
+    for _ in range(100_000):
         y = y.sin()
+    assert x in y.sum().backward()
+    y = x
+    for _ in range(5_000):
+        y = y.reshape((1, 2)).exp().reshape((2,)) * 0.1
     assert x in y.sum().backward()
 
 

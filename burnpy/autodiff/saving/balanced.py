@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, ClassVar, Generic, TypeVar, final
 
-from burnpy.autodiff.graph import Pull, Relay, kept_of, mapped
+from burnpy.autodiff.graph import Pull, kept_of
 from burnpy.autodiff.modes import Mode, current_mode
+from burnpy.autodiff.saving.costs import cost_of
+from burnpy.autodiff.saving.keeping import with_relays
 from burnpy.autodiff.saving.recipes import Computed, Source
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.generic import Decorator, complete
 from burnpy.backend.entries import Operation, operation
 from burnpy.backend.primitives import Float, Value
-from burnpy.backend.schema import Algebra, declarations
+from burnpy.backend.schema import declarations
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
-VIEWS = frozenset({"reshape", "permute", "expand", "slice", "mT", "flip"})
+_VIEWS = frozenset({"reshape", "permute", "expand", "slice", "mT", "flip"})
 """Operations of which the result holds its argument's memory as a rule, so that a recipe costs nothing more."""
-_CHEAP = frozenset({"cast", "to_float", "tril", "triu", "where"})
-_CONSUMING = frozenset({"accumulate", "accumulate_slice", "accumulate_index"})
 
 
 @final
 class Balanced(Decorator[I], Generic[I]):
     """A backend on whose results `Autodiff` keeps less: ``Autodiff[Balanced[NumPy]]``.
 
-    Results of pointwise, elementwise and structural operations that a backward pass wants are not kept where they
-    can be computed again from what is kept anyway; matrix products and reductions are. A deep network of linear layers
-    and activation functions holds about half, for the time of its activation functions. Values and derivatives are the
-    same, to the last bit. More must come from `checkpoint`, which goes together with this.
+    What a backward pass wants is not kept where it can be computed again, from what is kept anyway, at little cost for
+    each byte: activation functions, normalizations, softmax, masks, shapes, and matrix products with a short inner
+    dimension, as of attention's scores. Of longer products, one in eight is computed again, evenly spread. A deep
+    network of linear layers and activation functions holds less than half, for the time of its activation functions
+    and an eighth of its products. Values and derivatives are the same, as the same operations are done on the same
+    arrays. More must come from `checkpoint`, which goes together with this.
 
     ``inner()`` of such a tensor, and its gradients, are on ``NumPy``. By itself, outside of `Autodiff`, it computes as
     its inner backend does.
@@ -86,40 +89,60 @@ class Planner(Backend):
     def require_grad(self, x: Any) -> Any:
         """x, whose array the graph will hold as a leaf's."""
         if x.__class__ is Computed:
-            x.origin().pinned = True
+            x.origin().hold()
         return x
 
 
 def planned(op: Operation) -> Callable[..., Any]:
     """The method of `Planner` for one operation."""
     name, count = op.name, len(op.arguments)
-    floats = len(op.results) == 1 and op.float_results[0]
-    elementwise = op.elementwise and op.algebra in (Algebra.LINEAR, Algebra.BILINEAR, Algebra.NONDIFFERENTIABLE)
-    cheap = elementwise or op.algebra in (Algebra.POINTWISE, Algebra.STRUCTURAL) or name in _CHEAP
-    cheap = cheap and floats and name not in _CONSUMING
-    view = name in VIEWS
+    floats, cost, view = op.float_results, cost_of(op), name in _VIEWS
 
-    def method(self: Planner, *args: Any, **keywords: Any) -> Any:
+    def planning(self: Planner, *args: Any, **keywords: Any) -> Any:
         if keywords or len(args) != count:
             args = complete(op, args, keywords)
         apply = getattr(self.inner, name)
-        out = apply(*[_value(a) for a in args])
-        if not floats:
-            if len(op.results) == 1:
-                return out
-            return tuple([Computed(r) if is_float else r for r, is_float in zip(out, op.float_results, strict=True)])
-        made = Computed(out)
-        if cheap:
-            size = out.dtype.itemsize
-            for n in out.shape:
-                size *= n
-            if size >= Balanced.smallest:
-                made.source = Source.recipe(out, apply, tuple([_origin(a) for a in args]), view)
-        return made
+        values: list[Any] = []
+        work = 0
+        for a in args:
+            if a.__class__ is Computed:
+                values.append(a.value)
+                work = max(work, a.work)
+            elif a.__class__ is list:
+                values.append([_value(member) for member in a])
+                work = max([work, *[member.work for member in a if member.__class__ is Computed]])
+            else:
+                values.append(a)
+        out = apply(*values)
+        if len(floats) == 1:
+            return result(out, apply, args, values, work) if floats[0] else out
+        return tuple(
+            [
+                result(x, partial(_one, apply, k), args, values, work) if is_float else x
+                for k, (x, is_float) in enumerate(zip(out, floats, strict=True))
+            ]
+        )
 
-    method.__name__, method.__doc__ = name, op.function.__doc__
-    method.__qualname__ = f"Planner.{name}"
-    return method
+    def result(out: Any, apply: Callable[..., Any], args: Sequence[Any], values: Sequence[Any], work: int) -> Computed:
+        if cost is None:
+            return Computed(out, None, work)
+        size = prod(out.shape)
+        spent = cost(values, size)
+        work += spent
+        nbytes = size * out.dtype.itemsize
+        if nbytes < Balanced.smallest:
+            return Computed(out, None, work)
+        sources = tuple([_origin(a) for a in args])
+        return Computed(out, Source.recipe(out, nbytes, work, apply, sources, spent, view), work)
+
+    planning.__name__, planning.__doc__ = name, op.function.__doc__
+    planning.__qualname__ = f"Planner.{name}"
+    return planning
+
+
+def _one(apply: Callable[..., Any], k: int, *args: Any) -> Any:
+    """One of several results."""
+    return apply(*args)[k]
 
 
 def _value(a: Any) -> Any:
@@ -130,42 +153,54 @@ def _value(a: Any) -> Any:
 
 def _origin(a: Any) -> Any:
     if a.__class__ is Computed:
-        return a.origin()
+        found = a.source
+        if found is None:
+            found = a.origin()
+            if found.nbytes < Balanced.smallest:  # better held than in the way of what is made of it
+                found.hold()
+        return found
     return [_origin(m) for m in a] if a.__class__ is list else a
 
 
 def settle(device: Any, node: Any) -> None:
     """The observer that decides of each array that a node keeps whether to keep its recipe."""
-    nodes = [node]
-    while nodes:
-        part = nodes.pop()
-        part.s0, part.k0 = _settled(part.s0, kept_of(part.k0))
+    for part in with_relays(node):
+        part.s0, part.k0 = _settled(part.s0, part.k0)
         if part.p1 is not None:
-            part.s1, part.k1 = _settled(part.s1, kept_of(part.k1))
-        nodes += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
+            part.s1, part.k1 = _settled(part.s1, part.k1)
 
 
-def _settled(pull: Pull, kept: tuple[Any, ...]) -> tuple[Pull, tuple[Any, ...]]:
-    found: list[Source] = []
+def _settled(pull: Pull, kept: Any) -> tuple[Pull, tuple[Any, ...]]:
+    new: list[Any] = []
+    deferred = False
+    for x in kept_of(kept):
+        if x.__class__ is Computed:
+            x = x.kept()
+            deferred = deferred or x.__class__ is Source
+        elif hasattr(x, "mapped"):
+            x = x.mapped(_kept)
+            deferred = True
+        new.append(x)
+    return (partial(_with_arrays, pull) if deferred else pull), tuple(new)
 
-    def source(x: Any) -> Any:
-        if x.__class__ is not Computed:
-            return x
-        origin: Source = x.kept()
-        found.append(origin)
-        return origin
 
-    new = tuple([mapped(source, x) for x in kept])
-    return (partial(_with_arrays, pull), new) if found else (pull, kept)
+def _kept(x: Any) -> Any:
+    return x.kept() if x.__class__ is Computed else x
 
 
 def _with_arrays(pull: Pull, inner: Any, grad: Float, *kept: Any) -> Any:
     """A pull that is given arrays; or, on levels above, primitives that know their recipe again."""
-    return pull(inner, grad, *[x.read() if x.__class__ is Source else mapped(_again, x) for x in kept])
+    return pull(
+        inner,
+        grad,
+        *[x.read() if x.__class__ is Source else x.mapped(_again) if hasattr(x, "mapped") else x for x in kept],
+    )
 
 
 def _again(x: Any) -> Any:
-    return Computed(x.read(), x) if x.__class__ is Source else x
+    if x.__class__ is Source:
+        return Computed(x.read(), x, x.work)
+    return x if x.__class__ is Computed else Computed(x)
 
 
 _ALONE = Mode(observers=(settle,))

@@ -10,7 +10,6 @@ A strategy such as `Balanced` has primitives that can compute their array when i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -54,19 +53,31 @@ class Saver:
     def __call__(self, device: Any, node: Any) -> None:
         """Replace the arrays of a node that was just recorded, and of the relays that it was made with."""
         held = [] if self.leaves else _arrays_of_leaves(node)
+        for part in with_relays(node):
+            part.s0, part.k0 = self._replaced(device, node.operation, held, part.s0, part.k0)
+            if part.p1 is not None:
+                part.s1, part.k1 = self._replaced(device, node.operation, held, part.s1, part.k1)
+
+    def _replaced(self, device: Any, operation: str, held: list[Any], pull: Pull, kept: Any) -> tuple[Pull, Any]:
+        if kept.__class__ is tuple and not kept:
+            return pull, kept
+        changed = False
 
         def swap(x: Any) -> Any:
+            nonlocal changed
             if not is_array(x):
                 return x
             for array in held:
                 if x is array:
-                    return self.of_leaf(x)
-            return self.swapped(device, node.operation, x)
+                    y = self.of_leaf(x)
+                    break
+            else:
+                y = self.swapped(device, operation, x)
+            changed = changed or y is not x
+            return y
 
-        for part in with_relays(node):
-            part.s0, part.k0 = _replaced(part.s0, part.k0, swap)
-            if part.p1 is not None:
-                part.s1, part.k1 = _replaced(part.s1, part.k1, swap)
+        new = tuple([x if x.__class__ in _PLAIN else mapped(swap, x) for x in kept_of(kept)])
+        return (partial(_with_restored, pull), new) if changed else (pull, kept)
 
 
 def innermost_saver() -> Saver | None:
@@ -113,27 +124,15 @@ def _arrays_of_leaves(node: Any) -> list[Any]:
     found: list[Any] = []
     for part in with_relays(node):
         for parent in (part.p0, part.p1):
-            leaf = parent and parent.target
-            if leaf.__class__ is Leaf:
-                mapped(found.append, leaf.value)
+            if parent is not None:
+                leaf = parent.target
+                if leaf.__class__ is Leaf:
+                    mapped(lambda x: found.append(array_of(x)), leaf.value)
     return found
 
 
-_PLAIN = (int, float, bool, tuple, slice, type(None))
+_PLAIN = frozenset({int, float, bool, tuple, slice, type(None)})
 """Classes, quickly told, of what rules keep besides arrays."""
-
-
-def _replaced(pull: Pull, kept: Any, swap: Callable[[Any], Any]) -> tuple[Pull, Any]:
-    changed = False
-
-    def noting(x: Any) -> Any:
-        nonlocal changed
-        y = swap(x)
-        changed = changed or y is not x
-        return y
-
-    new = tuple([x if x.__class__ in _PLAIN else mapped(noting, x) for x in kept_of(kept)])
-    return (partial(_with_restored, pull), new) if changed else (pull, kept)
 
 
 def opened(pull: Pull, kept: tuple[Any, ...]) -> tuple[Pull, tuple[Any, ...]]:
@@ -144,4 +143,8 @@ def opened(pull: Pull, kept: tuple[Any, ...]) -> tuple[Pull, tuple[Any, ...]]:
 
 
 def _with_restored(pull: Pull, inner: Any, grad: Float, *kept: Any) -> Any:
-    return pull(inner, grad, *[mapped(restored, x) for x in kept])
+    return pull(
+        inner,
+        grad,
+        *[x.restored() if isinstance(x, Stored) else x if x.__class__ in _PLAIN else mapped(restored, x) for x in kept],
+    )

@@ -61,7 +61,7 @@ class Section(Saver):
         self.keepers: list[int] = []  #: the step that keeps it,
         self.kept: list[_Kept] = []  #: and what is known of it
         self.arguments: set[int] = set()  #: positions of the arguments of sections within
-        self.computed: dict[int, tuple[Any, _Kept]] = {}  #: by id, while the function runs
+        self.computed: dict[int, tuple[Any, int, int, list[_Kept]]] = {}  #: by id, while the function runs
         self._note(_arrays_in((args, kwargs)))
 
     def first_run(self) -> AbstractContextManager[None]:
@@ -96,8 +96,11 @@ class Section(Saver):
         found = self.computed.get(id(array))
         if found is None or found[0]() is not array:  # an id may be given again
             kept = _Kept(self.step, None)
+        elif found[3]:
+            (kept,) = found[3]
         else:
-            kept = found[1]
+            kept = _Kept(found[1], found[2])
+            found[3].append(kept)
         if self.check and kept.sample is None and kept.step != _BEFORE:
             kept.sample = sample(device, array)
         self.kept.append(kept)
@@ -110,8 +113,10 @@ class Section(Saver):
     def _note(self, primitives: Sequence[Any]) -> None:
         for k, x in enumerate(primitives):
             array = array_of(x)
-            with suppress(TypeError):  # of a NumPy scalar there are no weak references
-                self.computed[id(array)] = ref(array), _Kept(self.step, k)
+            try:
+                self.computed[id(array)] = ref(array), self.step, k, []
+            except TypeError:  # of a NumPy scalar there are no weak references
+                continue
 
     def close(self, outer: Saver | None) -> None:
         """Drop the arrays; hand the arguments to the section or the hooks around this one."""
@@ -153,15 +158,18 @@ class _Kept:
 class _Handle(Stored):
     """What stands in place of an array: its section and its position there."""
 
-    __slots__ = ("__weakref__", "array", "position", "section")
+    __slots__ = ("__weakref__", "array", "deferred", "position", "section")
 
     def __init__(self, section: Section, position: int, array: Any) -> None:
         self.section, self.position, self.array = section, position, array
+        self.deferred = hasattr(array, "read")  #: whether the pull knows what to do with a recipe
 
     def restored(self) -> Any:
         """The array, which is let go by this; each time that it is not there, the section runs again."""
         array, self.array = self.array, None
-        return self.section.ran_again(self.position) if array is None else array
+        if array is None:
+            array = self.section.ran_again(self.position)
+        return array if self.deferred or not hasattr(array, "read") else array.read()
 
 
 class _Here(Stored):
