@@ -18,7 +18,7 @@ from burnpy.backend.errors import (
     NotTrackedError,
 )
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import made
+from burnpy.tensor.base import made, shown
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
             ):
                 raise ArgumentError(
                     f"the function given to map() was given a Tensor of shape {value.shape} and dtype {value.dtype} on "
-                    f"{self.device} and must return one such, but returned {found!r}"
+                    f"{self.device} and must return one such, but returned {shown(found)}"
                 )
             mapped[leaf] = found._primitive
         return Gradients(self._device, mapped, self._updates)
@@ -180,7 +180,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def __add__(self, other: Gradients[I]) -> Gradients[I]:
         """The sum, leaf by leaf; what only one of the two has stays. Updates of buffers add up too."""
         if not isinstance(other, Gradients):
-            raise KindError(f"gradients are added to gradients, not to {other!r}; to change each, use grads.map(f)")
+            raise KindError(
+                f"gradients are added to gradients, not to {shown(other)}; to change each, use grads.map(f)"
+            )
         if other._device is not self._device:
             raise DeviceError(f"gradients on {self.device} and {other.device} do not add; both must be of one device")
         total = dict(self._values)
@@ -207,7 +209,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def key(self, leaf: Any) -> Leaf:
         """The leaf node of a tensor, by which its gradient is kept."""
         if not isinstance(leaf, Tensor):
-            raise KindError(f"gradients are asked for by tensor, not by {leaf!r}; only float tensors have any")
+            raise KindError(f"gradients are asked for by tensor, not by {shown(leaf)}; only float tensors have any")
         if leaf.device is not self._device:
             raise DeviceError(
                 f"these gradients are of leaves on {self._device}, and were asked for one on {leaf.device}; "

@@ -88,6 +88,7 @@ def device_of(backend: B | type[B]) -> B:
         return found  # type: ignore[no-any-return]  # an instance of a backend class
     if isinstance(found, DeviceMeta) or (isinstance(found, BoundAlias) and isinstance(found.__origin__, DeviceMeta)):
         return found()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
+    what = f"a {type(found).__name__}" if hasattr(found, "dtype") else repr(backend)
     raise DeviceError(
-        f"{backend!r} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
+        f"{what} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
     )

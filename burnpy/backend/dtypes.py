@@ -74,15 +74,16 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
 
 
 def _parsed(dtype: Any) -> DType:
-    if dtype == "bfloat16":
+    if isinstance(dtype, str) and dtype == "bfloat16":
         return _bfloat16()
     try:
         found = np.dtype(dtype)
     except (TypeError, ValueError):
         found = None
     if dtype is None or found is None:
+        what = f"a {type(dtype).__name__}" if hasattr(dtype, "shape") else repr(dtype)
         known = ", ".join((*FLOATS, *INTS, "bool"))
-        raise DTypeError(f"{dtype!r} is no known dtype; use one of {known}")
+        raise DTypeError(f"{what} is no known dtype; use one of {known}")
     kind_of(found)  # refuses complex, object and string dtypes
     native: DType = np.dtype(found.type)  # native byte order, and the one object that `is` can compare
     return native

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
-from burnpy.tensor.base import B, TensorBase, a, made
+from burnpy.tensor.base import B, TensorBase, a, made, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -303,8 +303,8 @@ class Differentiation(TensorBase[B]):
 
 
 def _gradients(operation: str, grads: Gradients[Any]) -> Gradients[Any]:
-    if not hasattr(grads, "remove"):
-        raise KindError(f"x.{operation}(grads) takes the Gradients that backward() returned, not {grads!r:.80}")
+    if not hasattr(grads, "without"):
+        raise KindError(f"x.{operation}(grads) takes the Gradients that backward() returned, not {shown(grads)}")
     return grads
 
 

@@ -33,7 +33,7 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
     """
     if dim.__class__ is int and 0 <= dim < ndim:
         return dim
-    number = _integer(dim, "dim", operation)
+    number = integer(dim, "dim", operation)
     if -ndim <= number < ndim:
         return number % ndim
     raise DimError(f"{operation}() was asked for dim {number} of a tensor with {_dims(ndim)}")
@@ -63,7 +63,7 @@ def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
 
 def new_dim_of(dim: int, ndim: int, operation: str) -> int:
     """Where in a tensor of ``ndim`` dimensions a new one is to be, from 0 to ndim; -1 is after the last."""
-    number = _integer(dim, "dim", operation)
+    number = integer(dim, "dim", operation)
     if -ndim - 1 <= number <= ndim:
         return number % (ndim + 1)
     raise DimError(
@@ -80,7 +80,7 @@ def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, 
             numbers = tuple(only)
     for number in numbers:
         if number.__class__ is not int:
-            return tuple([_integer(n, name, operation) for n in numbers])
+            return tuple([integer(n, name, operation) for n in numbers])
     return numbers
 
 
@@ -97,6 +97,19 @@ def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
     return sizes
 
 
+def need_bool(keepdim: object, operation: str) -> None:
+    """Refuse a ``keepdim`` that is no truth value, such as the second of two dims.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if keepdim is not False and keepdim is not True:
+        raise ArgumentError(
+            f"{operation}() was asked with keepdim={shown(keepdim)}, which is True or False; several dims are one "
+            "argument, as in dim=(0, 1)"
+        )
+
+
 def addressable(shape: Shape, operation: str) -> Shape:
     """``shape``, if a tensor can have so many elements.
 
@@ -108,7 +121,12 @@ def addressable(shape: Shape, operation: str) -> Shape:
     return shape
 
 
-def _integer(number: Any, name: str, operation: str) -> int:
+def integer(number: Any, name: str, operation: str) -> int:
+    """An argument that must be an int.
+
+    Raises:
+        ArgumentError: it is none.
+    """
     try:
         if not isinstance(number, bool):
             return index(number)

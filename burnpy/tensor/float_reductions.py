@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from burnpy.tensor.base import B
-from burnpy.tensor.dims import DimsLike, dim_of, dims_of
+from burnpy.tensor.dims import DimsLike, dim_of, dims_of, need_bool
 from burnpy.tensor.reductions import NumberReductions
 from burnpy.tensor.template import reduction
 
@@ -35,16 +35,19 @@ class FloatReductions(NumberReductions[B]):
             correction: 1 estimates the variance of what x is a sample of (Bessel), 0 is the variance of x itself.
         """
         dims = dims_of(dim, self.ndim, "var")
+        need_bool(keepdim, "var")
         return self._like(self._backend.var(self._primitive, dims, keepdim, correction))
 
     def std(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
         """The standard deviation over ``dim``, the root of `var`. Where it is 0, so is its gradient."""
         dims = dims_of(dim, self.ndim, "std")
+        need_bool(keepdim, "std")
         return self._like(self._backend.std(self._primitive, dims, keepdim, correction))
 
     def logsumexp(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
         """log(sum(exp(x))) over ``dim``, without overflow; -inf of nothing."""
         dims = dims_of(dim, self.ndim, "logsumexp")
+        need_bool(keepdim, "logsumexp")
         return self._like(self._backend.logsumexp(self._primitive, dims, keepdim))
 
     def softmax(self, dim: int) -> Self:

@@ -8,6 +8,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import Arithmetic
 from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.dims import addressable, integer
 from burnpy.tensor.logic import Logic
 from burnpy.tensor.operands import operands
 from burnpy.tensor.ranges import in_range
@@ -54,6 +55,7 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
         >>> IntTensor[NumPy].from_data([0, 2]).one_hot(3).tolist()
         [[1, 0, 0], [0, 0, 1]]
         """
+        num_classes = integer(num_classes, "num_classes", "one_hot")
         if num_classes == -1:
             values = self._backend.to_numpy(self._primitive)
             if not values.size:
@@ -61,7 +63,7 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
             num_classes = int(values.max()) + 1
         if num_classes < 1:
             raise ArgumentError(f"one_hot() was asked for {num_classes} classes; give 1 or more")
-        shape = (*self.shape, num_classes)
+        shape = addressable((*self.shape, num_classes), "one_hot")
         index = in_range(self.device, self._primitive, num_classes, False, "one_hot()", self.ndim, shape)
         return self._like(self._backend.one_hot(index, num_classes))
 

@@ -174,12 +174,10 @@ def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
         array = np.asarray(values) if len(np.shape(values)) == 0 or np.size(values) else np.asarray(values, int64)
     except ValueError:
         raise ShapeError(f"x[...] was asked with the list {shown(values)}, whose rows differ in length") from None
+    if array.dtype.kind not in "biu":
+        raise KindError(f"x[...] was asked with {shown(values)}; lists and arrays of indices hold ints or truth values")
     primitive = x.device.discrete.from_numpy(array)
-    if array.dtype.kind == "b":
-        return x._bool(primitive)
-    if array.dtype.kind in "iu":
-        return x._int(primitive)
-    raise KindError(f"x[...] was asked with {shown(values)}; lists and arrays of indices hold ints or truth values")
+    return x._bool(primitive) if array.dtype.kind == "b" else x._int(primitive)
 
 
 def _bounded(item: slice, size: int) -> slice:

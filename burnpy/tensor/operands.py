@@ -42,11 +42,20 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
 
 
 def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
-    """A Python number that may be combined with ``tensor``; NumPy's scalars become Python's."""
+    """A Python number that may be combined with ``tensor``; NumPy's scalars become Python's.
+
+    Raises:
+        KindError: it is of a kind that does not mix with the tensor's, or no number.
+        DTypeError: an int that the tensor's dtype cannot hold.
+    """
     if isinstance(other, np.generic):
         other = other.item()
     fits = {"float": (float, int), "int": (int,), "bool": (bool,)}
     if isinstance(other, fits[tensor.kind]):
+        if tensor.kind == "int" and not 0 <= other <= 127:
+            info = np.iinfo(tensor.dtype)
+            if not info.min <= other <= info.max:
+                raise too_large(operation, tensor, other)
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
@@ -104,9 +113,12 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
     if isinstance(error, MemoryError) or math.prod(shape) > MOST:
         raise out_of_memory(operation, x, y, shape) from error
     if isinstance(error, OverflowError) and not isinstance(y, TensorBase):
-        raise DTypeError(
-            f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold"
-        ) from error
+        raise too_large(operation, x, y) from error
+
+
+def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
+    """The error for an int that the dtype of x cannot hold."""
+    return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
 
 
 def out_of_memory(operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overl
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ShapeError
 from burnpy.tensor.base import B, TensorBase, blank, owned
-from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of
+from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of, need_bool
 from burnpy.tensor.template import reduction
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class NumberReductions(TensorBase[B]):
             total = self._like(self._backend.cast(primitive, wide)).sum(dim, keepdim)
             return self._like(self._backend.cast(total._primitive, wide))
         ndim = len(primitive.shape)
+        if keepdim is not False:
+            need_bool(keepdim, "sum")
         out: Self = blank()
         out._device = self._device
         out._backend = backend = self._backend
@@ -78,6 +80,7 @@ class NumberReductions(TensorBase[B]):
         """
         dims = dims_of(dim, self.ndim, "amax")
         self._need_elements(dims, "amax")
+        need_bool(keepdim, "amax")
         return self._like(self._backend.amax(self._primitive, dims, keepdim))
 
     def amin(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
@@ -88,6 +91,7 @@ class NumberReductions(TensorBase[B]):
         """
         dims = dims_of(dim, self.ndim, "amin")
         self._need_elements(dims, "amin")
+        need_bool(keepdim, "amin")
         return self._like(self._backend.amin(self._primitive, dims, keepdim))
 
     @overload
@@ -108,6 +112,7 @@ class NumberReductions(TensorBase[B]):
         >>> values.tolist(), indices.tolist()
         ([5.0, 4.0], [1, 0])
         """
+        need_bool(keepdim, "max")
         if dim is None:
             self._need_elements(ALL[self.ndim], "max")
             return self._like(self._backend.amax(self._primitive, ALL[self.ndim], keepdim))
@@ -128,6 +133,7 @@ class NumberReductions(TensorBase[B]):
         Raises:
             ShapeError: there is no element to choose from.
         """
+        need_bool(keepdim, "min")
         if dim is None:
             self._need_elements(ALL[self.ndim], "min")
             return self._like(self._backend.amin(self._primitive, ALL[self.ndim], keepdim))
@@ -167,6 +173,7 @@ class NumberReductions(TensorBase[B]):
     def _position(self, operation: str, dim: int | None, keepdim: bool) -> Any:
         shape = self.shape
         backend = self._backend
+        need_bool(keepdim, operation)
         if dim is not None:
             found = dim_of(dim, len(shape), operation)
             self._need_elements((found,), operation)
@@ -209,4 +216,5 @@ class BoolReductions(TensorBase[B]):
         >>> (Tensor[NumPy].from_data([1.0, -2.0, 3.0]) > 0).sum().item()
         2
         """
+        need_bool(keepdim, "sum")
         return self._int(self._backend.sum(self._primitive, dims_of(dim, self.ndim, "sum"), keepdim))

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import B, TensorBase, blank, owned
-from burnpy.tensor.dims import addressable, dim_of, dims_of, distinct, integers, new_dim_of
+from burnpy.tensor.base import B, TensorBase, blank, owned, shown
+from burnpy.tensor.dims import addressable, dim_of, dims_of, distinct, integer, integers, new_dim_of
 
 
 class Shaping(TensorBase[B]):
@@ -140,6 +140,8 @@ class Shaping(TensorBase[B]):
 
     def expand_as(self, other: TensorBase[B]) -> Self:
         """x repeated to the shape of another tensor."""
+        if not isinstance(other, TensorBase):
+            raise KindError(f"expand_as() takes a tensor, and was given {shown(other)}; for a shape there is expand()")
         return self.expand(other.shape)
 
     def flip(self, *dims: int | Sequence[int]) -> Self:
@@ -205,7 +207,7 @@ class Shaping(TensorBase[B]):
         Raises:
             ArgumentError: ``chunks`` is below 1.
         """
-        if chunks < 1:
+        if integer(chunks, "number of parts", "chunk") < 1:
             raise ArgumentError(f"chunk() was asked for {chunks} parts; ask for 1 or more")
         size = self.shape[dim_of(dim, self.ndim, "chunk")]
         return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
@@ -219,17 +221,18 @@ class Shaping(TensorBase[B]):
 
     def tril(self, diagonal: int = 0) -> Self:
         """The elements on and below a diagonal of the last two dimensions, zeros elsewhere; 1 is the next above."""
-        self._need_matrix("tril")
-        return self._like(self._backend.tril(self._primitive, diagonal))
+        return self._like(self._backend.tril(self._primitive, self._diagonal("tril", diagonal)))
 
     def triu(self, diagonal: int = 0) -> Self:
         """The elements on and above a diagonal of the last two dimensions, zeros elsewhere; 1 is the next above."""
-        self._need_matrix("triu")
-        return self._like(self._backend.triu(self._primitive, diagonal))
+        return self._like(self._backend.triu(self._primitive, self._diagonal("triu", diagonal)))
 
-    def _need_matrix(self, operation: str) -> None:
-        if self.ndim < 2:
-            raise ShapeError(f"{operation}() was asked of shape {self.shape}; it needs two dimensions or more")
+    def _diagonal(self, operation: str, diagonal: int) -> int:
+        """A diagonal of matrices; of those outside, the first."""
+        shape, found = self.shape, integer(diagonal, "diagonal", operation)
+        if len(shape) < 2:
+            raise ShapeError(f"{operation}() was asked of shape {shape}; it needs two dimensions or more")
+        return max(-shape[-2], min(found, shape[-1]))
 
 
 def _inferred(old: Shape, sizes: Shape) -> Shape:

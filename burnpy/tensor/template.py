@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from burnpy.tensor.base import TensorBase, blank, new, owned
-from burnpy.tensor.dims import ALL, dims_of
+from burnpy.tensor.dims import ALL, dims_of, need_bool
 from burnpy.tensor.operands import explain, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -124,6 +124,8 @@ def _predicate(self: Any) -> Any:
 def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
     primitive = self._primitive
     ndim = len(primitive.shape)
+    if keepdim is not False:
+        need_bool(keepdim, "OPERATION")
     out = blank()
     out._device = self._device
     out._backend = backend = self._backend

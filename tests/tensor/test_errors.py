@@ -157,6 +157,32 @@ INDEXING: list[Mistake] = [
     (lambda x, i, b: i.at[0].max(0.5), KindError, ["at[...].max()", "0.5"]),
     (lambda x, i, b: b.at[0].add(True), KindError, ["at[...].add()", "BoolTensor"]),
 ]
+NUMBERS: list[Mistake] = [
+    (lambda x, i, b: x.sum(0, 1), ArgumentError, ["sum()", "keepdim=1", "dim=(0, 1)"]),
+    (lambda x, i, b: x.mean(0, None), ArgumentError, ["mean()", "keepdim=None"]),
+    (lambda x, i, b: x.amax(0, 1), ArgumentError, ["amax()", "keepdim=1"]),
+    (lambda x, i, b: x.max(0, x), ArgumentError, ["max()", "keepdim=a Tensor of shape (2, 3)"]),
+    (lambda x, i, b: x.argmin(0, 1), ArgumentError, ["argmin()", "keepdim=1"]),
+    (lambda x, i, b: x.std(0, 1), ArgumentError, ["std()", "keepdim=1"]),
+    (lambda x, i, b: x.logsumexp(0, 1), ArgumentError, ["logsumexp()", "keepdim=1"]),
+    (lambda x, i, b: b.any(0, 1), ArgumentError, ["any()", "keepdim=1"]),
+    (lambda x, i, b: b.sum(0, 1), ArgumentError, ["sum()", "keepdim=1"]),
+    (lambda x, i, b: i.clamp(0, 10**30), DTypeError, ["clamp()", "int64"]),
+    (lambda x, i, b: i.int("int8").clamp(-1, 300), DTypeError, ["clamp()", "int8", "300"]),
+    (lambda x, i, b: i.int("uint8").masked_fill(b[0], -1), DTypeError, ["masked_fill()", "uint8", "-1"]),
+    (lambda x, i, b: burnpy.where(b[0], 10**30, i), DTypeError, ["where()", "int64"]),
+    (lambda x, i, b: 2**62 % i.int("int8"), DTypeError, ["remainder()", "int8"]),
+    (lambda x, i, b: 300 ** i.int("int8"), DTypeError, ["pow()", "int8", "300"]),
+    (lambda x, i, b: x.tril(1.5), ArgumentError, ["tril()", "diagonal 1.5"]),
+    (lambda x, i, b: x.triu("a"), ArgumentError, ["triu()", "diagonal 'a'"]),
+    (lambda x, i, b: x.chunk(None), ArgumentError, ["chunk()", "None"]),
+    (lambda x, i, b: i.one_hot(2.5), ArgumentError, ["one_hot()", "2.5"]),
+    (lambda x, i, b: i.one_hot(1 << 62), ShapeError, ["one_hot()", "more elements"]),
+    (lambda x, i, b: x.expand_as((2, 3)), KindError, ["expand_as()", "(2, 3)", "expand()"]),
+    (lambda x, i, b: x[np.array(["a"])], KindError, ["ndarray", "ints or truth values"]),
+    (lambda x, i, b: x.to_dtype(np.ones(3)), DTypeError, ["a ndarray", "no known dtype"]),
+    (lambda x, i, b: x.to_device(i), DeviceError, ["IntTensor", "no backend"]),
+]
 LOSSES: list[Mistake] = [
     (lambda x, i, b: burnpy.cross_entropy(x, i), ShapeError, ["cross_entropy()", "(2, 3)", "(3,)", "(2,)"]),
     (lambda x, i, b: burnpy.cross_entropy(x, i[1:] + 1), IndexRangeError, ["cross_entropy()", "index 3", "0 to 2"]),
@@ -177,7 +203,7 @@ LOSSES: list[Mistake] = [
         ["(2, 2, 3)"],
     ),
 ]
-MISTAKES = [*ARITHMETIC, *DIMS, *INDEXING, *LOSSES]
+MISTAKES = [*ARITHMETIC, *NUMBERS, *DIMS, *INDEXING, *LOSSES]
 
 
 @pytest.mark.parametrize(("mistake", "error", "words"), MISTAKES, ids=range(len(MISTAKES)))
@@ -312,6 +338,12 @@ def test_a_mistake_in_a_backend_is_not_disguised(wrong: Exception) -> None:
     for mistake in mistakes:
         with pytest.raises(ShapeError):
             mistake()
+
+
+def test_diagonals_far_outside() -> None:
+    x = Tensor[NumPy].ones((2, 3))
+    assert x.tril(1 << 62).tolist() == x.triu(-(1 << 62)).tolist() == x.tolist()
+    assert x.triu(1 << 62).tolist() == x.tril(-(1 << 62)).tolist() == (x * 0.0).tolist()
 
 
 def test_an_interruption_stays_one() -> None:

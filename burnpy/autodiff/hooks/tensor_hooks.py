@@ -16,7 +16,7 @@ from burnpy.autodiff.graph import Leaf, Node, Tracked, linked, wrapped
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import made
+from burnpy.tensor.base import made, shown
 from burnpy.tensor.differentiation import inner_of
 from burnpy.tensor.tensor import Tensor
 
@@ -36,7 +36,7 @@ class Hook:
 
     def __init__(self, operation: str, function: Callable[..., Any] | None) -> None:
         if not callable(function):
-            raise KindError(f"{operation}() takes a function, not {function!r:.80}")
+            raise KindError(f"{operation}() takes a function, not {shown(function)}")
         self.function = function
         self.name = f"hook {getattr(function, '__qualname__', None) or repr(function)} of {operation}()"
 
