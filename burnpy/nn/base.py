@@ -153,6 +153,14 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
             )
         _set(self, name, value)
 
+    if not TYPE_CHECKING:  # to type checkers a module has the fields that its __init__ assigns
+
+        def __getattr__(self, name: str) -> object:
+            """What to say of what there is not, as of PyTorch's methods."""
+            from burnpy.nn.looking import missing_attribute
+
+            raise missing_attribute(self, "Module", name)
+
     def __delattr__(self, name: str) -> None:
         if self._sealed:
             self._refuse(name, "deleted")

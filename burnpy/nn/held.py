@@ -112,6 +112,17 @@ class Held(Subscriptable, Generic[B]):
 
     __delattr__: Any = __setattr__
 
+    if not TYPE_CHECKING:  # to type checkers it has what is written above
+
+        def __getattr__(self, name: str) -> object:
+            """What to say of what there is not, as of methods of its tensor."""
+            from burnpy.nn.looking import missing_attribute
+
+            raise missing_attribute(self, "Held", name)
+
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise KindError(f"a {type(self).__name__} is no array but holds a tensor, of which NumPy takes .value")
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._value, self._frozen, self._id)
 

@@ -32,6 +32,22 @@ def shown(module: ModuleBase[Any]) -> str:
     return "\n".join(_lines(module, "", {}, "", None))
 
 
+def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
+    """The error that something has no such attribute, with what it is called here.
+
+    Args:
+        owner: a module, an optimizer, a parameter.
+        kind: the name that PyTorch's methods are known under.
+        name: what was asked for.
+    """
+    cls = type(owner).__name__
+    if name.startswith("_"):  # as `copy`, `pickle` and NumPy ask for
+        return AttributeError(f"{cls!r} object has no attribute {name!r}", name=name, obj=owner)
+    from burnpy.nn.theirs import attribute_hint
+
+    return AttributeError(f"{cls} has no {name}{attribute_hint(owner, kind, name)}", name=name, obj=owner)
+
+
 def _lines(module: ModuleBase[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
     """The lines of a module; ``override`` is that of the module around it."""
     lines = [_headline(module, override)]

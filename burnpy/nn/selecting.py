@@ -35,7 +35,7 @@ def selected(module: ModuleBase[Any], where: Where | None, operation: str) -> di
     if callable(where):
         found = {first[id(item)]: item for path, item in paths if where(path, item)}
     else:
-        for pattern in (where,) if isinstance(where, str) else where:
+        for pattern in _patterns(where, operation):
             met = [(path, item) for path, item in paths if meets(path, pattern)]
             if not met:
                 raise ArgumentError(
@@ -44,6 +44,17 @@ def selected(module: ModuleBase[Any], where: Where | None, operation: str) -> di
                 )
             found |= {first[id(item)]: item for _, item in met}
     return {path: found[path] for path in first.values() if path in found}
+
+
+def _patterns(where: Any, operation: str) -> Sequence[str]:
+    """One or several paths and patterns, as several."""
+    patterns = (where,) if isinstance(where, str) else where
+    if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
+        raise ArgumentError(
+            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, and was "
+            f"given a {type(where).__name__}"
+        )
+    return [*patterns]
 
 
 def meets(path: str, pattern: str) -> bool:

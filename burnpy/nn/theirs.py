@@ -116,6 +116,50 @@ _CLASSES: dict[str, dict[str, str]] = {
     },
 }
 
+_GRADIENTS = "gradients are not stored: loss.backward() returns them"
+_ATTRIBUTES: dict[str, dict[str, str]] = {
+    "Module": {
+        "parameters": "it is model.params()",
+        "named_parameters": "it is model.named_params()",
+        "buffers": "it is model.named_buffers()",
+        "modules": "it is model.named_modules()",
+        "children": "it is model.named_modules()",
+        "state_dict": "it is model.into_record(), of arrays, or model.state(), of tensors",
+        "load_state_dict": "it is model.load_record(record); for PyTorch's, burnpy.record.from_torch(model, …)",
+        "zero_grad": _GRADIENTS,
+        "training": "it is model.is_training",
+        "requires_grad_": "it is model.no_grad(where) and model.require_grad(where)",
+        "apply": "it is model.map(f), which returns another model",
+        **dict.fromkeys(("to", "cuda", "cpu"), "it is model.to_device(device), and of dtypes model.astype(dtype)"),
+        **dict.fromkeys(("float", "double", "half", "bfloat16"), "it is model.astype(dtype)"),
+        "register_buffer": "assign a Buffer in __init__",
+        "register_parameter": "assign a Param in __init__",
+        "add_module": "assign it in __init__, or use model.replace({path: module})",
+        "append": "make another: Sequential(*model, layer)",
+    },
+    "Optimizer": {
+        "zero_grad": _GRADIENTS,
+        "state_dict": "it is optim.into_record()",
+        "load_state_dict": "it is optim.load_record(record, model)",
+        "param_groups": "it is optim.groups, and the rate is given to each step",
+        "add_param_group": "give groups=[Group(where, …)] when it is made",
+    },
+    "Held": {"grad": _GRADIENTS, "data": "it is param.value"},
+}
+
+
+def attribute_hint(owner: object, kind: str, name: str) -> str:
+    """What to say of an attribute that there is not, as the end of a sentence; empty if nothing is known."""
+    hint = _ATTRIBUTES[kind].get(name)
+    if hint:
+        return f"; {hint}"
+    value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)
+    if value is not None and hasattr(type(getattr(owner, "value", None)), name):
+        return f", but its tensor has: .value.{name}"
+    known = [each for each in [*getattr(owner, "__dict__", ()), *dir(type(owner))] if not each.startswith("_")]
+    close = get_close_matches(name, known, n=1)
+    return f"; is it {close[0]}?" if close else ""
+
 
 def arguments_of(cls: type[Any]) -> dict[str, str]:
     """What to say of arguments that PyTorch's class takes, or a class before it."""

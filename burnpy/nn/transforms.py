@@ -37,12 +37,18 @@ class Transforms(ModuleBase[B]):
         Args:
             mode: False is `eval`; None goes by the device again, as every module does at first.
 
+        Raises:
+            ArgumentError: ``mode`` is something else.
+
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> model = Linear(2, 3, device=NumPy)
         >>> model.is_training, model.train().is_training, model.train().train(None).is_training
         (False, True, False)
         """
+        given: object = mode
+        if given is not None and not isinstance(given, bool):
+            raise ArgumentError(f"train() was given {given!r:.60}; it is True, False, or None to go by the device")
         return self._rebuilt(override=lambda module: mode)
 
     def eval(self) -> Self:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
 from burnpy.nn.calling import call_error
+from burnpy.nn.looking import missing_attribute
 from burnpy.nn.module import Module
 from burnpy.nn.updates import stepped
 from burnpy.optim.checks import at_least_zero
@@ -158,6 +159,8 @@ class Optimizer(metaclass=OptimizerMeta):
         ]
         for path, param, grad in todo:
             self._refuse(path, param, grad)
+        # What layers say of their buffers may be refused, and is asked for before anything changes.
+        with_buffers = stepped(model, {}, found.buffer_updates) if found.buffer_updates else model
         states = dict(self._states)
         if not hasattr(device, "inner"):  # whose operations may refuse what they compute, and then nothing has changed
             _set(self, "_states", states)  # so that each old state is freed when there is a new one
@@ -168,10 +171,16 @@ class Optimizer(metaclass=OptimizerMeta):
                 path, bare(param.value), bare(grad), states.get(param.id), device, own, rate
             )
             values[param.id] = made(Tensor, device, device, value)
-        new = stepped(model, values, found.buffer_updates)
+        new = with_buffers.with_values(values)
         _set(self, "_states", states)
         _set(self, "_loaded", False)
         return new
+
+    if not TYPE_CHECKING:  # to type checkers an optimizer has what is written above
+
+        def __getattr__(self, name: str) -> object:
+            """What to say of what there is not, as of PyTorch's methods."""
+            raise missing_attribute(self, "Optimizer", name)
 
     def state(self) -> dict[str, ParamState]:
         """What is remembered, by the parameters' ids: tensors in the optimizer's own memory."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 import burnpy
@@ -208,3 +209,44 @@ def test_sequential_says_how_it_is_called() -> None:
         Sequential([Relu()])  # type: ignore[arg-type]  # which is the point
     with pytest.raises(errors.IndexRangeError, match="layer 3 was asked of a Sequential of 2 layers"):
         Sequential(Relu(), Relu())[3]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "message"),
+    [
+        (LAYER, "parameters", r"Linear has no parameters; it is model\.params\(\)"),
+        (LAYER, "state_dict", r"model\.into_record\(\)"),
+        (LAYER, "to", r"model\.to_device\(device\)"),
+        (LAYER, "wieght", r"Linear has no wieght; is it weight\?"),
+        (LAYER, "nothing_like_it", "Linear has no nothing_like_it$"),
+        (Sequential(Relu()), "append", r"Sequential\(\*model, layer\)"),
+        (burnpy.optim.Adam(), "zero_grad", r"Adam has no zero_grad; gradients are not stored"),
+        (burnpy.optim.Adam(), "param_groups", "the rate is given to each step"),
+        (LAYER.weight, "grad", r"Param has no grad; .*loss\.backward\(\) returns them"),
+        (LAYER.weight, "relu", r"Param has no relu, but its tensor has: \.value\.relu"),
+        (LAYER.weight, "rleu", "Param has no rleu"),
+    ],
+)
+def test_attributes_that_there_are_not(owner: Any, name: str, message: str) -> None:
+    with pytest.raises(AttributeError, match=message) as raised:
+        getattr(owner, name)
+    assert (raised.value.name, raised.value.obj) == (name, owner)
+    assert not hasattr(owner, "__cuda_array_interface__")
+
+
+def test_a_param_is_no_array() -> None:
+    with pytest.raises(errors.KindError, match=r"a Param is no array .* \.value"):
+        np.asarray(LAYER.weight)
+
+
+@pytest.mark.parametrize("mode", [1, "yes", 0.0])
+def test_modes_that_are_none(mode: Any) -> None:
+    with pytest.raises(errors.ArgumentError, match="True, False, or None to go by the device"):
+        LAYER.train(mode)
+
+
+@pytest.mark.parametrize("where", [3, LAYER.weight, [3], {"weight": 1}])
+def test_what_is_meant_is_said_by_path_or_function(where: Any) -> None:
+    for choose in (LAYER.no_grad, LAYER.require_grad, lambda where: LAYER.map(lambda w: w, where)):
+        with pytest.raises(errors.ArgumentError, match="takes a path, a pattern, several of these, or a function"):
+            choose(where)

@@ -13,7 +13,7 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, errors
-from burnpy.nn import Linear, Sequential
+from burnpy.nn import Buffer, Linear, Sequential
 from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Group, Optimizer, RmsProp, Sgd
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
 
@@ -262,3 +262,21 @@ def test_a_linear_layer_learns() -> None:
     for _ in range(600):
         model = optim.step(0.1, model, ((model(x) - y) ** 2).mean().backward())
     assert model.weight.value.reshape((2,)).tolist() == pytest.approx([2.0, 1.0], abs=0.05)
+
+
+def test_a_buffer_that_is_refused_changes_nothing() -> None:
+    class Wrong(Mlp[Any]):
+        def updated(self, updates: Any) -> Any:
+            return {"seen": Tensor[Train].zeros((7,))}
+
+    model, optim = Mlp(Train), Adam()
+    wrong = Wrong(Train).load_record(model.into_record())
+    grads = wrong(batch(4)).sum().backward()
+    with pytest.raises(errors.ShapeError, match="for seen, which is of shape"):
+        optim.step(0.1, wrong, grads)
+    assert optim.state() == {}
+    by_param = GradientsParams.from_grads(model(batch(4)).sum().backward(), model)
+    other = model.replace(seen=Buffer(Tensor[Train].zeros((3,))))
+    with pytest.raises(errors.ModuleError, match="updates of 1 buffers that Mlp does not hold"):
+        optim.step(0.1, other, by_param)
+    assert optim.state() == {}
