@@ -1,5 +1,5 @@
-"""Updates of optimizers, block by block, so that what is computed on the way stays in the cache; the only memory
-beyond the results is that of a block."""
+"""Updates of optimizers, block by block, so that what is computed on the way stays in the cache. It lies where the next
+block of the result will be; only the last, small block needs memory beyond the results."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ class Optimizer(ArrayBase):
 
     _update_block = 1 << 15
     """How many elements are updated at a time."""
+    _update_spare = 1 << 15
+    """How many elements more there is memory for."""
 
     def sgd_update(self, param: Any, grad: Any, lr: float, weight_decay: float) -> Any:
         return self._updated(_sgd, (param, grad), 1, (lr, weight_decay))[0]
@@ -120,12 +122,15 @@ def _blockwise(
     scalars = [b._number(number, dtype) if number else number for number in numbers]
 
     def work(begin: int, end: int) -> None:
-        block = b._update_block
-        spare = xp.empty(min(block, end - begin), dtype)
-        for start in range(begin, end, block):
-            stop = min(start + block, end)
-            left = spare if stop - start == block else spare[: stop - start]
-            f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], left, scalars, *rest)
+        spare = xp.empty(min(b._update_spare, end - begin), dtype)
+        start = begin
+        while start < end:
+            left = end - start
+            size = left if left <= b._update_spare else min(b._update_block, left // 2)
+            stop = start + size
+            memory = spare[:size] if stop == end else outs[0][stop : stop + size]
+            f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], memory, scalars, *rest)
+            start = stop
 
     b._share(work, flat[0].shape[0])
     return [out.reshape(shape) for out in outs]

@@ -40,7 +40,7 @@ class CuPy(Random):
 
     _columns_bytes = 1 << 28  # a GPU is quickest with much at once
     _scores_bytes = 1 << 28
-    _update_block = 1 << 62
+    _update_block = _update_spare = 1 << 62
 
     def __init__(self, index: int = 0) -> None:
         library.check_index(index)
