@@ -26,10 +26,12 @@ class DeviceMeta(ABCMeta):
 
         def __call__(cls, *args, **kwargs):
             """The one device for these arguments."""
-            if not kwargs:
-                found = DeviceMeta._devices.get((cls, *args))
-                if found is not None:
-                    return found
+            try:
+                found = None if kwargs else DeviceMeta._devices.get((cls, *args))
+            except TypeError:  # of what has no hash no device is made, as will be said
+                found = None
+            if found is not None:
+                return found
             try:
                 bound = signature(cls.__init__).bind(None, *args, **kwargs)
             except TypeError as error:
@@ -88,7 +90,7 @@ def device_of(backend: B | type[B]) -> B:
         return found  # type: ignore[no-any-return]  # an instance of a backend class
     if isinstance(found, DeviceMeta) or (isinstance(found, BoundAlias) and isinstance(found.__origin__, DeviceMeta)):
         return found()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
-    what = f"a {type(found).__name__}" if hasattr(found, "dtype") else repr(backend)
+    what = f"a {type(found).__name__}" if hasattr(found, "dtype") else " ".join(repr(backend).split())
     raise DeviceError(
         f"{what} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
     )

@@ -142,11 +142,13 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 def maximum(x: T, y: T | float) -> T:
     """The larger of x and y, elementwise: ``x.maximum(y)``."""
+    _need_tensor("maximum", x)
     return x.maximum(y)  # type: ignore[attr-defined, no-any-return]  # of numbers; bools are told so
 
 
 def minimum(x: T, y: T | float) -> T:
     """The smaller of x and y, elementwise: ``x.minimum(y)``."""
+    _need_tensor("minimum", x)
     return x.minimum(y)  # type: ignore[attr-defined, no-any-return]  # as above
 
 
@@ -156,10 +158,17 @@ def broadcast_tensors(*tensors: T) -> list[T]:
     Raises:
         ShapeError: they have none.
     """
+    for x in tensors:
+        _need_tensor("broadcast_tensors", x)
     shape = broadcast_shape(*[x.shape for x in tensors])
     if shape is None:
         raise ShapeError(f"broadcast_tensors() was asked of shapes {', '.join(str(x.shape) for x in tensors)}")
     return [x._like(x._backend.expand(x._primitive, shape)) for x in tensors]
+
+
+def _need_tensor(operation: str, x: object) -> None:
+    if not isinstance(x, TensorBase):
+        raise KindError(f"{operation}() takes tensors, and was given {shown(x)}; make a tensor of it first")
 
 
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
@@ -183,9 +192,10 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
 
 def _alike(operation: str, tensors: Sequence[Any]) -> tuple[TensorBase[Any], list[Value]]:
     """The first tensor, in the common dtype, and the primitives of all in it."""
-    if isinstance(tensors, TensorBase) or not tensors or not all(isinstance(x, TensorBase) for x in tensors):
-        what = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else repr(tensors)
-        raise ArgumentError(f"{operation}() takes a sequence of tensors, at least one, and was given {what}")
+    given = tensors if isinstance(tensors, (list, tuple)) else ()
+    if not given or not all(isinstance(x, TensorBase) for x in given):
+        what = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else shown(tensors)
+        raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, and was given {what}")
     tensors = together(operation, *tensors)
     first = tensors[0]
     values = [operands(first, x, operation)[1] for x in tensors]

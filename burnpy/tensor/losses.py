@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
-from burnpy.tensor.base import shown
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.ranges import in_range, out_of_range
@@ -259,6 +259,8 @@ def _class_dim(operation: str, logits: Tensor[Any]) -> int:
 
 def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
     """The weights of the classes, such that they broadcast along their dimension."""
+    if not isinstance(weight, TensorBase):
+        raise KindError(f"{operation}() takes the weights of classes as a Tensor, and was given {shown(weight)}")
     operands(log_p, weight, operation)  # or says why not
     classes = log_p.shape[dim]
     if weight.shape != (classes,):
@@ -269,6 +271,8 @@ def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) ->
 def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
     if not isinstance(x, Tensor):
         raise KindError(f"{operation}() takes float tensors, and was given {shown(x)}")
+    if not isinstance(y, TensorBase):
+        raise KindError(f"{operation}() takes tensors of one shape, and was given {shown(y)}; write x.full_like(y)")
     operands(x, y, operation)  # or says why not
     if x.shape != y.shape:
         raise ShapeError(

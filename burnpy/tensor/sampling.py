@@ -13,7 +13,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import DType, Shape
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import B, TensorBase, shown
 from burnpy.tensor.creation import Place, Size, shape_of
 from burnpy.tensor.data import DTypeLike, fitting
 from burnpy.tensor.ranges import refuse_unless
@@ -43,7 +43,9 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
     try:
         first, last = index(low), index(high) - 1
     except TypeError:
-        raise ArgumentError(f"{place.factory}() draws ints and was given {low!r} and {high!r}; give two ints") from None
+        raise ArgumentError(
+            f"{place.factory}() draws ints and was given {shown(low)} and {shown(high)}; give two ints"
+        ) from None
     if last < first:
         raise ArgumentError(
             f"{place.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low"

@@ -182,6 +182,16 @@ NUMBERS: list[Mistake] = [
     (lambda x, i, b: x[np.array(["a"])], KindError, ["ndarray", "ints or truth values"]),
     (lambda x, i, b: x.to_dtype(np.ones(3)), DTypeError, ["a ndarray", "no known dtype"]),
     (lambda x, i, b: x.to_device(i), DeviceError, ["IntTensor", "no backend"]),
+    (lambda x, i, b: x.to_device({}), DeviceError, ["{}", "no backend"]),
+    (lambda x, i, b: functions.Autodiff({}), DeviceError, ["{}", "no backend"]),
+    (lambda x, i, b: functions.maximum(2, x), KindError, ["maximum()", "2"]),
+    (lambda x, i, b: functions.broadcast_tensors(x, 2), KindError, ["broadcast_tensors()", "2"]),
+    (lambda x, i, b: functions.cat(np.ones((2, 2))), ArgumentError, ["cat()", "ndarray of shape (2, 2)"]),
+    (lambda x, i, b: functions.stack(5), ArgumentError, ["stack()", "given 5"]),
+    (lambda x, i, b: functions.stack(i for i in (x, x)), ArgumentError, ["stack()", "generator", "list or tuple"]),
+    (lambda x, i, b: functions.mse_loss(x, 0.0), KindError, ["mse_loss()", "0.0", "full_like"]),
+    (lambda x, i, b: functions.cross_entropy(x, i[:2], weight=2.0), KindError, ["cross_entropy()", "2.0"]),
+    (lambda x, i, b: functions.manual_seed([x]), ArgumentError, ["manual_seed()", "seed"]),
 ]
 LOSSES: list[Mistake] = [
     (lambda x, i, b: burnpy.cross_entropy(x, i), ShapeError, ["cross_entropy()", "(2, 3)", "(3,)", "(2,)"]),
