@@ -209,7 +209,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def key(self, leaf: Any) -> Leaf:
         """The leaf node of a tensor, by which its gradient is kept."""
         if not isinstance(leaf, Tensor):
-            raise KindError(f"gradients are asked for by tensor, not by {shown(leaf)}; only float tensors have any")
+            hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
+            raise KindError(f"gradients are asked for by tensor, not by {shown(leaf)}; {hint}")
         if leaf.device is not self._device:
             raise DeviceError(
                 f"these gradients are of leaves on {self._device}, and were asked for one on {leaf.device}; "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
-from burnpy.nn.calling import call_error
+from burnpy.nn.calling import call_error, signature_of
 from burnpy.nn.carrying import differentiates
 from burnpy.nn.fields import check_held, settled
 from burnpy.nn.held import Held
@@ -46,6 +46,11 @@ class ModuleMeta(type):
             check_held(module)
             _set(module, "_sealed", True)
             return module
+
+        @property
+        def __signature__(cls):
+            """That of ``__init__``, for whoever looks at the class."""
+            return signature_of(cls)
 
 
 class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):

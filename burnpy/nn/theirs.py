@@ -62,6 +62,27 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
         name: f"it goes into the call, being on a device: loss(input, target, {name}={name})"
         for name in ("weight", "pos_weight")
     },
+    "LinearLr": {
+        "start_factor": "give rates: start and end",
+        "end_factor": "give rates: start and end",
+    },
+    "LrSchedule": {
+        "optimizer": "a schedule is a function of the step, which an optimizer's step is given: schedule(step)",
+        "last_epoch": "a schedule has no state: call it with the step to go on with",
+        "gamma": _AS_CALLED.format("factor"),
+        "T_max": _AS_CALLED.format("steps"),
+        "T_0": _AS_CALLED.format("steps"),
+        "T_mult": _AS_CALLED.format("factor"),
+        "eta_min": _AS_CALLED.format("end"),
+        "step_size": _AS_CALLED.format("every"),
+        "total_iters": _AS_CALLED.format("steps"),
+        "max_lr": _AS_CALLED.format("peak"),
+        "total_steps": _AS_CALLED.format("steps"),
+        "pct_start": _AS_CALLED.format("rising"),
+        "div_factor": _AS_CALLED.format("start_factor"),
+        "final_div_factor": _AS_CALLED.format("end_factor"),
+        "anneal_strategy": _AS_CALLED.format("shape"),
+    },
     "Optimizer": {
         "": "parameters and rate are given to each step: model = optim.step(1e-3, model, grads)",
         "params": "the model is given to each step: model = optim.step(1e-3, model, grads)",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
-from burnpy.nn.calling import call_error
+from burnpy.nn.calling import Explaining
 from burnpy.nn.looking import missing_attribute
 from burnpy.nn.module import Module
 from burnpy.nn.updates import stepped
@@ -31,24 +31,8 @@ M = TypeVar("M", bound=Module[Any])
 _set = object.__setattr__
 
 
-class OptimizerMeta(ABCMeta):
-    """Makes optimizers, and says what is wrong with arguments that one does not take."""
-
-    if not TYPE_CHECKING:  # to type checkers a class is called as its __init__ says
-
-        def __call__(cls, *args, **kwargs):
-            """An optimizer of these settings."""
-            try:
-                return super().__call__(*args, **kwargs)
-            except TypeError as error:
-                refusal = call_error(cls, args, kwargs)
-                if refusal is None:
-                    raise
-                raise refusal from error
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Optimizer(metaclass=OptimizerMeta):
+class Optimizer(metaclass=Explaining):
     """Makes a better model of a model and its gradients.
 
     `step` returns the new model; the old one stays as it was. Of each parameter the optimizer remembers what its

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import functools
+import inspect
 import re
 from collections import deque
 from collections.abc import Callable
@@ -109,6 +110,9 @@ CALLS: list[tuple[Callable[..., Any], str]] = [
     ),
     (lambda: optim.Adam(lr=1e-3), r"Adam\(\) does not take lr; the rate is given to each step"),
     (lambda: optim.Sgd(maximize=True), r"-1\.0 \* grads"),
+    (lambda: optim.CosineLr(0.1, T_max=10), r"CosineLr\(\) does not take T_max; it is called steps here"),
+    (lambda: optim.StepLr(0.1), r"StepLr\(\) was not given every; it cannot be made without"),
+    (lambda: optim.LinearLr(0.1, 0.2, 3, 4), r"takes start, end, steps by position, and was given 4 values"),
     (lambda: optim.Sgd(momentun=0.9), r"does not take momentun; is it momentum\?"),
 ]
 
@@ -155,6 +159,16 @@ def test_every_name_that_is_hinted_at_exists() -> None:
     for package, names in theirs._CLASSES.items():
         for ours in names.values():
             assert " " in ours or hasattr(getattr(burnpy, package.rpartition(".")[2]), ours), ours
+    for cls, names in theirs._ARGUMENTS.items():
+        for hint in names.values():
+            called = re.fullmatch("it is called (.*) here", hint)
+            owners = (
+                optim.LrSchedule.__subclasses__()
+                if cls == "LrSchedule"
+                else [getattr(nn, cls, None) or getattr(optim, cls)]
+            )
+            if called and cls != "Optimizer":
+                assert any(called[1] in inspect.signature(owner).parameters for owner in owners), hint
     assert all(hasattr(nn, name) or hasattr(optim, name) for name in theirs._ARGUMENTS)
 
 
@@ -250,3 +264,16 @@ def test_what_is_meant_is_said_by_path_or_function(where: Any) -> None:
     for choose in (LAYER.no_grad, LAYER.require_grad, lambda where: LAYER.map(lambda w: w, where)):
         with pytest.raises(errors.ArgumentError, match="takes a path, a pattern, several of these, or a function"):
             choose(where)
+
+
+@pytest.mark.parametrize(
+    ("cls", "names"),
+    [
+        (Linear, ["in_features", "out_features", "bias", "device", "initializer", "generator"]),
+        (Relu, []),
+        (burnpy.optim.Sgd, ["weight_decay", "groups", "momentum", "dampening", "nesterov"]),
+        (burnpy.optim.CosineLr, ["lr", "steps", "end"]),
+    ],
+)
+def test_a_class_shows_how_it_is_called(cls: Any, names: list[str]) -> None:
+    assert list(inspect.signature(cls).parameters) == names

@@ -202,3 +202,11 @@ def test_a_module_of_gradients_is_no_gradients_by_itself() -> None:
         GradientsParams.from_module(model.no_grad())
     with pytest.raises(errors.KindError, match=r"a model is a burnpy\.nn\.Module"):
         GradientsParams.from_module(3)  # type: ignore[call-overload]
+
+
+def test_gradients_by_leaf_are_asked_for_by_the_value_of_a_parameter() -> None:
+    model = two()
+    grads: Any = model().backward()
+    with pytest.raises(errors.KindError, match=r"not by .*; give its \.value"):
+        grads[model.a]
+    assert grads[model.a.value].tolist() == [3.0, 4.0]

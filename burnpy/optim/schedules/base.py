@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.nn.calling import Explaining
 from burnpy.optim.checks import count
 
 if TYPE_CHECKING:
     from burnpy.optim.schedules.composed import ProductLr
 
 
-class LrSchedule(ABC):
+class LrSchedule(metaclass=Explaining):
     """A learning rate for each step, counted from 0: a pure function with no state to save but the step.
 
     A schedule of one's own is a frozen dataclass with a method `at`.
