@@ -31,6 +31,7 @@ from burnpy.backend.dtypes import (
 from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat, maximum, minimum, stack, where
 
 if TYPE_CHECKING:
+    from burnpy import errors
     from burnpy.tensor import (
         Generator,
         binary_cross_entropy_with_logits,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
         mse_loss,
         nll_loss,
     )
-
-if TYPE_CHECKING:
-    from burnpy import errors
 
 __version__ = "0.1.0"
 __all__ = [

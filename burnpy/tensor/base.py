@@ -144,6 +144,7 @@ def _give_own_methods(cls: type[Any]) -> None:
                 copy.__defaults__, copy.__kwdefaults__ = method.__defaults__, method.__kwdefaults__
                 update_wrapper(copy, method)
                 del copy.__wrapped__  # it is no other function to whoever looks
+                copy.__qualname__ = f"{cls.__name__}.{method.__name__}"  # as Python names it in its errors
             setattr(cls, name, copies[method])
 
 
