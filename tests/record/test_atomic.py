@@ -39,7 +39,9 @@ KILLED = """
 
     save(path, step=0, x=np.zeros(1), y=np.zeros(10))
     last, seen, leftovers = 0, set(), 0
-    for _ in range(rounds):
+    for killed in range(20 * rounds):
+        if killed >= rounds and last > 20 and leftovers > 5:
+            break  # on a busy machine it takes more of them until some saves went through and some did not
         child = os.fork()
         if child == 0:
             saving(last + 1)
@@ -64,7 +66,7 @@ KILLED = """
 @posix
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLED), str(tmp_path / "a.safetensors"), "60"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
     told = json.loads(done.stdout)
     assert told["saved"] > 20  # some went through
     assert told["leftovers"] > 5  # and some did not
