@@ -10,10 +10,11 @@ A strategy such as `Balanced` has primitives that can compute their array when i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Pull, Relay, is_array, kept_of, mapped
+from burnpy.autodiff.graph import Leaf, Pull, Relay, is_array, mapped
 from burnpy.autodiff.modes import current_mode
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import SavedTensorsError
@@ -52,32 +53,35 @@ class Saver:
 
     def __call__(self, device: Any, node: Any) -> None:
         """Replace the arrays of a node that was just recorded, and of the relays that it was made with."""
-        held = [] if self.leaves else _arrays_of_leaves(node)
+        operation = node.operation
+        held = () if self.leaves else _arrays_of_leaves(node)
         for part in with_relays(node):
-            part.s0, part.k0 = self._replaced(device, node.operation, held, part.s0, part.k0)
+            part.s0, part.k0 = self._replaced(device, operation, held, part.s0, part.k0)
             if part.p1 is not None:
-                part.s1, part.k1 = self._replaced(device, node.operation, held, part.s1, part.k1)
+                part.s1, part.k1 = self._replaced(device, operation, held, part.s1, part.k1)
 
-    def _replaced(self, device: Any, operation: str, held: list[Any], pull: Pull, kept: Any) -> tuple[Pull, Any]:
-        if kept.__class__ is tuple and not kept:
-            return pull, kept
+    def _replaced(self, device: Any, operation: str, held: Sequence[Any], pull: Pull, kept: Any) -> tuple[Pull, Any]:
+        if kept.__class__ is not tuple:
+            new = self._with(device, operation, held, kept)
+            return (pull, kept) if new is kept else (partial(_with_restored, pull), new)
         changed = False
-
-        def swap(x: Any) -> Any:
-            nonlocal changed
-            if not is_array(x):
-                return x
-            for array in held:
-                if x is array:
-                    y = self.of_leaf(x)
-                    break
-            else:
-                y = self.swapped(device, operation, x)
+        members: list[Any] = []
+        for x in kept:
+            y = x if x.__class__ in _PLAIN else self._with(device, operation, held, x)
             changed = changed or y is not x
-            return y
+            members.append(y)
+        return (partial(_with_restored, pull), tuple(members)) if changed else (pull, kept)
 
-        new = tuple([x if x.__class__ in _PLAIN else mapped(swap, x) for x in kept_of(kept)])
-        return (partial(_with_restored, pull), new) if changed else (pull, kept)
+    def _with(self, device: Any, operation: str, held: Sequence[Any], x: Any) -> Any:
+        """Something that is kept, with what stands in place of its arrays."""
+        if hasattr(x, "mapped"):
+            return x.mapped(partial(self._with, device, operation, held))
+        if not is_array(x):
+            return x
+        for array in held:
+            if x is array:
+                return self.of_leaf(x)
+        return self.swapped(device, operation, x)
 
 
 def innermost_saver() -> Saver | None:
@@ -110,24 +114,27 @@ def tensor_around(device: Any, array: Any) -> TensorBase[Any]:
     return made(TensorBase.kinds[kind_of(array.dtype)], plain, plain, array)  # type: ignore[no-any-return]  # of that class
 
 
-def with_relays(node: Any) -> list[Any]:
+def with_relays(node: Any) -> Sequence[Any]:
     """A node, and the relays that it was made with."""
     if node.p0.__class__ is not Relay and node.p1.__class__ is not Relay:
-        return [node]
+        return (node,)
     found = [node]
     for part in found:
         found += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
     return found
 
 
-def _arrays_of_leaves(node: Any) -> list[Any]:
+def _arrays_of_leaves(node: Any) -> Sequence[Any]:
     found: list[Any] = []
     for part in with_relays(node):
         for parent in (part.p0, part.p1):
-            if parent is not None:
-                leaf = parent.target
-                if leaf.__class__ is Leaf:
-                    mapped(lambda x: found.append(array_of(x)), leaf.value)
+            leaf = parent if parent is None or parent.__class__ is Leaf else parent.target
+            if leaf.__class__ is Leaf:
+                value = leaf.value
+                if hasattr(value, "mapped"):
+                    mapped(lambda x: found.append(array_of(x)), value)
+                else:
+                    found.append(array_of(value))
     return found
 
 

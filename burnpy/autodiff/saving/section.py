@@ -11,7 +11,7 @@ from weakref import ref
 from burnpy.autodiff.graph import Leaf, mapped
 from burnpy.autodiff.modes import Mode, Watcher, current_mode, using
 from burnpy.autodiff.saving.fingerprint import alike, sample, tensors_in, with_tensors
-from burnpy.autodiff.saving.keeping import Saver, Stored, array_of, restored
+from burnpy.autodiff.saving.keeping import Saver, Stored, array_of, restored, with_relays
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.place import carried
 from burnpy.tensor.base import TensorBase, made
@@ -32,20 +32,8 @@ class Section(Saver):
     """
 
     __slots__ = (
-        *(
-            "args",
-            "arguments",
-            "check",
-            "computed",
-            "context",
-            "function",
-            "handles",
-            "keepers",
-            "kept",
-            "kwargs",
-            "states",
-        ),
-        *("step", "trace"),
+        *("args", "arguments", "check", "computed", "context", "function", "handles", "keepers", "kept", "kwargs"),
+        *("nodes", "parents", "states", "step", "trace"),
     )
 
     leaves = False
@@ -61,7 +49,9 @@ class Section(Saver):
         self.keepers: list[int] = []  #: the step that keeps it,
         self.kept: list[_Kept] = []  #: and what is known of it
         self.arguments: set[int] = set()  #: positions of the arguments of sections within
-        self.computed: dict[int, tuple[Any, int, int, list[_Kept]]] = {}  #: by id, while the function runs
+        self.computed: dict[int, _Kept] = {}  #: what steps computed, by id, while the function runs,
+        self.nodes: dict[int, int] = {}  #: the step of each node, likewise,
+        self.parents: list[list[int]] = []  #: and by step, those that it goes on from
         self._note(_arrays_in((args, kwargs)))
 
     def first_run(self) -> AbstractContextManager[None]:
@@ -73,6 +63,15 @@ class Section(Saver):
         """Note an operation, and put handles in place of its arrays."""
         self.step += 1
         self.trace.append(node.operation)
+        steps = self.nodes
+        parents = []
+        for part in with_relays(node):
+            for parent in (part.p0, part.p1):
+                step = steps.get(id(parent))
+                if step is not None:
+                    parents.append(step)
+        self.parents.append(parents)
+        steps[id(node)] = self.step
         super().__call__(device, node)
 
     def of_leaf(self, x: Any) -> Any:
@@ -83,6 +82,7 @@ class Section(Saver):
         """Likewise of an argument of a section within."""
         self.step += 1
         self.trace.append("checkpoint")
+        self.parents.append([])
         self.arguments.add(len(self.handles))
         return self.swapped(device, "checkpoint", x)
 
@@ -93,16 +93,10 @@ class Section(Saver):
         self.keepers.append(self.step)
         self.trace.append((x.shape, x.dtype))
         array = array_of(x)
-        found = self.computed.get(id(array))
-        if found is None or found[0]() is not array:  # an id may be given again
-            kept = _Kept(self.step, None)
-        elif found[3]:
-            (kept,) = found[3]
-        else:
-            kept = _Kept(found[1], found[2])
-            found[3].append(kept)
-        if self.check and kept.sample is None and kept.step != _BEFORE:
-            kept.sample = sample(device, array)
+        kept = self.computed.get(id(array))
+        if kept is None or kept.seen is None or kept.seen() is not array:  # an id may be given again
+            kept = _Kept(self.step, None, None)
+        kept.device = device
         self.kept.append(kept)
         return handle
 
@@ -114,13 +108,15 @@ class Section(Saver):
         for k, x in enumerate(primitives):
             array = array_of(x)
             try:
-                self.computed[id(array)] = ref(array), self.step, k, []
+                self.computed[id(array)] = _Kept(self.step, k, ref(array))
             except TypeError:  # of a NumPy scalar there are no weak references
                 continue
 
     def close(self, outer: Saver | None) -> None:
         """Drop the arrays; hand the arguments to the section or the hooks around this one."""
-        self.computed = {}
+        if self.check:
+            self._sample()
+        self.computed, self.nodes, self.parents = {}, {}, []
         if not self.handles:
             return
         for handle in self.handles:
@@ -131,6 +127,23 @@ class Section(Saver):
             self.states = completed(self.states)
         hand = _alone if outer is None else _handing_to(outer)
         self.args, self.kwargs = with_tensors(hand, self.args), with_tensors(hand, self.kwargs)
+
+    def _sample(self) -> None:
+        """Take samples of what is kept, but not of what led to something of which there is one: if it were another,
+        that would be, too."""
+        steps: dict[int, list[tuple[_Kept, Any]]] = {}
+        for kept, handle in zip(self.kept, self.handles, strict=True):
+            alive = handle()
+            if alive is not None and alive.array is not None and kept.step != _BEFORE:
+                steps.setdefault(kept.step, []).append((kept, alive.array))
+        sampled = [False] * len(self.parents)
+        for step in range(len(self.parents) - 1, -1, -1):
+            for kept, array in steps.get(step, ()):
+                if kept.sample is None and (kept.index is None or not sampled[step]):
+                    kept.sample = sample(kept.device, array)
+            if sampled[step] or any(kept.index is not None for kept, _ in steps.get(step, ())):
+                for parent in self.parents[step]:
+                    sampled[parent] = True
 
     def ran_again(self, wanted: int) -> Any:
         """Run the function again, give every node that is left its array, and return the one that is wanted."""
@@ -147,12 +160,14 @@ class Section(Saver):
 class _Kept:
     """What a section remembers of an array."""
 
-    __slots__ = ("index", "sample", "step")
+    __slots__ = ("device", "index", "sample", "seen", "step")
 
-    def __init__(self, step: int, index: int | None) -> None:
+    def __init__(self, step: int, index: int | None, seen: Callable[[], Any] | None) -> None:
         self.step = step  #: after which it is there
         self.index = index  #: its number among the arrays that this step computed; None where that was not seen
-        self.sample: bytes | None = None
+        self.seen = seen  #: the array as long as it is alive
+        self.device: Any = None
+        self.sample: bytes | None = None  #: some of its elements
 
 
 class _Handle(Stored):
