@@ -103,27 +103,33 @@ def planned(op: Operation) -> Callable[..., Any]:
             args = complete(op, args, keywords)
         apply = getattr(self.inner, name)
         values: list[Any] = []
-        work = 0
+        computed: list[Computed] = []
         for a in args:
             if a.__class__ is Computed:
                 values.append(a.value)
-                work = max(work, a.work)
+                computed.append(a)
             elif a.__class__ is list:
                 values.append([_value(member) for member in a])
-                work = max([work, *[member.work for member in a if member.__class__ is Computed]])
+                computed += [member for member in a if member.__class__ is Computed]
             else:
                 values.append(a)
         out = apply(*values)
         if len(floats) == 1:
-            return result(out, apply, args, values, work) if floats[0] else out
+            return result(out, apply, args, values, computed) if floats[0] else out
         return tuple(
             [
-                result(x, partial(_one, apply, k), args, values, work) if is_float else x
+                result(x, partial(_one, apply, k), args, values, computed) if is_float else x
                 for k, (x, is_float) in enumerate(zip(out, floats, strict=True))
             ]
         )
 
-    def result(out: Any, apply: Callable[..., Any], args: Sequence[Any], values: Sequence[Any], work: int) -> Computed:
+    def result(
+        out: Any, apply: Callable[..., Any], args: Sequence[Any], values: Sequence[Any], computed: Sequence[Computed]
+    ) -> Computed:
+        work = 0
+        for a in computed:
+            if a.work > work:
+                work = a.work
         if cost is None:
             return Computed(out, None, work)
         size = prod(out.shape)
@@ -132,8 +138,10 @@ def planned(op: Operation) -> Callable[..., Any]:
         nbytes = size * out.dtype.itemsize
         if nbytes < Balanced.smallest:
             return Computed(out, None, work)
-        sources = tuple([_origin(a) for a in args])
-        return Computed(out, Source.recipe(out, nbytes, work, apply, sources, spent, view), work)
+        parts = [a.source or _origin(a) for a in computed]
+        sources = tuple([_origin(a) if a.__class__ is Computed or a.__class__ is list else a for a in args])
+        made = Source(out, nbytes, work, apply, sources, parts, spent, view)
+        return Computed(out, made if made.small() else None, work)
 
     planning.__name__, planning.__doc__ = name, op.function.__doc__
     planning.__qualname__ = f"Planner.{name}"

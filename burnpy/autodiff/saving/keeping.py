@@ -128,8 +128,8 @@ def _arrays_of_leaves(node: Any) -> Sequence[Any]:
     found: list[Any] = []
     for part in with_relays(node):
         for parent in (part.p0, part.p1):
-            leaf = parent if parent is None or parent.__class__ is Leaf else parent.target
-            if leaf.__class__ is Leaf:
+            leaf = parent if parent is None or isinstance(parent, Leaf) else parent.target
+            if isinstance(leaf, Leaf):
                 value = leaf.value
                 if hasattr(value, "mapped"):
                     mapped(lambda x: found.append(array_of(x)), value)

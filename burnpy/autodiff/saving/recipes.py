@@ -10,7 +10,7 @@ sum alone, and computes GELU again from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 from weakref import ref
 
@@ -40,7 +40,7 @@ class Source:
 
     apply: Callable[..., Any] | None  #: the operation of a recipe; None where there is only the array
     args: tuple[Any, ...]  #: its arguments, of floats the sources,
-    parts: tuple[Source, ...]  #: and those alone
+    parts: Sequence[Source]  #: and those alone
     array: Any  #: the array, where the graph holds it
     seen: Callable[[], Any]  #: the array as long as it is alive
     cost: int  #: of the operation
@@ -53,17 +53,35 @@ class Source:
     uses: int  #: how many nodes, and recipes that nodes keep, want the array in a backward pass,
     left: int  #: and how many of them still do in this one
 
-    def __init__(self, array: Any, nbytes: int, work: int) -> None:
+    def __init__(
+        self,
+        array: Any,
+        nbytes: int,
+        work: int,
+        apply: Callable[..., Any] | None = None,
+        args: tuple[Any, ...] = (),
+        parts: Sequence[Source] = (),
+        cost: int = 0,
+        view: bool = False,
+    ) -> None:
         self.shape: Shape = array.shape
         self.dtype: DType = array.dtype
-        self.nbytes, self.work = nbytes, work
-        self.apply, self.args, self.parts, self.array, self.cached = None, (), (), None, None
-        self.cost = self.size = self.uses = self.left = 0
-        self.dear = self.view = self.settled = self.pinned = False
+        self.nbytes, self.work, self.cost, self.view = nbytes, work, cost, view
+        self.apply, self.args, self.parts = apply, args, parts
+        self.array = self.cached = None
+        self.size = self.uses = self.left = 0
+        self.dear = self.settled = self.pinned = False
         try:
             self.seen = ref(array)
         except TypeError:  # a NumPy scalar
             self.array, self.seen = array, _nothing
+            self.hold()
+        else:
+            if apply is not None:
+                size = 1
+                for part in parts:
+                    size += part.size
+                self.size = size
 
     @classmethod
     def holding(cls, array: Any) -> Source:
@@ -72,25 +90,9 @@ class Source:
         made.array, made.pinned = array, True
         return made
 
-    @classmethod
-    def recipe(
-        cls, array: Any, nbytes: int, work: int, apply: Callable[..., Any], args: tuple[Any, ...], cost: int, view: bool
-    ) -> Source | None:
-        """How an array was computed; None where the recipe would be too large."""
-        made = cls(array, nbytes, work)
-        if made.array is None:
-            made.apply, made.args, made.cost, made.view = apply, args, cost, view
-            parts: list[Source] = []
-            for a in args:
-                if a.__class__ is Source:
-                    parts.append(a)
-                elif a.__class__ is list:
-                    parts += [member for member in a if member.__class__ is Source]
-            made.parts = tuple(parts)
-            made.size = size = 1 + sum([source.size for source in parts])
-            if size > LARGEST and made._counted() > LARGEST:
-                return None
-        return made
+    def small(self) -> bool:
+        """Whether the recipe, if it is one, is not too large."""
+        return self.size <= LARGEST or self._counted() <= LARGEST
 
     def _counted(self) -> int:
         """The size, counted anew: some of what this is made of may have been kept since."""
