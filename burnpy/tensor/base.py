@@ -152,7 +152,7 @@ def shown(value: object) -> str:
     """A value as messages name it: short, on one line, a tensor without its elements.
 
     >>> shown([1.0] * 99), shown("cuda")
-    ('[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, …', "'cuda'")
+    ('[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0…', "'cuda'")
     """
     if isinstance(value, TensorBase) or getattr(value, "shape", None):
         found: Any = value
