@@ -563,3 +563,22 @@ def test_what_others_keep_of_what_was_computed_once(device: str) -> None:
     _, y, z = f(x)
     expected = (y.sum() * z.sum()).backward()
     assert all(np.array_equal(found[t].to_numpy(), expected[t].to_numpy()) for t in (x, w))
+
+
+@pytest.mark.parametrize("branch", [0, 1, 2])
+def test_other_values_are_found_in_every_branch(branch: int) -> None:
+    """And in what is kept though nothing computed it, as a mask."""
+    runs = 0
+
+    def f(a: Any) -> Any:
+        nonlocal runs
+        runs += 1
+        factors = [1.0] * 3
+        factors[branch] += runs / 10
+        mask = Tensor.from_data(np.full(4, factors[2]), device=a.device)
+        return (a * factors[0]).exp().sin().sin(), (a * factors[1]).cos().exp().exp(), a * 1.0 * mask
+
+    x = leaf((4,))
+    y, z, w = checkpoint(f, x)
+    with pytest.raises(errors.SavedTensorsError, match="has other values in what"):
+        (y.sum() + z.sum() + w.sum()).backward()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 from burnpy.autodiff.saving.keeping import array_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import DType, Key, Shape
-from burnpy.tensor.base import TensorBase
 
 _ELEMENTS = 64
 
@@ -38,33 +36,6 @@ def alike(one: bytes, two: bytes, dtype: DType) -> bool:
         largest = np.nanmax(np.abs(np.where(np.isfinite(a), a, 0.0)), initial=0.0)
         differs = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= digits * (np.abs(a) + largest)))
     return not differs.any()
-
-
-def tensors_in(x: Any) -> Iterator[TensorBase[Any]]:
-    """The tensors in tuples, lists and dicts."""
-    if isinstance(x, TensorBase):
-        yield x
-    elif isinstance(x, (tuple, list)):
-        for member in x:
-            yield from tensors_in(member)
-    elif isinstance(x, Mapping):
-        for member in x.values():
-            yield from tensors_in(member)
-
-
-def with_tensors(f: Callable[[TensorBase[Any]], Any], x: Any) -> Any:
-    """``x`` with ``f`` of each tensor in it, in tuples, lists and dicts; what holds no tensor is handed on as it is."""
-    if isinstance(x, TensorBase):
-        return f(x)
-    if type(x) is list:
-        return [with_tensors(f, member) for member in x]
-    if isinstance(x, tuple):
-        members = [with_tensors(f, member) for member in x]
-        make: Any = getattr(type(x), "_make", type(x))  # a named tuple has its members as arguments
-        return make(members)
-    if type(x) is dict:
-        return {key: with_tensors(f, member) for key, member in x.items()}
-    return x
 
 
 @lru_cache(256)

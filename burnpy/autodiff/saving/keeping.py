@@ -5,7 +5,9 @@ array, and may put something else in its place, a `Stored`. The node's pulls the
 several savers the innermost is first; what it stored is no array any more, and the others pass it by.
 
 A strategy such as `Balanced` has primitives that can compute their array when it is asked for. Such a primitive has
-``peek()``, which gives the array, and its class has ``holding(array)``, which makes one that has it already.
+``peek()``, which gives the array, and its class has ``holding(array)``, which makes one that has it already. One that
+a node keeps has ``read()``, which gives the array to one of those that keep it; one that operations are done on has
+``kept()``, which makes such a one of it, or an array.
 """
 
 from __future__ import annotations

@@ -8,13 +8,20 @@ from contextvars import copy_context
 from typing import Any
 from weakref import ref
 
-from burnpy.autodiff.graph import Leaf, mapped
 from burnpy.autodiff.modes import Mode, Watcher, current_mode, using
-from burnpy.autodiff.saving.fingerprint import alike, sample, tensors_in, with_tensors
-from burnpy.autodiff.saving.keeping import Saver, Stored, array_of, restored, with_relays
+from burnpy.autodiff.saving.arguments import (
+    alone,
+    arrays_in,
+    handing_to,
+    innermost,
+    there_again,
+    with_tensors,
+    without_recipe,
+)
+from burnpy.autodiff.saving.fingerprint import alike, sample
+from burnpy.autodiff.saving.keeping import Saver, Stored, array_of, with_relays
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.place import carried
-from burnpy.tensor.base import TensorBase, made
 from burnpy.tensor.levels import reopened
 from burnpy.tensor.replay import States, completed, replayed
 
@@ -52,7 +59,7 @@ class Section(Saver):
         self.computed: dict[int, _Kept] = {}  #: what steps computed, by id, while the function runs,
         self.nodes: dict[int, int] = {}  #: the step of each node, likewise,
         self.parents: list[list[int]] = []  #: and by step, those that it goes on from
-        self._note(_arrays_in((args, kwargs)))
+        self._note(arrays_in((args, kwargs)))
 
     def first_run(self) -> AbstractContextManager[None]:
         """The block in which the function runs for the first time."""
@@ -102,7 +109,7 @@ class Section(Saver):
 
     def take(self, device: Any, value: Any) -> None:
         """Note that this step computed a value."""
-        self._note(_innermost(value))
+        self._note(innermost(value))
 
     def _note(self, primitives: Sequence[Any]) -> None:
         for k, x in enumerate(primitives):
@@ -125,7 +132,7 @@ class Section(Saver):
                 alive.array = None
         if self.states is not None:
             self.states = completed(self.states)
-        hand = _alone if outer is None else _handing_to(outer)
+        hand = alone if outer is None else handing_to(outer)
         self.args, self.kwargs = with_tensors(hand, self.args), with_tensors(hand, self.kwargs)
 
     def _sample(self) -> None:
@@ -227,9 +234,9 @@ class _SecondRun(Saver):
         """Run the function as far as it is wanted."""
         bring()
         section = self.section
-        args, kwargs = with_tensors(_restored, section.args), with_tensors(_restored, section.kwargs)
+        args, kwargs = with_tensors(there_again, section.args), with_tensors(there_again, section.kwargs)
         if _BEFORE in self.early:
-            self._take_early(None, _arrays_in((args, kwargs)))
+            self._take_early(None, arrays_in((args, kwargs)))
         if self.last == _BEFORE:
             return
         drawing = nullcontext() if section.states is None else replayed(section.states)
@@ -264,7 +271,7 @@ class _SecondRun(Saver):
     def take(self, device: Any, value: Any) -> None:
         """Take of a value what would be kept later, if this is where the run ends."""
         if self.step in self.early:
-            self._take_early(device, _innermost(value))
+            self._take_early(device, innermost(value))
         if self.step == self.last:
             raise _Enough
 
@@ -273,7 +280,7 @@ class _SecondRun(Saver):
             kept = self.section.kept[position]
             x = primitives[kept.index or 0]
             if position in self.section.arguments:
-                x = _without_recipe(x)
+                x = without_recipe(x)
             elif hasattr(x, "kept"):
                 x = x.kept()
             self._enter(device, position, x)
@@ -314,57 +321,3 @@ class _SecondRun(Saver):
 
 def _shown(step: Any) -> str:
     return step if isinstance(step, str) else f"an array of shape {step[0]} and dtype {step[1]} kept"
-
-
-def _innermost(value: Any) -> Sequence[Any]:
-    """The innermost arrays, or deferred primitives, of a primitive."""
-    if not hasattr(value, "mapped"):
-        return (value,)
-    found: list[Any] = []
-
-    def see(x: Any) -> Any:
-        found.append(x)
-        return x
-
-    mapped(see, value)
-    return found
-
-
-def _arrays_in(arguments: Any) -> list[Any]:
-    return [x for tensor in tensors_in(arguments) for x in _innermost(tensor._primitive)]
-
-
-def _handing_to(outer: Saver) -> Callable[[TensorBase[Any]], TensorBase[Any]]:
-    """What gives a section's argument to the saver around it, as it is given what nodes keep."""
-
-    def handed(x: TensorBase[Any]) -> TensorBase[Any]:
-        if _is_leaf(x):
-            return x  # the graph holds it
-        return _with_arrays(x, lambda array: outer.handed(x.device, _without_recipe(array)))
-
-    return handed
-
-
-def _is_leaf(x: TensorBase[Any]) -> bool:
-    node = getattr(x._primitive, "node", None)
-    return node is not None and node.target.__class__ is Leaf
-
-
-def _alone(x: TensorBase[Any]) -> TensorBase[Any]:
-    """A section's argument, without a recipe for it and what that is made of."""
-    if _is_leaf(x):
-        return x
-
-    return _with_arrays(x, _without_recipe)
-
-
-def _without_recipe(x: Any) -> Any:
-    return x.holding(array_of(x)) if hasattr(x, "holding") else x
-
-
-def _restored(x: TensorBase[Any]) -> TensorBase[Any]:
-    return _with_arrays(x, restored)
-
-
-def _with_arrays(x: TensorBase[Any], f: Callable[[Any], Any]) -> TensorBase[Any]:
-    return made(type(x), x._device, x._backend, mapped(f, x._primitive))  # type: ignore[no-any-return]  # of that class
