@@ -14,10 +14,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from subprocess import PIPE, Popen
 from tempfile import TemporaryFile
+from time import sleep
 from typing import IO, Any
 
 from benchmarks.measure import Effort, Figures, Said
 from benchmarks.peers import Key, installed
+
+SETTLING = 0.1
+"""Seconds before a turn: the threads of OpenBLAS and OpenMP look out for more work for a while, on all processors."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Worker:
 
     def call(self) -> None:
         """Let it measure one thing, and wait until it has."""
+        sleep(SETTLING)
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
