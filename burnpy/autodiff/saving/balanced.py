@@ -30,9 +30,9 @@ class Balanced(Decorator[I], Generic[I]):
 
     What a backward pass wants is not kept where it can be computed again, from what is kept anyway, at little cost for
     each byte: activation functions, normalizations, softmax, masks, shapes, and matrix products with a short inner
-    dimension, as of attention's scores. Of longer products, one in eight is computed again, evenly spread. A deep
+    dimension, as of attention's scores. Of longer products, one in sixteen is computed again, evenly spread. A deep
     network of linear layers and activation functions holds less than half, for the time of its activation functions
-    and an eighth of its products. Values and derivatives are the same, as the same operations are done on the same
+    and a sixteenth of its products. Values and derivatives are the same, as the same operations are done on the same
     arrays. More must come from `checkpoint`, which goes together with this.
 
     ``inner()`` of such a tensor, and its gradients, are on ``NumPy``. By itself, outside of `Autodiff`, it computes as

@@ -16,11 +16,11 @@ from weakref import ref
 
 from burnpy.backend.primitives import DType, Shape
 
-CHEAP = 64
+CHEAP = 56
 """Of so many operations (`burnpy.autodiff.saving.costs`) for each byte that is not held, what must be computed with it
-included, an array is always computed again. A matrix product with an inner dimension of 128 costs as much for each byte
-of a float32 result, GELU three quarters of it."""
-SHARE = 8
+included, an array is always computed again: what GELU takes for each byte of a float32 result, and a little more. A
+matrix product with an inner dimension of 112 costs as much."""
+SHARE = 16
 """Of what is dearer, one part in so many is computed again."""
 LARGEST = 32
 """Of so many operations a recipe may be made."""
