@@ -22,6 +22,7 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.fast import fast_methods
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.pooling import Pooling
+from burnpy_numpy.products import product
 from burnpy_numpy.quiet import quietly, run
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.softmax import Softmax
@@ -87,11 +88,14 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
 
     def matmul(self, x: Any, y: Any) -> Any:
         dtype = x.dtype
-        if (dtype is float32 or dtype is float64) and x.ndim == 2 == y.ndim:  # whatever y's, NumPy promotes as we do
-            try:
-                return run(_dot, x, y)  # takes a third of the time of ``@`` when small
-            except RuntimeError:
-                return quietly(_dot, x, y)
+        if (dtype is float32 or dtype is float64) and y.ndim == 2:  # whatever y's dtype, NumPy promotes as we do
+            if x.ndim == 2:
+                try:
+                    return run(_dot if x.size < 1024 > y.size else product, x, y)  # a third of ``@``'s time when small
+                except RuntimeError:
+                    return quietly(product, x, y)
+            if x.size and x.ndim > 2 and x.flags.c_contiguous:  # one large product instead of many small ones
+                return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
         return super().matmul(x, y)
 
     def matmul_nt(self, x: Any, y: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.openblas import one_thread
-from burnpy_numpy.threads import COUNT, in_order, shared
+from burnpy_numpy.threads import COUNT, alone, in_order, shared
 
 _MANY = 12
 """From so many channels on it pays."""
@@ -73,7 +72,7 @@ def fits(x: Any, groups: int) -> bool:
 
 def _alone(multiplications: int) -> AbstractContextManager[None]:
     """OpenBLAS on one thread, where the product for a member of the batch, with which it is called, is a little one."""
-    return one_thread() if COUNT > 1 and multiplications < _LITTLE else nullcontext()
+    return alone(multiplications < _LITTLE)
 
 
 class Windows:

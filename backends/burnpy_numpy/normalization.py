@@ -90,7 +90,7 @@ def _rows(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, 
             np.multiply(made, weights, made)
             np.add(made, biases, made)
 
-    shared(work, flat.shape[0], length)
+    shared(work, flat.shape[0], length, products=True)
     small = (*x.shape[: dims[0]], *(1,) * len(dims))
     return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
 
@@ -123,7 +123,7 @@ def _rows_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Di
             np.subtract(made, (level / length)[:, None], made)
             np.multiply(made, scales[block], made)
 
-    shared(work, flat.shape[0], length)
+    shared(work, flat.shape[0], length, products=True)
     by_weight, by_bias = in_order(totals)
     return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 

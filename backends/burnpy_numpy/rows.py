@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.primitives import Dims, DType
+from burnpy_numpy.threads import alone
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
 """Below so many elements in all nothing is gained; more in one sum are added in parts, which is as exact as pairs."""
+
+_LARGE = 9216
+"""Products with a vector of more elements OpenBLAS divides among its threads."""
 
 _add: Any = np.add.reduce
 
@@ -44,6 +48,11 @@ def few(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 def total(x: Any, dims: Dims, keepdim: bool) -> Any:
     """The sum of float32 or float64 over ``dims``."""
+    with alone(x.size > _LARGE):
+        return _total(x, dims, keepdim)
+
+
+def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
     if x.size < _SMALL or not x.flags.c_contiguous or not dims or dims[-1] - dims[0] != len(dims) - 1:
         return _add(x, dims, None, None, keepdim)
     length = math.prod([x.shape[d] for d in dims])

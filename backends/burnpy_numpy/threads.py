@@ -11,10 +11,12 @@ with the work of another of the user's, the caller does all the parts itself, on
 
 from __future__ import annotations
 
+import ctypes
 import os
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -66,12 +68,12 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
     Raises:
         BaseException: what ``work`` raised; all parts have ended then.
     """
-    parts = min(COUNT, size, int(size * each) // _LEAST)
-    if parts < 2 or (products and openblas() is None):
-        work(0, size)
-        return
-    edges = [size * k // parts for k in range(parts + 1)]
-    with one_thread() if products else nullcontext():
+    parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // _LEAST)
+    edges = [size * k // parts for k in range(parts + 1)] if parts > 1 else []
+    with alone(products):
+        if not edges:
+            work(0, size)
+            return
         if not _busy.acquire(False):
             for k in range(parts):
                 work(edges[k], edges[k + 1])
@@ -84,6 +86,15 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
             _busy.release()
 
 
+def alone(wanted: bool) -> AbstractContextManager[None]:
+    """A block in which OpenBLAS uses one thread, if ``wanted``, and where we have several.
+
+    After a product on several threads, its own look out for the next at full speed, for some 20 ms, each on a processor
+    that ours would need for what comes between products: with two threads that took longer than with one.
+    """
+    return one_thread() if wanted and COUNT > 1 else nullcontext()
+
+
 def in_order(sums: Mapping[int, Any]) -> Any:
     """The sum of what the parts have summed up, by where they begin; in the memory of the first."""
     first, *rest = sorted(sums)
@@ -93,8 +104,21 @@ def in_order(sums: Mapping[int, Any]) -> Any:
     return total
 
 
+@cache
+def _processor() -> Callable[[], int]:
+    """What tells the number of the processor that its caller runs on; always -1 where threads cannot be moved."""
+    try:
+        if hasattr(os, "sched_setaffinity"):
+            return ctypes.CDLL(None).sched_getcpu
+    except (AttributeError, OSError):
+        pass
+    return lambda: -1
+
+
 def _together(work: Work, edges: Sequence[int], workers: Sequence[_Worker]) -> None:
+    here = _processor()()
     for k, worker in enumerate(workers, 1):
+        worker.keep_off(here)
         worker.begin(work, edges[k], edges[k + 1])
     failures: list[BaseException | None] = []
     try:
@@ -117,7 +141,22 @@ class _Worker:
 
         self._todo: Any = SimpleQueue()
         self._done: Any = SimpleQueue()
-        Thread(target=self._run, name="burnpy", daemon=True).start()
+        self._off = -1
+        self._thread = Thread(target=self._run, name="burnpy", daemon=True)
+        self._thread.start()
+
+    def keep_off(self, here: int) -> None:
+        """Run on another processor than the caller.
+
+        Linux likes to wake a thread where its waker runs, and takes milliseconds to find that another is idle.
+        """
+        if here == self._off:
+            return
+        self._off = here
+        others = os.sched_getaffinity(0) - {here}
+        if others:
+            with suppress(OSError):  # where that is not allowed, it runs wherever it is
+                os.sched_setaffinity(self._thread.native_id or 0, others)
 
     def begin(self, work: Work, start: int, stop: int) -> None:
         self._todo.put((work, start, stop))

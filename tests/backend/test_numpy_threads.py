@@ -18,6 +18,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.dtypes import float32
 from burnpy_numpy import threads
 from burnpy_numpy.openblas import one_thread, openblas
+from burnpy_numpy.products import product
 
 D = NumPy()
 LARGE = 1 << 20
@@ -196,3 +197,58 @@ def test_openblas_has_its_threads_back_when_all_have_left() -> None:
         assert blas.get() == 2
     finally:
         blas.set(before)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(300, 200, 100), (100, 200, 300), (512, 512, 512), (5000, 64, 1), (1, 300, 5000)])
+def test_products_are_the_same_in_parts(shape: tuple[int, int, int], dtype: str) -> None:
+    rows, inner, columns = shape
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(rows, inner)).astype(dtype), rng.normal(size=(inner, columns)).astype(dtype)
+    tolerance = 1e-4 if dtype == "float32" else 1e-11
+    for a in (x, np.asfortranarray(x)):
+        for b in (y, np.asfortranarray(y)):
+            found = product(a, b)
+            assert np.allclose(found, x @ y, rtol=tolerance, atol=tolerance)
+            with threads._busy:
+                assert np.array_equal(product(a, b), found)
+    device = NumPy()
+    assert np.allclose(device.matmul_nt(x, np.ascontiguousarray(y.T)), x @ y, rtol=tolerance, atol=tolerance)
+    assert np.allclose(device.matmul_tn(np.ascontiguousarray(x.T), y), x @ y, rtol=tolerance, atol=tolerance)
+
+
+def test_large_products_leave_openblas_as_it_was_and_do_not_start_its_threads() -> None:
+    blas = openblas()
+    if blas is None:
+        pytest.skip("NumPy multiplies with another library")
+    seen: list[int] = []
+    before = blas.get()
+    blas.set(2)
+    try:
+        x = np.ones((512, 512), np.float32)
+        together = threads._together
+
+        def looked(work: threads.Work, *rest: Any) -> None:
+            seen.append(blas.get())
+            together(work, *rest)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threads, "_together", looked)
+            product(x, x)
+        assert seen == [1]
+        assert blas.get() == 2
+    finally:
+        blas.set(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads cannot be moved here")
+def test_workers_keep_off_the_processor_of_the_caller() -> None:
+    worker = threads._Worker()
+    worker.begin(lambda start, stop: None, 0, 1)
+    assert worker.ended() is None
+    mine = os.sched_getaffinity(0)
+    native = worker._thread.native_id
+    assert native is not None
+    for here in [*mine, -1]:
+        worker.keep_off(here)
+        assert os.sched_getaffinity(native) == (mine - {here} or mine)
