@@ -21,7 +21,8 @@ from benchmarks.measure import Effort, Figures, Said
 from benchmarks.peers import Key, installed
 
 SETTLING = 0.1
-"""Seconds before a turn: the threads of OpenBLAS and OpenMP look out for more work for a while, on all processors."""
+"""Seconds before a turn of several threads: those of OpenBLAS and OpenMP look out for more work for a while, on all
+processors."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Worker:
 
     def __init__(self, job: Job, effort: Effort) -> None:
         request = json.dumps({"module": job.module, "peer": job.peer, "options": job.options, "effort": asdict(effort)})
+        self._threads = job.environment.get("OMP_NUM_THREADS", "1") != "1"
         self.waits_for: Key | None = None  #: what it measures when it is called next; None once it has ended
         self.values: dict[str, float] = {}
         self.errors: dict[str, str] = {}
@@ -55,7 +57,8 @@ class Worker:
 
     def call(self) -> None:
         """Let it measure one thing, and wait until it has."""
-        sleep(SETTLING)
+        if self._threads:
+            sleep(SETTLING)
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
