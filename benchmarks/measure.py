@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -88,21 +89,21 @@ class Notebook:
         self.errors: dict[str, str] = {}
 
     def enter(self, key: Key, measured: Callable[[], float]) -> None:
-        """Measure one thing, when it is this process's turn."""
+        """Measure one thing, when it is this process's turn; the least of what was measured under one key counts."""
         self.turn(key)
         try:
-            self.values[key] = measured()
+            self.values[key] = min(measured(), self.values.get(key, inf))
         except Exception as error:
             self.errors[key] = f"{type(error).__name__}: {error}".split("\n")[0][:160]
 
 
 def seconds_each(statement: str, names: dict[str, Any], seconds: float) -> float:
-    """The processor's seconds that a statement takes: the best of five loops, which together take about ``seconds``."""
+    """The processor's seconds that a statement takes, in a loop that takes about ``seconds``."""
     timer = Timer(statement, "gc.enable()", process_time, {**names, "gc": gc})  # timeit would switch it off
     timer.timeit(1)
     once = timer.timeit(20) / 20
-    loops = max(1, int(seconds / 5 / once))
-    return min(timer.repeat(5 if seconds else 1, loops)) / loops
+    loops = max(1, int(seconds / once))
+    return timer.timeit(loops) / loops
 
 
 def resident(what: str) -> float:

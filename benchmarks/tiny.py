@@ -1,12 +1,14 @@
 """Tiny operations on 8 or 8×8 float32 elements: untracked, tracked forward, and forward with gradients.
 
-Each is a statement, as a user writes it, in a loop of `timeit` with the garbage collector on. Forward alone: the result
-is dropped, and with it what was recorded. With gradients: those of every tracked operand, in hand.
+Each is a statement, as a user writes it, in loops of `timeit` with the garbage collector on, of which the best counts.
+Forward alone: the result is dropped, and with it what was recorded. With gradients: those of every tracked operand, in
+hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,9 @@ LEAVES = {"add": "xy", "mul": "xy", "div": "xy", "matmul 8×8": "mw", "+ bias": 
 
 SEEDS = {"matmul 8×8": "square", "+ bias": "square", "softmax": "square", "sum": None, "x[i]": None}
 """The gradient to start from, where it is not the one of 8 elements."""
+
+ROUNDS = 10
+"""How often each is measured in a process, each time after all others: a slow second of the machine lasts for one."""
 
 LOOSE, FREE = {"+ bias", "sum", "x[i]"}, {"softmax"}
 
@@ -48,15 +53,16 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     """Measure a peer, in its own process."""
     operands = arrays()
     untracked = peer.untracked(operands)
-    for operation, expression in peer.expressions.items():
-        notebook.enter(f"untracked/{operation}", lambda e=expression: seconds_each(e, untracked, effort.seconds))  # type: ignore[misc]  # its default gives e a type
+    statements = {f"untracked/{operation}": (e, untracked) for operation, e in peer.expressions.items()}
     if options["tracked"]:
-        seeds = {name: untracked[name] for name in ("row", "square")}
-        names = peer.tracked(operands) | seeds
+        names = peer.tracked(operands) | {name: untracked[name] for name in ("row", "square")}
         for operation, expression in peer.expressions.items():
-            statement = peer.differentiated(expression, LEAVES.get(operation, "x"), SEEDS.get(operation, "row"))
-            notebook.enter(f"tracked/{operation}", lambda e=expression: seconds_each(e, names, effort.seconds))  # type: ignore[misc]  # as above
-            notebook.enter(f"gradients/{operation}", lambda s=statement: seconds_each(s, names, effort.seconds))  # type: ignore[misc]  # as above
+            whole = peer.differentiated(expression, LEAVES.get(operation, "x"), SEEDS.get(operation, "row"))
+            statements[f"tracked/{operation}"] = expression, names
+            statements[f"gradients/{operation}"] = whole, names
+    for _ in range(ROUNDS if effort.seconds else 1):
+        for key, (statement, names) in statements.items():
+            notebook.enter(key, partial(seconds_each, statement, names, effort.seconds / ROUNDS))
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
