@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff import Autodiff, Gradients
 from burnpy.backend import Backend
 from burnpy.backend.dtypes import (
     bool_,
@@ -32,6 +31,7 @@ from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat,
 
 if TYPE_CHECKING:
     from burnpy import errors
+    from burnpy.autodiff import Autodiff, Gradients
     from burnpy.tensor import (
         Generator,
         binary_cross_entropy_with_logits,
@@ -80,6 +80,7 @@ __all__ = [
 
 
 _LATER = {
+    "burnpy.autodiff": ("Autodiff", "Gradients"),
     "burnpy.tensor": (
         "Generator",
         "binary_cross_entropy_with_logits",
@@ -90,7 +91,7 @@ _LATER = {
         "nll_loss",
     ),
 }
-"""What is imported at first use."""
+"""What is imported at first use: whoever only infers needs no differentiation."""
 
 
 def __getattr__(name: str) -> Any:

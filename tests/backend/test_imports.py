@@ -14,7 +14,6 @@ import pytest
 
 EVERYBODY_NEEDS = {
     "burnpy": [""],
-    "burnpy.autodiff": ["", "autodiff", "current", "engine", "gradients", "graph"],
     "burnpy.backend": ["", "alias", "backend", "devices", "dtypes", "errors", "primitives", "schema"],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
