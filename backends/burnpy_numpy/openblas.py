@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from _thread import allocate_lock
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -39,6 +40,20 @@ def openblas() -> Threads | None:
 _lock = allocate_lock()
 _within: list[int] = []
 """How many threads there were before, for each that is within `one_thread`."""
+
+
+def _forget() -> None:
+    """In a forked child, in which those that were within `one_thread` are not."""
+    global _lock
+    _lock = allocate_lock()
+    threads = openblas() if _within else None
+    if threads is not None:
+        threads.set(_within[0])
+    _within.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 @contextmanager

@@ -154,9 +154,9 @@ class _Worker:
             return
         self._off = here
         others = os.sched_getaffinity(0) - {here}
-        if others:
+        if others and self._thread.native_id:
             with suppress(OSError):  # where that is not allowed, it runs wherever it is
-                os.sched_setaffinity(self._thread.native_id or 0, others)
+                os.sched_setaffinity(self._thread.native_id, others)
 
     def begin(self, work: Work, start: int, stop: int) -> None:
         self._todo.put((work, start, stop))

@@ -147,19 +147,24 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         return self.inner.listens()
 
 
-class Recorded:
-    """A method of `Autodiff` that is compiled, and takes this one's place in the class, at its first use."""
+class CompiledAtFirstUse:
+    """Stands for a method until its first use, and then gives its place in the class to what ``compiled`` makes."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, compiled: Callable[[str], Callable[..., Any]]) -> None:
+        self.name, self.compiled = name, compiled
 
     def __get__(self, instance: object, owner: type) -> Any:
-        from burnpy.autodiff.recording import compiled
-
-        method = compiled(self.name)
+        method: Any = self.compiled(self.name)
         setattr(owner, self.name, method)
         return method if instance is None else method.__get__(instance, owner)
 
 
+def recorded(name: str) -> Callable[..., Any]:
+    """The method of `Autodiff` for one operation."""
+    from burnpy.autodiff.recording import compiled
+
+    return compiled(name)
+
+
 for _name in declarations(Backend):
-    setattr(Autodiff, _name, Recorded(_name))
+    setattr(Autodiff, _name, CompiledAtFirstUse(_name, recorded))

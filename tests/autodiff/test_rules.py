@@ -11,8 +11,8 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
-from burnpy.autodiff.autodiff import Recorded
-from burnpy.autodiff.forward.pushing import Pushed
+from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
+from burnpy.autodiff.forward.pushing import compiled
 from burnpy.autodiff.recording import source
 from burnpy.autodiff.rules import RULES
 from burnpy.backend import Algebra, Backend, NumPy, Operation, operations
@@ -87,8 +87,8 @@ def with_rule(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def change(name: str, **sides: Any) -> None:
         monkeypatch.setitem(RULES, name, RULES[name]._replace(**sides))
-        monkeypatch.setattr(Autodiff, name, Recorded(name))
-        monkeypatch.setattr(Forward, name, Pushed(name))
+        monkeypatch.setattr(Autodiff, name, CompiledAtFirstUse(name, recorded))
+        monkeypatch.setattr(Forward, name, CompiledAtFirstUse(name, compiled))
 
     return change
 

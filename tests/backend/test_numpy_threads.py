@@ -148,10 +148,17 @@ from burnpy_numpy.openblas import one_thread, openblas
 threads.COUNT = 2
 seen = []
 threads.shared(lambda start, stop: seen.append(start), 1 << 20)
-threads._busy.acquire()  # as another thread might hold it at the moment of the fork
+threads._busy.acquire()  # as another thread might hold it at the moment of the fork, within a product
+blas = openblas()
+if blas is not None:
+    blas.set(3)
+within = one_thread()
+within.__enter__()
 child = os.fork()
 if not child:
     threads.shared(lambda start, stop: seen.append(start), 1 << 20)
+    if blas is not None and blas.get() != 3:
+        os._exit(99)
     os._exit(len(seen) * 10 + len(threads._workers))
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

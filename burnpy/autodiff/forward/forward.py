@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar, final
 
-from burnpy.autodiff.forward.pushing import Dual, Pushed
+from burnpy.autodiff.autodiff import CompiledAtFirstUse
+from burnpy.autodiff.forward.pushing import Dual, compiled
 from burnpy.autodiff.modes import current_mode
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -123,4 +124,4 @@ class Forward(Subscriptable, Backend, Generic[I]):
 
 for _name in declarations(Backend):
     if _name not in vars(Forward):
-        setattr(Forward, _name, Pushed(_name))
+        setattr(Forward, _name, CompiledAtFirstUse(_name, compiled))

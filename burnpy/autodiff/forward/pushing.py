@@ -59,18 +59,6 @@ class Dual:
         return Dual(mapped(f, self.value), None if self.tangent is None else mapped(f, self.tangent))
 
 
-class Pushed:
-    """A method of `Forward` that is compiled, and takes this one's place in the class, at its first use."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        method = compiled(self.name)
-        setattr(owner, self.name, method)
-        return method if instance is None else method.__get__(instance, owner)
-
-
 def compiled(name: str) -> Callable[..., Any]:
     """The method of `Forward` for one operation."""
     op = operation(getattr(Backend, name))
