@@ -131,7 +131,8 @@ def made(cls: type[Any], device: Any, backend: Any, primitive: Value) -> Any:
 
 def _give_own_methods(cls: type[Any]) -> None:
     """Give a kind its copy of every `owned` method that it inherits."""
-    own = {"blank": type.__call__.__get__(cls)}  # the quickest way there is; `TensorMeta` bars the usual one
+    make = type.__call__.__get__(cls)  # the quickest way there is; `TensorMeta` bars the usual one
+    grounds: dict[int, dict[str, Any]] = {}  # the globals of each module, with that
     inherited: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         inherited.update(vars(base))
@@ -140,7 +141,10 @@ def _give_own_methods(cls: type[Any]) -> None:
     for name, method in inherited.items():
         if type(method) is FunctionType and method in _owned:
             if method not in copies:
-                copies[method] = copy = FunctionType(method.__code__, {**method.__globals__, **own})
+                module = method.__globals__
+                if id(module) not in grounds:
+                    grounds[id(module)] = {**module, "blank": make}
+                copies[method] = copy = FunctionType(method.__code__, grounds[id(module)])
                 copy.__defaults__, copy.__kwdefaults__ = method.__defaults__, method.__kwdefaults__
                 update_wrapper(copy, method)
                 del copy.__wrapped__  # it is no other function to whoever looks
