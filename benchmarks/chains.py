@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -21,6 +22,9 @@ from benchmarks.report import Line, Section
 PEERS = ("burnpy", "torch", "autograd", "MyGrad")
 LIMIT = {"autograd": 10_000, "MyGrad": 10_000}
 """Up to how many nodes a peer is measured, as five times as slow would take minutes."""
+
+ROUNDS = 3
+"""How often each is measured in a process, each time after all others: a slow second of the machine lasts for one."""
 
 TWICE = 10_000
 FLAT = ("x * y", "sin")
@@ -88,9 +92,9 @@ def own_slices(peer: Peer, n: int) -> tuple[Callable[..., Any], Sequence[Array]]
 
 
 def best(run: Callable[[], Any], seconds: float, collect: bool) -> float:
-    """The best time of six runs, or of as many as fit into ten times ``seconds``, one at least."""
+    """The best time of as many runs as take three times ``seconds``, of one at least."""
     found: list[float] = []
-    while not found or (len(found) < 6 and sum(found) < 10 * seconds):
+    while not found or sum(found) < 3 * seconds:
         gc.collect()
         (gc.enable if collect else gc.disable)()
         start = process_time()
@@ -110,20 +114,22 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     def twice(f: Callable[..., Any], arrays: Sequence[Array], n: int) -> float:
         return best(peer.gradients_recorded(f, arrays), effort.seconds, True) / n
 
-    for n in effort.nodes:
-        if n <= options["limit"]:
-            for name, (f, arrays) in chains(peer, n).items():
-                for collect in (True, False) if name in FLAT and options["flat"] else (True,):
-                    key = f"{name}/{n}/{'on' if collect else 'off'}"
-                    notebook.enter(key, lambda f=f, a=arrays, n=n, c=collect: per_node(f, a, n, c))  # type: ignore[misc]  # its defaults give them types
-    n = min(TWICE, effort.nodes[-1])
-    if options["flat"]:
-        for name, (f, arrays) in chains(peer, n).items():
-            notebook.enter(f"{name}/once", lambda f=f, a=arrays, n=n: per_node(f, a, n, True))  # type: ignore[misc]  # as above
-            notebook.enter(f"{name}/twice", lambda f=f, a=arrays, n=n: twice(f, a, n))  # type: ignore[misc]  # as above
+    lengths = {n: chains(peer, n) for n in effort.nodes if n <= options["limit"]}
+    nested = min(TWICE, effort.nodes[-1])
+    measured: dict[str, Callable[[], float]] = {}  # what is compared stands together, for the machine to be as fast
+    for name in BUDGETS:
+        for n, functions in lengths.items():
+            for on in (True, False) if name in FLAT and options["flat"] else (True,):
+                measured[f"{name}/{n}/{'on' if on else 'off'}"] = partial(per_node, *functions[name], n, on)
+        if options["flat"]:
+            f, arrays = chains(peer, nested)[name]
+            measured[f"{name}/once"] = partial(per_node, f, arrays, nested, True)
+            measured[f"{name}/twice"] = partial(twice, f, arrays, nested)
     for n in (m for m in effort.nodes if m <= TWICE):
-        f, arrays = own_slices(peer, n)
-        notebook.enter(f"own slices/{n}", lambda f=f, a=arrays, n=n: per_node(f, a, 2 * n, True))  # type: ignore[misc]  # as above
+        measured[f"own slices/{n}"] = partial(per_node, *own_slices(peer, n), 2 * n, True)
+    for _ in range(ROUNDS if effort.seconds else 1):
+        for key, measure in measured.items():
+            notebook.enter(key, measure)
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:

@@ -38,9 +38,8 @@ class Activation(ArrayBackend):
 
     def relu(self, x: Any) -> Any:
         if x.size < _SMALL:
-            dtype = x.dtype
             try:
-                return run(_maximum, x, _ZERO32 if dtype is float32 else _ZERO[dtype])
+                return run(_maximum, x, _ZERO32 if x.dtype is float32 else _ZERO[x.dtype])
             except (RuntimeError, KeyError):  # the quiet context is in use; a 16-bit dtype
                 return self.maximum(x, 0.0)
         if x.dtype in _ZERO and x.flags.c_contiguous:

@@ -248,4 +248,4 @@ def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
         if not materialize:
             return None
         value = inner.full(source.shape, 0.0, source.dtype)
-    return made(Tensor, inner, inner, value)
+    return made(Tensor, inner, value)

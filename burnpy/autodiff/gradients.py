@@ -114,7 +114,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         for leaf in self._values:
             tracked = wrapped(leaf.value)
             tracked.node = leaf
-            yield made(Tensor, self._device, self._device, tracked)
+            yield made(Tensor, self._device, tracked)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -204,7 +204,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         return self.map(lambda grad: grad / divisor)
 
     def _tensor(self, value: Float) -> Tensor[I]:
-        return made(Tensor, self._device.inner, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
+        return made(Tensor, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
     def key(self, leaf: Any) -> Leaf:
         """The leaf node of a tensor, by which its gradient is kept."""

@@ -263,34 +263,36 @@ def _recorded(op: Operation, rule: Rule) -> list[str]:
 def _matrices(op: Operation, rule: Matrices, one: str, two: str) -> list[str]:
     """The branch of a product for two matrices of one dtype, whose result's shape follows from theirs."""
     kept0, kept1 = (_kept(op, pull) for pull in rule.pulls)
+    row, column = f"{one}_shape[{rule.dims[0]}]", f"{two}_shape[{rule.dims[1]}]"
+    same = [f"{had} == {one}_shape[{k}]" for k, had in enumerate((row, column)) if had != f"{one}_shape[{k}]"]
     return [
-        f"    {one}_meta = {one}.meta or {one}.measured()",
-        f"    {two}_meta = {two}.meta or {two}.measured()",
-        f"    if {one}_meta[1] is {two}_meta[1] and len({one}_meta[0]) == 2 == len({two}_meta[0]):",
-        f"        shape = ({one}_meta[0][{rule.dims[0]}], {two}_meta[0][{rule.dims[1]}])",
-        f"        out.meta = {one}_meta if shape == {one}_meta[0] else (shape, {one}_meta[1])",
+        f"    {one}_shape, {one}_dtype = meta = {one}.meta or {one}.measured()",
+        f"    {two}_shape, {two}_dtype = {two}.meta or {two}.measured()",
+        f"    if {one}_dtype is {two}_dtype and len({one}_shape) == 2 == len({two}_shape):",
+        f"        out.meta = meta if {' and '.join(same)} else (({row}, {column}), {one}_dtype)",
         *("    " + line for line in _two_edges(one, two, ("matrix_pull0", "matrix_pull1"), (kept0, kept1))),
     ]
 
 
 def _two_edges(one: str, two: str, pulls: tuple[str, str], kepts: tuple[str, str]) -> list[str]:
     """Recording where either of two arguments, or both, can be tracked: edges for tracked parents only."""
-    first, second = [_edge(0, f"{one}.node", pulls[0], kepts[0]), _edge(0, f"{two}.node", pulls[1], kepts[1])]
+    first, second = [_edge(0, "parent", pulls[0], kepts[0]), _edge(0, "other", pulls[1], kepts[1])]
     lines = [
-        f"if {one}.node is None and {two}.node is None or {_SILENT}:",
+        f"parent = {one}.node",
+        f"other = {two}.node",
+        f"if parent is None and other is None or {_SILENT}:",
         "    out.node = None",
         "    return out",
-        f"if {one}.node is None:",
-        "    node = Kind()",
+        "node = Kind()",
+        "if parent is None:",
         *("    " + line for line in second),
         "    node.p1 = None",
         "else:",
-        "    node = Kind()",
         *("    " + line for line in first),
-        f"    if {two}.node is None:",
+        "    if other is None:",
         "        node.p1 = None",
         "    else:",
-        *("        " + line for line in _edge(1, f"{two}.node", pulls[1], kepts[1])),
+        *("        " + line for line in _edge(1, "other", pulls[1], kepts[1])),
         *_CLOSE,
     ]
     return ["    " + line for line in lines]

@@ -106,17 +106,14 @@ def push(
             else level.dual(primitive_on(api, x, base), primitive_on(api, t, base))
             for x, t in zip(picked.leaves, tangents, strict=True)
         ]
-        args = picked.replaced([made(Tensor, level, level, d) for d in duals])
+        args = picked.replaced([made(Tensor, level, d) for d in duals])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
         outputs, structure = flat_output(api, output)
         pushed = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
     return Pushed(
-        [made(Tensor, base, base, p.value) for p in pushed],
-        [
-            made(Tensor, base, base, base.full(p.shape, 0.0, p.dtype) if p.tangent is None else p.tangent)
-            for p in pushed
-        ],
+        [made(Tensor, base, p.value) for p in pushed],
+        [made(Tensor, base, base.full(p.shape, 0.0, p.dtype) if p.tangent is None else p.tangent) for p in pushed],
         structure,
         aux,
     )

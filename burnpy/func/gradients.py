@@ -175,7 +175,7 @@ def gradient_of(
     picked = chosen(api, args, argnums)
     found = record(api, f, picked, kwargs, has_aux, _one)
     base, value = found.base, found.outputs[0]
-    seed = made(Tensor, base, base, base.full(value.shape, 1.0, value.dtype))
+    seed = made(Tensor, base, base.full(value.shape, 1.0, value.dtype))
     gradients = pulled(api, base, found.roots, found.leaves, found.inputs, [seed], retain_graph=False)
     return value, found.aux, picked.structure.unflatten(gradients)
 

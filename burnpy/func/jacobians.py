@@ -209,7 +209,7 @@ def _units(base: Any, x: Tensor[Any]) -> Iterator[Tensor[Any]]:
     shape, size = x.shape, x.numel()
     zeros = base.full((size,), 0.0, x.dtype)
     for k in range(size):
-        yield made(Tensor, base, base, base.reshape(base.slice_scatter(zeros, (k,), 1.0), shape))
+        yield made(Tensor, base, base.reshape(base.slice_scatter(zeros, (k,), 1.0), shape))
 
 
 class Block:
@@ -251,4 +251,4 @@ class Block:
             matrix = b.full((self.count, self.width), 0.0, self.dtype)
         if math.prod(shape) and transposed:
             matrix = b.mT(matrix)
-        return made(Tensor, b, b, b.reshape(matrix, shape))  # type: ignore[no-any-return]  # of that class
+        return made(Tensor, b, b.reshape(matrix, shape))  # type: ignore[no-any-return]  # of that class

@@ -125,8 +125,8 @@ def lowered(value: Any, level: Any) -> Any:
         return value
     inner = level.inner
     if value.kind == "float":
-        return made(type(value), inner, inner, level.lower(value._primitive))
-    return made(type(value), inner, inner.discrete, value._primitive)
+        return made(type(value), inner, level.lower(value._primitive))
+    return made(type(value), inner, value._primitive)
 
 
 def primitive_on(api: str, x: TensorBase[Any], device: Any) -> Value:

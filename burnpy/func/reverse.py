@@ -62,18 +62,18 @@ def record(
     inputs = [on_base(api, x, base) for x in picked.leaves]
     with Level(Autodiff, api, base) as level:
         tracked = [leaf_of(level, x._primitive) for x in inputs]
-        args = picked.replaced([made(Tensor, level, level, t) for t in tracked])
+        args = picked.replaced([made(Tensor, level, t) for t in tracked])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
         outputs, structure = output_of(api, output)
         roots = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
-        values = [made(Tensor, base, base, level.lower(root)) for root in roots]
+        values = [made(Tensor, base, level.lower(root)) for root in roots]
     return Recording(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
 
 
 def on_base(api: str, x: Tensor[Any], base: Any) -> Tensor[Any]:
     """A tensor lifted to the device that a derivative is taken on."""
-    return x if x._device is base else made(Tensor, base, base, primitive_on(api, x, base))
+    return x if x._device is base else made(Tensor, base, primitive_on(api, x, base))
 
 
 def leaf_of(level: Any, primitive: Float) -> Tracked:
@@ -106,7 +106,7 @@ def pulled(
     ]
     found = walked(device, base, seeds, retain_graph)
     return [
-        made(Tensor, device, device, found[leaf] if leaf in found else device.full(x.shape, 0.0, x.dtype))
+        made(Tensor, device, found[leaf] if leaf in found else device.full(x.shape, 0.0, x.dtype))
         for leaf, x in zip(leaves, inputs, strict=True)
     ]
 

@@ -20,11 +20,10 @@ def carried(x: TensorBase[Any], target: Any) -> Any:
         beneath = beneath.inner
     if beneath is source:
         primitive = x._primitive
-        if x.kind != "float":
-            return made(type(x), target, target.discrete, primitive)
-        for level in reversed(levels):
-            primitive = level.lift(primitive)
-        return made(type(x), target, target, primitive)
+        if x.kind == "float":
+            for level in reversed(levels):
+                primitive = level.lift(primitive)
+        return made(type(x), target, primitive)
     lower: Any = x
     while hasattr(lower.device, "lower"):
         lower = lower.inner()

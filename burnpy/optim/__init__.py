@@ -3,7 +3,7 @@
 >>> from burnpy import Autodiff, Tensor
 >>> from burnpy.backend import NumPy
 >>> from burnpy.nn import Linear
->>> model, optim, schedule = Linear(2, 1, device=Autodiff[NumPy]), Adam(), CosineLr(0.1, steps=100)
+>>> model, optim, schedule = Linear(2, 1, device=Autodiff[NumPy]), Adam(), CosineLr(0.3, steps=100)
 >>> x = Tensor[Autodiff[NumPy]].from_data([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 >>> y = Tensor[Autodiff[NumPy]].from_data([[1.0], [2.0], [3.0]])
 >>> for step in range(100):

@@ -40,7 +40,7 @@ def norm_of(tensors: Iterable[Tensor[Any]], device: Any, p: float = 2.0) -> Tens
         total = device.sqrt(total)
     elif p not in (1, math.inf):
         total = device.pow(total, 1 / p)
-    return made(Tensor, device, device, total)  # type: ignore[no-any-return]  # of that class
+    return made(Tensor, device, total)  # type: ignore[no-any-return]  # of that class
 
 
 def _part(device: Any, x: Float, dims: tuple[int, ...], p: float) -> Float:

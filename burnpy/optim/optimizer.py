@@ -154,7 +154,7 @@ class Optimizer(metaclass=Explaining):
             value, states[param.id] = self._updated(
                 path, bare(param.value), bare(grad), states.get(param.id), device, own, rate
             )
-            values[param.id] = made(Tensor, device, device, value)
+            values[param.id] = made(Tensor, device, value)
         new = with_buffers.with_values(values)
         _set(self, "_states", states)
         _set(self, "_loaded", False)
@@ -255,5 +255,5 @@ class Optimizer(metaclass=Explaining):
         value, *after = self.update(
             device, param, grad, before, lr=own.rate(lr), weight_decay=own.weight_decay, step=count
         )
-        values = {name: made(Tensor, device, device, x) for name, x in zip(slots, after, strict=True)}
+        values = {name: made(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
         return value, ParamState(path, count, values)

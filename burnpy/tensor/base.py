@@ -1,13 +1,14 @@
 """`TensorBase`: what tensors of all three kinds are made of, and how one makes another.
 
-A tensor is a device, the backend that computes on its kind (the device itself for floats, ``device.discrete`` for ints
-and bools) and a primitive. It checks arguments, explains mistakes and speaks to the backend; it never changes.
+A tensor is a device and a primitive. What computes on it is the device itself for floats, and ``device.discrete`` for
+ints and bools. It checks arguments, explains mistakes and speaks to the backend; it never changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
+from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
@@ -55,7 +56,7 @@ class TensorMeta(type):
 class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     """An immutable array of one dtype on a device of backend ``B``."""
 
-    __slots__ = ("__weakref__", "_backend", "_device", "_primitive")
+    __slots__ = ("__weakref__", "_device", "_primitive")
 
     kind: ClassVar[KindName]
     numbers: ClassVar[frozenset[type]]
@@ -64,8 +65,9 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     """The class of each kind, entered by the classes themselves, which cannot import one another."""
 
     _device: B
-    _backend: Any
     _primitive: Value
+    _backend = property(attrgetter("_device.discrete"))
+    """What computes on the kind; of floats, the device itself."""
 
     __array_ufunc__ = None  # or ``ndarray + tensor`` would silently make an array of objects
     __hash__ = object.__hash__
@@ -78,20 +80,19 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
 
     def _like(self, primitive: Value) -> Self:
         """A tensor of this one's kind and device."""
-        return made(type(self), self._device, self._backend, primitive)  # type: ignore[no-any-return]  # of that class
+        return made(type(self), self._device, primitive)  # type: ignore[no-any-return]  # of that class
 
     def _float(self, primitive: Value) -> Tensor[B]:
         """A float tensor on this one's device."""
-        device = self._device
-        return made(TensorBase.kinds["float"], device, device, primitive)  # type: ignore[no-any-return]  # as above
+        return made(TensorBase.kinds["float"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _int(self, primitive: Value) -> IntTensor[B]:
         """An int tensor on this one's device."""
-        return made(TensorBase.kinds["int"], self._device, self._device.discrete, primitive)  # type: ignore[no-any-return]  # as above
+        return made(TensorBase.kinds["int"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _bool(self, primitive: Value) -> BoolTensor[B]:
         """A bool tensor on this one's device."""
-        return made(TensorBase.kinds["bool"], self._device, self._device.discrete, primitive)  # type: ignore[no-any-return]  # as above
+        return made(TensorBase.kinds["bool"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     @property
     def shape(self) -> Shape:
@@ -120,11 +121,10 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
         return len(self.shape)
 
 
-def made(cls: type[Any], device: Any, backend: Any, primitive: Value) -> Any:
+def made(cls: type[Any], device: Any, primitive: Value) -> Any:
     """A tensor of class ``cls``, unchecked."""
     out = new(cls)
     out._device = device
-    out._backend = backend
     out._primitive = primitive
     return out
 

@@ -190,7 +190,7 @@ class BoolTensor(
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
         """
-        return made(BoolTensor, inner_of(self, "inner()"), self._backend, self._primitive)  # type: ignore[no-any-return]  # of that class
+        return made(BoolTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> bool:
         """The only element, as a Python bool.

@@ -176,7 +176,7 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
             f"to_device({target}) was asked of a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
             "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
         )
-    goal = backend = target if x.kind == "float" else target.discrete
+    goal = target if x.kind == "float" else target.discrete
     while hasattr(source, "inner"):
         if hasattr(source, "lower"):
             primitive = source.lower(primitive)
@@ -188,4 +188,4 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
     primitive = goal.adopt(primitive, source)
     for level in reversed(levels):
         primitive = level.lift(primitive)
-    return made(type(x), target, backend, primitive)
+    return made(type(x), target, primitive)

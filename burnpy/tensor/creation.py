@@ -36,7 +36,7 @@ class Place:
 
     def made(self, primitive: Any) -> Any:
         """The tensor."""
-        return made(self.cls, self.device, self.backend, primitive)
+        return made(self.cls, self.device, primitive)
 
     def dtype(self, asked: Any) -> Any:
         """The dtype asked for, or the kind's own for None."""
@@ -127,9 +127,7 @@ def lifted(cls: Any, x: Any, named: Any) -> Any:
                 f"{origin.__name__}[{device}].from_inner() was given a tensor on {x.device}, which is not the inner "
                 f"backend of {device}; write {origin.__name__}.from_inner(x) for Autodiff[{x.device}]"
             )
-    if origin.kind != "float":
-        return made(origin, device, device.discrete, x._primitive)
-    return made(origin, device, device, device.lift(x._primitive))
+    return made(origin, device, device.lift(x._primitive) if origin.kind == "float" else x._primitive)
 
 
 def shape_of(asked: Size, factory: str) -> Shape:

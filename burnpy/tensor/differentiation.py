@@ -225,7 +225,7 @@ class Differentiation(TensorBase[B]):
         NumPy
         """
         device = inner_of(self, "inner()")
-        return made(type(self), device, device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
+        return made(type(self), device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
 
     @overload
     def backward(

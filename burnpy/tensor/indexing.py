@@ -57,7 +57,6 @@ class Indexing(Selecting[B]):
             if part is not None:
                 out: Self = blank()
                 out._device = self._device
-                out._backend = backend
                 out._primitive = part
                 return out
         keys = _keys()

@@ -311,7 +311,7 @@ class IntTensor(
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
         """
-        return made(IntTensor, inner_of(self, "inner()"), self._backend, self._primitive)  # type: ignore[no-any-return]  # of that class
+        return made(IntTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> int:
         """The only element, as a Python int.

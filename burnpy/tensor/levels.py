@@ -135,8 +135,7 @@ def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
     if not between:
         return x
     primitive = x._primitive
-    if x.kind != "float":
-        return made(type(x), device, device.discrete, primitive)  # type: ignore[no-any-return]  # of that class
-    for level in reversed(between):
-        primitive = level.lift(primitive)
-    return made(type(x), device, device, primitive)  # type: ignore[no-any-return]  # of that class
+    if x.kind == "float":
+        for level in reversed(between):
+            primitive = level.lift(primitive)
+    return made(type(x), device, primitive)  # type: ignore[no-any-return]  # of that class

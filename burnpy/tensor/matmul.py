@@ -34,21 +34,18 @@ class MatrixProduct(TensorBase[B]):
         >>> (x @ x).tolist(), (x @ v).tolist(), (v @ v).item()
         ([[7.0, 10.0], [15.0, 22.0]], [-1.0, -1.0], 2.0)
         """
-        backend = self._backend
         if other.__class__ is not self.__class__ or other._device is not self._device:
             _refuse_number(other)
             self, right = operands(self, other, "matmul")
-            backend = self._backend
         else:
             right = other._primitive
         try:
-            primitive = backend.matmul(self._primitive, right)
+            primitive = self._backend.matmul(self._primitive, right)
         except Exception as error:
             _explain(error, self, other)
             raise
         out: Self = blank()
         out._device = self._device
-        out._backend = backend
         out._primitive = primitive
         return out
 

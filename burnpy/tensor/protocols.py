@@ -96,7 +96,7 @@ def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...
         primitive = level.lift(primitive)
         if flag:
             primitive = level.require_grad(primitive)
-    return made(cls, device, device if cls.kind == "float" else device.discrete, primitive)
+    return made(cls, device, primitive)
 
 
 def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -> Any:

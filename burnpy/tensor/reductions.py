@@ -63,8 +63,7 @@ class NumberReductions(TensorBase[B]):
             need_bool(keepdim, "sum")
         out: Self = blank()
         out._device = self._device
-        out._backend = backend = self._backend
-        out._primitive = backend.sum(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "sum"), keepdim)
+        out._primitive = self._backend.sum(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "sum"), keepdim)
         return out
 
     @reduction

@@ -37,8 +37,7 @@ class Shaping(TensorBase[B]):
             sizes = _inferred(old, sizes)
         out: Self = blank()
         out._device = self._device
-        out._backend = backend = self._backend
-        out._primitive = backend.reshape(primitive, sizes)
+        out._primitive = self._backend.reshape(primitive, sizes)
         return out
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:

@@ -64,8 +64,7 @@ def reduction(declaration: F) -> F:
 def _unary(self: Any) -> Any:
     out = blank()
     out._device = self._device
-    out._backend = backend = self._backend
-    out._primitive = backend.OPERATION(self._primitive)
+    out._primitive = self._backend.OPERATION(self._primitive)
     return out
 
 
@@ -78,15 +77,13 @@ def _binary(self: Any, other: Any) -> Any:
     else:
         self, value = operands(self, other, "OPERATION")
         device = self._device
-    backend = self._backend
     try:
-        primitive = backend.OPERATION(self._primitive, value)
+        primitive = self._backend.OPERATION(self._primitive, value)
     except Exception as error:
         explain(error, "OPERATION", self, other)
         raise
     out = blank()
     out._device = device
-    out._backend = backend
     out._primitive = primitive
     return out
 
@@ -107,7 +104,6 @@ def _comparison(self: Any, other: Any) -> Any:
         raise
     out = new(TensorBase.kinds["bool"])
     out._device = device
-    out._backend = device.discrete
     out._primitive = primitive
     return out
 
@@ -116,7 +112,6 @@ def _predicate(self: Any) -> Any:
     device = self._device
     out = new(TensorBase.kinds["bool"])
     out._device = device
-    out._backend = device.discrete
     out._primitive = self._backend.OPERATION(self._primitive)
     return out
 
@@ -128,7 +123,6 @@ def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
         need_bool(keepdim, "OPERATION")
     out = blank()
     out._device = self._device
-    out._backend = backend = self._backend
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    out._primitive = backend.OPERATION(primitive, dims, keepdim)
+    out._primitive = self._backend.OPERATION(primitive, dims, keepdim)
     return out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 from burnpy.backend.backend import Backend
 from burnpy.tensor import creation
 from burnpy.tensor.arithmetic import Arithmetic
-from burnpy.tensor.base import B
+from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.conversion import FloatConversion, moved
 from burnpy.tensor.creation import Size
 from burnpy.tensor.data import DTypeLike
@@ -62,6 +62,7 @@ class Tensor(
     """
 
     __slots__ = ()
+    _backend = vars(TensorBase)["_device"]  # by the device's own descriptor: as quick as a slot of its own
     kind = "float"
     numbers = frozenset({float, int})
 

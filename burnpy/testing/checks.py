@@ -183,12 +183,10 @@ def check_derivatives(device: Any, row: Row, example: Example, layout: str, orde
         results = getattr(on, row.operation.name)(*given)
         results = results if isinstance(results, tuple) else (results,)
         return [
-            made(Tensor, on, on, r)
-            for r, is_float in zip(results, row.operation.float_results, strict=True)
-            if is_float
+            made(Tensor, on, r) for r, is_float in zip(results, row.operation.float_results, strict=True) if is_float
         ]
 
-    inputs = [made(Tensor, device, device, p) for p in floats]
+    inputs = [made(Tensor, device, p) for p in floats]
     try:
         if order == 1:
             gradcheck(f, inputs)

@@ -76,7 +76,7 @@ def by_forward(problem: Problem, k: int, direction: NDArray[Any]) -> list[NDArra
     duals = []
     for j, x in enumerate(problem.inputs):
         dual = device.dual(x._primitive, inner.from_numpy(direction)) if j == k else device.lift(x._primitive)
-        duals.append(made(Tensor, device, device, dual))
+        duals.append(made(Tensor, device, dual))
     tangents = [(out, out._primitive.tangent) for out in results(problem.function, duals)]
     return [np.zeros(out.shape, out.dtype) if t is None else _array(inner, t) for out, t in tangents]
 

@@ -44,7 +44,7 @@ def tangents(f: F, *inputs: Any) -> np.ndarray[Any, Any]:
     direction = np.zeros(values[0].shape)
     direction.reshape(-1)[0] = 1.0
     duals = [device.dual(values[0], direction), *map(device.lift, values[1:])]
-    out = f(*(made(Tensor, device, device, dual) for dual in duals))
+    out = f(*(made(Tensor, device, dual) for dual in duals))
     return np.asarray(0.0 if out._primitive.tangent is None else out._primitive.tangent)
 
 

@@ -87,7 +87,7 @@ def _holds_tensors(container: Any) -> bool:
 
 def tensor(kept: Kept, device: Any, primitive: Value) -> Any:
     """A tensor like the one remembered, on a device of the same chain."""
-    return made(kept.cls, device, device if kept.floats else device.discrete, primitive)
+    return made(kept.cls, device, primitive)
 
 
 def lowered(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:

@@ -95,7 +95,7 @@ def parts_of(
 
 def zero_like(like: Kept, device: Any) -> Any:
     """A float tensor of zeros."""
-    return made(Tensor, device, device, device.full(like.shape, 0.0, like.dtype))
+    return made(Tensor, device, device.full(like.shape, 0.0, like.dtype))
 
 
 def results_of(who: str, found: object, device: Any) -> tuple[TensorBase[Any], ...]:

@@ -116,7 +116,7 @@ def register_multi_grad_hook(
 
 def _tell_all(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
     """The pull of a group of mode "all": by then a pass has come through every member that it reaches."""
-    _tell(hook, inner, [None if grad is None else made(Tensor, inner, inner, grad) for grad in grads])
+    _tell(hook, inner, [None if grad is None else made(Tensor, inner, grad) for grad in grads])
 
 
 def _done(inner: Any, grads: object, hook: Hook) -> None:
@@ -126,7 +126,7 @@ def _done(inner: Any, grads: object, hook: Hook) -> None:
 def _put_and_tell(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
     """How a gradient enters a group of mode "any": the first of a pass is told."""
     if total is None:
-        _tell(hook, inner, made(Tensor, inner, inner, grad))
+        _tell(hook, inner, made(Tensor, inner, grad))
     return put(inner, total, count, k, grad)
 
 

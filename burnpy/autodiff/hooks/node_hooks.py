@@ -123,7 +123,7 @@ def _pulled(inner: Any, grad: Any, edges: tuple[_Edge, ...], kept: list[Any], pa
 
 
 def _tensors(inner: Any, parts: Sequence[Float]) -> tuple[Any, ...]:
-    return tuple(made(Tensor, inner, inner, part) for part in parts)
+    return tuple(made(Tensor, inner, part) for part in parts)
 
 
 def _replaced(hook: Hook, found: object, parts: Sequence[Float], inner: Any) -> list[Float]:

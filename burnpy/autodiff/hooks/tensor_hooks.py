@@ -157,7 +157,7 @@ def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
 def _through(inner: Any, grad: Float, *hooks: Hook) -> Float:
     """The pull: the gradient, replaced by each hook that returns another."""
     for hook in hooks:
-        found = hook.called(inner, made(Tensor, inner, inner, grad))
+        found = hook.called(inner, made(Tensor, inner, grad))
         if found is not None:
             grad = replacement(hook, found, grad, inner)
     return grad

@@ -115,7 +115,7 @@ class GradFn:
             )
         tracked = wrapped(node.value)
         tracked.node = node
-        return made(TensorBase.kinds["float"], self._device, self._device, tracked)  # type: ignore[no-any-return]  # of that class
+        return made(TensorBase.kinds["float"], self._device, tracked)  # type: ignore[no-any-return]  # of that class
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class GradFn:
         kind = kind_of(value.dtype)
         inner = self._device.inner
         value = mapped(array_of, value)
-        return made(TensorBase.kinds[kind], inner, inner if kind == "float" else inner.discrete, value)
+        return made(TensorBase.kinds[kind], inner, value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GradFn) and self._operation is other._operation

@@ -90,4 +90,4 @@ def there_again(x: TensorBase[Any]) -> TensorBase[Any]:
 
 
 def _with_arrays(x: TensorBase[Any], f: Callable[[Any], Any]) -> TensorBase[Any]:
-    return made(type(x), x._device, x._backend, mapped(f, x._primitive))  # type: ignore[no-any-return]  # of that class
+    return made(type(x), x._device, mapped(f, x._primitive))  # type: ignore[no-any-return]  # of that class

@@ -113,7 +113,7 @@ def array_of(x: Any) -> Any:
 def tensor_around(device: Any, array: Any) -> TensorBase[Any]:
     """An innermost array as a tensor of its kind, on the innermost device beneath ``device``."""
     plain = device.discrete
-    return made(TensorBase.kinds[kind_of(array.dtype)], plain, plain, array)  # type: ignore[no-any-return]  # of that class
+    return made(TensorBase.kinds[kind_of(array.dtype)], plain, array)  # type: ignore[no-any-return]  # of that class
 
 
 def with_relays(node: Any) -> Sequence[Any]:
