@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from burnpy.backend.backend import Backend
@@ -60,6 +60,15 @@ class ArrayBase(Backend):
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         """The sum of floats over ``dims``, which are not (), accumulated in their own dtype."""
         return x.sum(dims, None, None, keepdim)
+
+
+def in_order(sums: Mapping[int, Any]) -> Any:
+    """The sum of what the parts of a shared work have summed up, by where they begin; in the memory of the first."""
+    first, *rest = sorted(sums)
+    total = sums[first]
+    for start in rest:
+        total += sums[start]
+    return total
 
 
 def is_half(dtype: DType) -> bool:

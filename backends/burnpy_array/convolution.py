@@ -1,18 +1,20 @@
 """Convolution and its gradients: what lies under each window side by side, and one matrix product, block by block.
 
 The columns of a whole batch would take as many times the memory of x as a window has elements, and would go to memory
-and back; those of a few members of the batch at a time stay in the cache. The same buffers serve all blocks.
+and back; those of a few members of the batch at a time stay in the cache. The same buffers serve all blocks of a part
+of the batch, and where a backend has threads, each works on a part.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.windows import Pair, inside, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Key, Shape
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.base import ArrayBase, in_order, is_half
 
 _FEW = 64
 """With so few rows of columns, the members of a block are multiplied one by one: what that costs is less than to bring
@@ -45,16 +47,24 @@ class Convolution(ArrayBase):
 
 
 class Windows:
-    """What a convolution of some shapes goes through.
+    """What a convolution of some shapes goes through, for a part of the batch with some members.
 
     Blocks have the channels first, so that the columns of all their members are one matrix.
     """
 
-    def __init__(self, b: Convolution, shape: Shape, kernel: Shape, where: tuple[Pair, Pair, Pair], dtype: Any) -> None:
+    def __init__(
+        self,
+        b: Convolution,
+        shape: Shape,
+        kernel: Shape,
+        where: tuple[Pair, Pair, Pair],
+        dtype: Any,
+        members: int,
+    ) -> None:
         stride, padding, dilation = where
         size = (kernel[0], kernel[1])
         self.xp, self.dtype = b.xp, dtype
-        self.batch, self.channels = shape[:2]
+        self.channels = shape[1]
         self.area = kernel[0] * kernel[1]
         self.counts = window_counts(shape, size, stride, padding, dilation)
         self.positions = self.counts[0] * self.counts[1]
@@ -63,26 +73,28 @@ class Windows:
         self.inside = inside(shape, padding)
         self.is_padded = self.whole != shape[2:]
         self.keys: list[Key] = list(window_keys(size, stride, dilation, self.counts))
-        self.block = max(1, min(self.batch, b._columns_bytes // max(1, self.rows * self.positions * dtype.itemsize)))
+        self.block = max(1, min(members, b._columns_bytes // max(1, self.rows * self.positions * dtype.itemsize)))
 
-    def blocks(self) -> Iterator[tuple[int, int, int]]:
-        """Where each block of the batch begins and ends, and how many members it has."""
-        for start in range(0, self.batch, self.block):
-            stop = min(start + self.block, self.batch)
+    def blocks(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Where each block of a part of the batch begins and ends, and how many members it has."""
+        for start in range(begin, end, self.block):
+            stop = min(start + self.block, end)
             yield start, stop, stop - start
 
     def buffer(self) -> Any:
         """Zeros for the members of a block with their padding."""
         return self.xp.zeros((self.channels, self.block, *self.whole), self.dtype)
 
-    def columns(self) -> Any:
-        """Memory for the columns of a block."""
-        return self.xp.empty(self.rows * self.block * self.positions, self.dtype)
+    def memory(self) -> tuple[Any, Any]:
+        """For the columns of a block, and where there is padding, a `buffer`."""
+        columns = self.xp.empty(self.rows * self.block * self.positions, self.dtype)
+        return columns, self.buffer() if self.is_padded else None
 
-    def lay_out(self, x: Any, buffer: Any, columns: Any, groups: int) -> Any:
+    def lay_out(self, x: Any, memory: tuple[Any, Any], groups: int) -> Any:
         """The columns of a block of x, as a matrix for each group."""
         count = x.shape[0]
         part = x.swapaxes(0, 1)
+        columns, buffer = memory
         if buffer is not None:
             buffer[:, :count][self.inside] = part
             part = buffer[:, :count]
@@ -98,47 +110,54 @@ def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, 
     if is_half(x.dtype):
         wide = None if bias is None else bias.astype(float32)
         return _forward(b, x.astype(float32), weight.astype(float32), wide, where, groups).astype(x.dtype)
-    xp, o = b.xp, weight.shape[0]
-    w = Windows(b, x.shape, weight.shape[2:], where, x.dtype)
+    xp, n, o = b.xp, x.shape[0], weight.shape[0]
+    counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
     rows = _matrices(weight, groups)
     added = None if bias is None else bias.reshape((1, o, 1))
-    out = xp.empty((w.batch, o, w.positions), x.dtype)
-    columns, buffer = w.columns(), w.buffer() if w.is_padded else None
-    for start, stop, count in w.blocks():
-        laid = w.lay_out(x[start:stop], buffer, columns, groups)
-        if w.rows <= _FEW and groups == 1:
+    out = xp.empty((n, o, counts[0] * counts[1]), x.dtype)
+
+    def work(begin: int, end: int) -> None:
+        w = Windows(b, x.shape, weight.shape[2:], where, x.dtype, end - begin)
+        memory = w.memory()
+        for start, stop, count in w.blocks(begin, end):
+            laid = w.lay_out(x[start:stop], memory, groups)
             result = out[start:stop]
-            xp.matmul(rows, laid.reshape((w.rows, count, w.positions)).swapaxes(0, 1), result)
+            if w.rows <= _FEW and groups == 1:
+                xp.matmul(rows, laid.reshape((w.rows, count, w.positions)).swapaxes(0, 1), result)
+                made = result
+            else:
+                made = xp.matmul(rows, laid).reshape((o, count, w.positions)).swapaxes(0, 1)
             if added is not None:
-                xp.add(result, added, result)
-            continue
-        made = xp.matmul(rows, laid)
-        made = made.reshape((o, count, w.positions)).swapaxes(0, 1)
-        if added is None:
-            out[start:stop] = made
-        else:
-            xp.add(made, added, out[start:stop])
-    return out.reshape((w.batch, o, *w.counts))
+                xp.add(made, added, result)
+            elif made is not result:
+                result[...] = made
+
+    b._share(work, n, _columns_of(counts, weight.shape, groups), products=True)
+    return out.reshape((n, o, *counts))
 
 
 def _by_input(b: Convolution, grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
     if is_half(grad.dtype):
         return _by_input(b, grad.astype(float32), weight.astype(float32), shape, where, groups).astype(grad.dtype)
     xp, o = b.xp, weight.shape[0]
-    w = Windows(b, shape, weight.shape[2:], where, grad.dtype)
     rows = _matrices(weight, groups).swapaxes(-1, -2)
     out = xp.empty(shape, grad.dtype)
-    buffer = w.buffer()
-    for start, stop, count in w.blocks():
-        length = count * w.positions
-        part = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), length))
-        made = xp.matmul(rows, part).reshape((w.channels, w.area, count, *w.counts))
-        total = buffer[:, :count]
-        total.fill(0)
-        for k, key in enumerate(w.keys):
-            under = total[key]
-            xp.add(under, made[:, k], under)
-        out[start:stop] = total[w.inside].swapaxes(0, 1)
+
+    def work(begin: int, end: int) -> None:
+        w = Windows(b, shape, weight.shape[2:], where, grad.dtype, end - begin)
+        buffer = w.buffer()
+        for start, stop, count in w.blocks(begin, end):
+            length = count * w.positions
+            part = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), length))
+            made = xp.matmul(rows, part).reshape((w.channels, w.area, count, *w.counts))
+            total = buffer[:, :count]
+            total.fill(0)
+            for k, key in enumerate(w.keys):
+                under = total[key]
+                xp.add(under, made[:, k], under)
+            out[start:stop] = total[w.inside].swapaxes(0, 1)
+
+    b._share(work, shape[0], _columns_of(grad.shape[2:], weight.shape, groups), products=True)
     return out
 
 
@@ -146,19 +165,29 @@ def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: tuple[Pai
     if is_half(grad.dtype):
         return _by_weight(b, grad.astype(float32), x.astype(float32), shape, where, groups).astype(grad.dtype)
     xp, o = b.xp, shape[0]
-    w = Windows(b, x.shape, shape[2:], where, grad.dtype)
-    out = xp.zeros((*_grouped(o, groups), w.rows // groups), grad.dtype)
-    columns, buffer = w.columns(), w.buffer() if w.is_padded else None
-    for start, stop, count in w.blocks():
-        right = w.lay_out(x[start:stop], buffer, columns, groups)
-        if w.rows <= _FEW and groups == 1:
-            members = right.reshape((w.rows, count, w.positions)).transpose(1, 2, 0)
-            left = grad[start:stop].reshape((count, o, w.positions))
-            xp.add(out, xp.matmul(left, members).sum(0), out)
-            continue
-        left = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), count * w.positions))
-        xp.add(out, xp.matmul(left, right.swapaxes(-1, -2)), out)
-    return out.reshape(shape)
+    totals: dict[int, Any] = {}
+
+    def work(begin: int, end: int) -> None:
+        w = Windows(b, x.shape, shape[2:], where, grad.dtype, end - begin)
+        total = totals[begin] = xp.zeros((*_grouped(o, groups), w.rows // groups), grad.dtype)
+        memory = w.memory()
+        for start, stop, count in w.blocks(begin, end):
+            right = w.lay_out(x[start:stop], memory, groups)
+            if w.rows <= _FEW and groups == 1:
+                members = right.reshape((w.rows, count, w.positions)).transpose(1, 2, 0)
+                left = grad[start:stop].reshape((count, o, w.positions))
+                xp.add(total, xp.matmul(left, members).sum(0), total)
+                continue
+            left = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), count * w.positions))
+            xp.add(total, xp.matmul(left, right.swapaxes(-1, -2)), total)
+
+    b._share(work, x.shape[0], _columns_of(grad.shape[2:], shape, groups), products=True)
+    return in_order(totals).reshape(shape)
+
+
+def _columns_of(counts: Shape, weight_shape: Shape, groups: int) -> int:
+    """How many elements the columns of a member of the batch have."""
+    return math.prod(counts) * math.prod(weight_shape[1:]) * groups
 
 
 def _grouped(channels: int, groups: int) -> Shape:

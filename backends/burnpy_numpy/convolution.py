@@ -3,9 +3,7 @@ the products are of the form that OpenBLAS is fastest at. Results have the chann
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -15,34 +13,31 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.threads import COUNT, alone, in_order, shared
+from burnpy_array.base import in_order
+from burnpy_numpy.threads import COUNT, shared
 
 _MANY = 12
 """From so many channels on it pays."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """How many bytes the columns of a block take; see `threads.BLOCK` for why more with several threads."""
-_LITTLE = 1 << 22
-"""Products of fewer multiplications are faster on one thread than on several that wait for each other."""
 
 
 class Convolution(ArrayBackend):
     """Few channels, groups and 16-bit floats go the general way."""
 
-    _columns_bytes = 1 << 18
+    _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         if fits(x, groups):
             return self._call(_forward, x, weight, None, (stride, padding, dilation))
-        with _alone(math.prod(x.shape[2:]) * weight.size // (stride[0] * stride[1])):
-            return super().conv2d(x, weight, stride, padding, dilation, groups)
+        return super().conv2d(x, weight, stride, padding, dilation, groups)
 
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if fits(x, groups):
             return self._call(_forward, x, weight, bias, (stride, padding, dilation))
-        with _alone(math.prod(x.shape[2:]) * weight.size // (stride[0] * stride[1])):
-            return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
+        return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
 
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
@@ -53,26 +48,19 @@ class Convolution(ArrayBackend):
                 turned = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
                 return self._call(_forward, grad, turned, None, (stride, (reach[0], reach[1]), dilation))
             return self._call(_by_input, grad, weight, shape, (stride, padding, dilation))
-        with _alone(math.prod(grad.shape[2:]) * weight.size):
-            return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups)
+        return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups)
 
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if fits(x, groups):
             return self._call(_by_weight, grad, x, shape, (stride, padding, dilation))
-        with _alone(math.prod(grad.shape[1:]) * math.prod(shape[1:])):
-            return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
+        return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
 
 
 def fits(x: Any, groups: int) -> bool:
     """Whether channels, the second dimension of x, are many, and the dtype is one that BLAS multiplies."""
     return groups == 1 and x.shape[1] >= _MANY and (x.dtype is float32 or x.dtype is float64)
-
-
-def _alone(multiplications: int) -> AbstractContextManager[None]:
-    """OpenBLAS on one thread, where the product for a member of the batch, with which it is called, is a little one."""
-    return alone(multiplications < _LITTLE)
 
 
 class Windows:

@@ -12,8 +12,9 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
+from burnpy_array.base import in_order
 from burnpy_numpy.rows import row
-from burnpy_numpy.threads import BLOCK, in_order, shared
+from burnpy_numpy.threads import BLOCK, shared
 
 _LONG = 8192
 """Sums of more in one piece would be less exact than NumPy's."""

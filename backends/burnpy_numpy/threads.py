@@ -95,15 +95,6 @@ def alone(wanted: bool) -> AbstractContextManager[None]:
     return one_thread() if wanted and COUNT > 1 else nullcontext()
 
 
-def in_order(sums: Mapping[int, Any]) -> Any:
-    """The sum of what the parts have summed up, by where they begin; in the memory of the first."""
-    first, *rest = sorted(sums)
-    total = sums[first]
-    for start in rest:
-        np.add(total, sums[start], total)
-    return total
-
-
 @cache
 def _processor() -> Callable[[], int]:
     """What tells the number of the processor that its caller runs on; always -1 where threads cannot be moved."""
