@@ -31,7 +31,8 @@ _owned: set[Callable[..., Any]] = set()
 
 
 def owned(method: F) -> F:
-    """A method of which each kind has a copy of its own, in which ``blank()`` makes an empty tensor of that kind.
+    """A method of which each kind has a copy of its own, in which ``blank()`` makes an empty tensor of that kind, and
+    ``blank_bool()`` an empty bool tensor.
 
     ``new(self.__class__)`` takes half as much again, which is a thirtieth of a tiny operation.
     """
@@ -41,6 +42,11 @@ def owned(method: F) -> F:
 
 def blank() -> Any:
     """An empty tensor of the kind whose method, an `owned` one, calls this."""
+    raise NotImplementedError
+
+
+def blank_bool() -> Any:
+    """An empty bool tensor, in an `owned` method."""
     raise NotImplementedError
 
 
@@ -131,8 +137,9 @@ def made(cls: type[Any], device: Any, primitive: Value) -> Any:
 
 def _give_own_methods(cls: type[Any]) -> None:
     """Give a kind its copy of every `owned` method that it inherits."""
-    make = type.__call__.__get__(cls)  # the quickest way there is; `TensorMeta` bars the usual one
-    grounds: dict[int, dict[str, Any]] = {}  # the globals of each module, with that
+    kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # of which the first that is made is the bools'
+    makers = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}  # quick; `TensorMeta` bars the usual
+    grounds: dict[int, dict[str, Any]] = {}  # the globals of each module, with these
     inherited: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         inherited.update(vars(base))
@@ -143,7 +150,7 @@ def _give_own_methods(cls: type[Any]) -> None:
             if method not in copies:
                 module = method.__globals__
                 if id(module) not in grounds:
-                    grounds[id(module)] = {**module, "blank": make}
+                    grounds[id(module)] = module | makers
                 copies[method] = copy = FunctionType(method.__code__, grounds[id(module)])
                 copy.__defaults__, copy.__kwdefaults__ = method.__defaults__, method.__kwdefaults__
                 update_wrapper(copy, method)

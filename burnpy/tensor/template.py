@@ -1,8 +1,9 @@
 """Methods from templates: the methods that differ by one name only are one function, specialised for each.
 
 A template mentions ``OPERATION`` where the operation's name belongs. `specialised` copies its code with that name
-replaced: no extra frame, no look-up of a name held in a variable, and a traceback shows the template. The decorated
-declaration gives the signature, the types and the documentation.
+replaced: no extra frame, no look-up of a name held in a variable, and a traceback shows the template. So it does with
+``blank``, where the result is a bool tensor. The decorated declaration gives the signature, the types and the
+documentation.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from burnpy.tensor.base import TensorBase, blank, new, owned
+from burnpy.tensor.base import blank, blank_bool, owned
 from burnpy.tensor.dims import ALL, dims_of, need_bool
 from burnpy.tensor.operands import explain, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def specialised(template: Any, declaration: F) -> F:
+def specialised(template: Any, declaration: F, result: Callable[[], Any] = blank) -> F:
     """A copy of ``template`` for the operation that ``declaration`` is named after, with its signature and docs."""
     name = declaration.__name__
+    names = {"OPERATION": name, "blank": result.__name__}
     code = template.__code__
     code = code.replace(
-        co_names=tuple(name if n == "OPERATION" else n for n in code.co_names),
+        co_names=tuple(names.get(n, n) for n in code.co_names),
         co_consts=tuple(name if c == "OPERATION" else c for c in code.co_consts),
         co_name=name,
         co_qualname=declaration.__qualname__,
@@ -48,12 +50,12 @@ def binary(declaration: F) -> F:
 
 def comparison(declaration: F) -> F:
     """A method of one operand, a tensor of the same kind and device or a number, with a bool result."""
-    return specialised(_comparison, declaration)
+    return specialised(_binary, declaration, blank_bool)
 
 
 def predicate(declaration: F) -> F:
     """A method of no arguments with a bool result."""
-    return specialised(_predicate, declaration)
+    return specialised(_unary, declaration, blank_bool)
 
 
 def reduction(declaration: F) -> F:
@@ -85,34 +87,6 @@ def _binary(self: Any, other: Any) -> Any:
     out = blank()
     out._device = device
     out._primitive = primitive
-    return out
-
-
-def _comparison(self: Any, other: Any) -> Any:
-    device = self._device
-    if other.__class__ is self.__class__ and other._device is device:
-        value = other._primitive
-    elif other.__class__ in self.numbers:
-        value = other
-    else:
-        self, value = operands(self, other, "OPERATION")
-        device = self._device
-    try:
-        primitive = self._backend.OPERATION(self._primitive, value)
-    except Exception as error:
-        explain(error, "OPERATION", self, other)
-        raise
-    out = new(TensorBase.kinds["bool"])
-    out._device = device
-    out._primitive = primitive
-    return out
-
-
-def _predicate(self: Any) -> Any:
-    device = self._device
-    out = new(TensorBase.kinds["bool"])
-    out._device = device
-    out._primitive = self._backend.OPERATION(self._primitive)
     return out
 
 
