@@ -61,7 +61,7 @@ pointwise(Backend.div, lambda i, g, y: i.div(g, y), lambda i, g, y, out: i.neg(i
 pointwise(Backend.pow, pow_base, pow_exponent)
 pointwise(Backend.maximum, larger, lambda i, g, x, y: larger(i, g, y, x))
 pointwise(Backend.minimum, smaller, lambda i, g, x, y: smaller(i, g, y, x))
-pointwise(Backend.remainder, identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor(i.div(x, y)))))
+pointwise(Backend.remainder, identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y))))
 pointwise(Backend.clamp, inside)
 
 pointwise(Backend.abs, lambda i, g, x: i.mul(g, i.sign(x)))
