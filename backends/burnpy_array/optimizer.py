@@ -1,5 +1,5 @@
 """Updates of optimizers, block by block, so that what is computed on the way stays in the cache. It lies where the next
-block of the result will be; only the last, small block needs memory beyond the results."""
+block of the new parameter will be; only the last, small block needs memory beyond the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Optimizer(ArrayBase):
     """How many elements more there is memory for."""
 
     def sgd_update(self, param: Any, grad: Any, lr: float, weight_decay: float) -> Any:
-        return self._updated(_sgd, (param, grad), 1, (lr, weight_decay))[0]
+        return self._updated(_sgd, (param, grad), False, (lr, weight_decay))[0]
 
     def momentum_update(
         self,
@@ -32,9 +32,10 @@ class Optimizer(ArrayBase):
         dampening: float,
         nesterov: bool,
         weight_decay: float,
+        owned: bool,
     ) -> tuple[Any, Any]:
         numbers = (lr, momentum, 1.0 - dampening, weight_decay)
-        found = self._updated(_momentum, (param, grad, velocity), 2, numbers, nesterov)
+        found = self._updated(_momentum, (param, grad, velocity), owned, numbers, nesterov)
         return found[0], found[1]
 
     def adam_update(
@@ -50,9 +51,10 @@ class Optimizer(ArrayBase):
         weight_decay: float,
         decoupled: bool,
         step: int,
+        owned: bool,
     ) -> tuple[Any, Any, Any]:
         numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
-        found = self._updated(_adam, (param, grad, mean, square), 3, numbers)
+        found = self._updated(_adam, (param, grad, mean, square), owned, numbers)
         return found[0], found[1], found[2]
 
     def amsgrad_update(
@@ -69,15 +71,16 @@ class Optimizer(ArrayBase):
         weight_decay: float,
         decoupled: bool,
         step: int,
+        owned: bool,
     ) -> tuple[Any, Any, Any, Any]:
         numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
-        found = self._updated(_adam, (param, grad, mean, square, largest), 4, numbers)
+        found = self._updated(_adam, (param, grad, mean, square, largest), owned, numbers)
         return found[0], found[1], found[2], found[3]
 
     def rmsprop_update(
-        self, param: Any, grad: Any, square: Any, lr: float, alpha: float, eps: float, weight_decay: float
+        self, param: Any, grad: Any, square: Any, lr: float, alpha: float, eps: float, weight_decay: float, owned: bool
     ) -> tuple[Any, Any]:
-        found = self._updated(_rmsprop, (param, grad, square), 2, (-lr, alpha, 1.0 - alpha, eps, weight_decay))
+        found = self._updated(_rmsprop, (param, grad, square), owned, (-lr, alpha, 1.0 - alpha, eps, weight_decay))
         return found[0], found[1]
 
     def adagrad_update(
@@ -90,35 +93,40 @@ class Optimizer(ArrayBase):
         eps: float,
         weight_decay: float,
         step: int,
+        owned: bool,
     ) -> tuple[Any, Any]:
         rate = lr / (1.0 + (step - 1) * lr_decay)
-        found = self._updated(_rmsprop, (param, grad, total), 2, (-rate, 1.0, 1.0, eps, weight_decay))
+        found = self._updated(_rmsprop, (param, grad, total), owned, (-rate, 1.0, 1.0, eps, weight_decay))
         return found[0], found[1]
 
     def _updated(
-        self, f: Callable[..., None], given: tuple[Any, ...], count: int, numbers: tuple[float, ...], *rest: Any
+        self, f: Callable[..., None], given: tuple[Any, ...], owned: bool, numbers: tuple[float, ...], *rest: Any
     ) -> list[Any]:
-        """The first ``count`` results of ``f``, which computes those of a block into memory that is given to it.
+        """The next parameter and the next states, from ``given``: the parameter, its gradient and the states.
 
-        A number that is 0 stays Python's, so that ``f`` may leave out what it would do.
+        ``f`` computes those of a block into memory that is given to it. That of a next state may be the memory of the
+        state itself, which ``f`` reads no more after it has written there. A number that is 0 stays Python's, so that
+        ``f`` may leave out what it would do.
         """
-        return self._call(_blockwise, self, f, given, count, numbers, rest)  # type: ignore[no-any-return]  # as _blockwise
+        return self._call(_blockwise, self, f, given, owned, numbers, rest)  # type: ignore[no-any-return]  # as _blockwise
 
 
 def _blockwise(
     b: Optimizer,
     f: Callable[..., None],
     given: tuple[Any, ...],
-    count: int,
+    owned: bool,
     numbers: tuple[float, ...],
     rest: tuple[Any, ...],
 ) -> list[Any]:
     xp, dtype, shape = b.xp, given[0].dtype, given[0].shape
     if is_half(dtype):
-        wide = tuple([x.astype(float32) for x in given])
-        return [x.astype(dtype) for x in _blockwise(b, f, wide, count, numbers, rest)]
+        wide = tuple([x.astype(float32) for x in given])  # of which the states are ours
+        return [x.astype(dtype) for x in _blockwise(b, f, wide, True, numbers, rest)]
     flat = [x.reshape(-1) for x in given]
-    outs = [xp.empty(flat[0].shape, dtype) for _ in range(count)]
+    results = [xp.empty(shape, dtype)]
+    results += [x if owned and _is_memory(x) else xp.empty(shape, dtype) for x in given[2:]]
+    outs = [x.reshape(-1) for x in results]
     scalars = [b._number(number, dtype) if number else number for number in numbers]
 
     def work(begin: int, end: int) -> None:
@@ -133,7 +141,13 @@ def _blockwise(
             start = stop
 
     b._share(work, flat[0].shape[0])
-    return [out.reshape(shape) for out in outs]
+    return results
+
+
+def _is_memory(state: Any) -> bool:
+    """Whether what is written to the flat form of a state is written to the state. NumPy's scalars are read-only."""
+    flags = state.flags
+    return bool(flags.c_contiguous and getattr(flags, "writeable", True))
 
 
 def _decayed(xp: Any, param: Any, grad: Any, weight_decay: Any, memory: Any) -> Any:

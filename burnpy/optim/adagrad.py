@@ -68,9 +68,10 @@ class AdaGrad(Optimizer):
         lr: float,
         weight_decay: float,
         step: int,
+        owned: bool,
     ) -> tuple[Float, ...]:
         """See the class."""
         found: tuple[Float, ...] = device.adagrad_update(
-            param, grad, *state, lr, self.lr_decay, self.eps, weight_decay, step
+            param, grad, *state, lr, self.lr_decay, self.eps, weight_decay, step, owned
         )
         return found

@@ -84,11 +84,12 @@ class Adam(Optimizer):
         lr: float,
         weight_decay: float,
         step: int,
+        owned: bool,
     ) -> tuple[Float, ...]:
         """See the class."""
         operation = device.amsgrad_update if self.amsgrad else device.adam_update
         found: tuple[Float, ...] = operation(
-            param, grad, *state, lr, *self.betas, self.eps, weight_decay, self.decoupled, step
+            param, grad, *state, lr, *self.betas, self.eps, weight_decay, self.decoupled, step, owned
         )
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
@@ -37,9 +37,12 @@ class Optimizer(metaclass=Explaining):
 
     `step` returns the new model; the old one stays as it was. Of each parameter the optimizer remembers what its
     method needs, by the parameter's id: that memory is the one thing about it that changes, and a step that is refused
-    changes nothing. (One that is cut short, by Ctrl-C or for want of memory, leaves what is remembered of some
-    parameters a step ahead: the memory of the old averages serves for the next parameters.) Steps are taken by one
-    thread at a time. A copy (`copy.copy`) goes on from where it was made.
+    changes nothing. Arrays that nobody else has seen are changed in place; those that `state`, `into_record` or a copy
+    has shown stay as they are, and the next step makes new ones. A copy (`copy.copy`) goes on from where it was made.
+
+    A step that is cut short, by Ctrl-C or for want of memory, returns no model, and yet may leave what is remembered of
+    some parameters a step ahead, and of one of them, in the midst of its update, in part old and in part new. To go on
+    exactly, load a record. An optimizer is used by one thread at a time.
 
     A new optimizer is a frozen dataclass with its settings, `slots` and `update`.
     """
@@ -53,6 +56,9 @@ class Optimizer(metaclass=Explaining):
     """Whether the states came from a record, and no step was taken since."""
     _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)
     """What the groups say of the model last met."""
+    _unseen: set[str] = field(init=False, repr=False)
+    """The ids of which nobody else has seen the states, so that a step may write into their memory. A step makes a new
+    one, and so does whatever shows the states."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -63,6 +69,7 @@ class Optimizer(metaclass=Explaining):
         _set(self, "_states", {})
         _set(self, "_loaded", False)
         _set(self, "_known", ((), {}))
+        _set(self, "_unseen", set())
 
     def check(self) -> None:
         """Refuse settings that make no sense; called when the optimizer is made.
@@ -88,21 +95,26 @@ class Optimizer(metaclass=Explaining):
         lr: float,
         weight_decay: float,
         step: int,
+        owned: bool,
     ) -> tuple[Float, ...]:
         """The parameter's next value and, in the order of `slots`, what to remember: one operation of the device.
 
         Args:
-            device: a backend that records nothing; what follows are its primitives, and are not changed.
+            device: a backend that records nothing; what follows are its primitives, and are not changed, but for the
+                states where ``owned``.
             param: the value.
             grad: the gradient.
             state: what was remembered, in the order of `slots`.
             lr: the learning rate.
             weight_decay: how much the value itself counts.
             step: 1 for the first update of the parameter.
+            owned: whether the states are what `initial` or the last update returned, and nobody was shown them: the
+                last argument of the device's own updates, which then may write into their memory. Pass it on only if
+                those were new arrays, each of its own; never if one was the parameter or the gradient.
         """
 
     def initial(self, device: Any, param: Float) -> tuple[Float, ...]:
-        """What is remembered of a parameter before its first update: zeros."""
+        """What is remembered of a parameter before its first update: zeros, in new memory."""
         return tuple(device.full(param.shape, 0.0, param.dtype) for _ in self.slots)
 
     def step(self, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]) -> M:
@@ -145,15 +157,20 @@ class Optimizer(metaclass=Explaining):
             self._refuse(path, param, grad)
         # What layers say of their buffers may be refused, and is asked for before anything changes.
         with_buffers = stepped(model, {}, found.buffer_updates) if found.buffer_updates else model
-        states = dict(self._states)
-        if not hasattr(device, "inner"):  # whose operations may refuse what they compute, and then nothing has changed
+        states, unseen = dict(self._states), set(self._unseen)
+        plain = not hasattr(device, "inner")  # others may refuse what they compute, and then nothing has changed
+        if plain:
             _set(self, "_states", states)  # so that each old state is freed when there is a new one
+            _set(self, "_unseen", unseen)
         values: dict[str, Tensor[Any]] = {}
         for path, param, grad in todo:
             own = options.get(param.id, everywhere)
+            known = states.get(param.id)
+            owned = plain and (known is None or (param.id in unseen and unseen is self._unseen))
             value, states[param.id] = self._updated(
-                path, bare(param.value), bare(grad), states.get(param.id), device, own, rate
+                path, bare(param.value), bare(grad), known, device, own, rate, owned
             )
+            unseen.add(param.id)
             values[param.id] = made(Tensor, device, value)
         new = with_buffers.with_values(values)
         _set(self, "_states", states)
@@ -167,8 +184,8 @@ class Optimizer(metaclass=Explaining):
             raise missing_attribute(self, "Optimizer", name)
 
     def state(self) -> dict[str, ParamState]:
-        """What is remembered, by the parameters' ids: tensors in the optimizer's own memory."""
-        return {ident: state._replace(values=dict(state.values)) for ident, state in self._states.items()}
+        """What is remembered, by the parameters' ids: tensors, which no step changes."""
+        return {ident: state._replace(values=dict(state.values)) for ident, state in self._shown().items()}
 
     def into_record(self) -> OptimizerRecord:
         """The `state` as read-only NumPy arrays, which can be pickled and belong to no device.
@@ -176,7 +193,7 @@ class Optimizer(metaclass=Explaining):
         `burnpy.record` writes it to a file. Settings are not part of it.
         """
         states = {}
-        for ident, state in self._states.items():
+        for ident, state in self._shown().items():
             arrays = {name: x.to_numpy() if isinstance(x, Tensor) else x for name, x in state.values.items()}
             states[ident] = state._replace(values=arrays)
         return OptimizerRecord(type(self).__name__, states)
@@ -199,9 +216,20 @@ class Optimizer(metaclass=Explaining):
         states = checked_record(record, type(self).__name__, self.slots)
         if model is not None:
             states = rekeyed(states, model)
+        _set(self, "_unseen", set())
         _set(self, "_states", states)
         _set(self, "_loaded", bool(states))
         return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """What a copy or a pickle is made of, with the same states."""
+        self._shown()
+        return super().__reduce_ex__(protocol)
+
+    def _shown(self) -> dict[str, ParamState]:
+        """The states, for others to hold too: no step writes into their memory any more."""
+        _set(self, "_unseen", set())
+        return self._states
 
     def _by_param(self, grads: object, model: Module[Any]) -> GradientsParams[Any]:
         """The gradients, which are all of parameters of the model."""
@@ -244,7 +272,15 @@ class Optimizer(metaclass=Explaining):
         return self._known[1]
 
     def _updated(
-        self, path: str, param: Float, grad: Float, known: ParamState | None, device: Any, own: Options, lr: float
+        self,
+        path: str,
+        param: Float,
+        grad: Float,
+        known: ParamState | None,
+        device: Any,
+        own: Options,
+        lr: float,
+        owned: bool,
     ) -> tuple[Float, ParamState]:
         slots = self.slots
         if known is None:
@@ -253,7 +289,7 @@ class Optimizer(metaclass=Explaining):
             before = tuple([placed(known.values[name], device, param.dtype) for name in slots])
             count = known.step + 1
         value, *after = self.update(
-            device, param, grad, before, lr=own.rate(lr), weight_decay=own.weight_decay, step=count
+            device, param, grad, before, lr=own.rate(lr), weight_decay=own.weight_decay, step=count, owned=owned
         )
         values = {name: made(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
         return value, ParamState(path, count, values)

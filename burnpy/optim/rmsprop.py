@@ -71,13 +71,14 @@ class RmsProp(Optimizer):
         lr: float,
         weight_decay: float,
         step: int,
+        owned: bool,
     ) -> tuple[Float, ...]:
         """See the class."""
         found: tuple[Float, ...]
         if len(state) == 1:
-            found = device.rmsprop_update(param, grad, *state, lr, self.alpha, self.eps, weight_decay)
+            found = device.rmsprop_update(param, grad, *state, lr, self.alpha, self.eps, weight_decay, owned)
         else:
             found = device.rmsprop_momentum_update(
-                param, grad, *state, lr, self.alpha, self.eps, weight_decay, self.momentum, self.centered
+                param, grad, *state, lr, self.alpha, self.eps, weight_decay, self.momentum, self.centered, owned
             )
         return found

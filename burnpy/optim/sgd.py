@@ -81,12 +81,13 @@ class Sgd(Optimizer):
         lr: float,
         weight_decay: float,
         step: int,
+        owned: bool,
     ) -> tuple[Float, ...]:
         """See the class."""
         if not self.momentum:
             return (device.sgd_update(param, grad, lr, weight_decay),)
         dampening = self.dampening if step > 1 else 0.0
         found: tuple[Float, ...] = device.momentum_update(
-            param, grad, *state, lr, self.momentum, dampening, self.nesterov, weight_decay
+            param, grad, *state, lr, self.momentum, dampening, self.nesterov, weight_decay, owned
         )
         return found

@@ -95,7 +95,7 @@ def check_values(device: Any, level: str, row: Row, example: Example, dtype: DTy
     """The results are the reference's, in its shapes and dtypes; no argument was changed; memory is fresh."""
     on, arguments = device_at(level, device), Arguments(row, example, dtype, layout)
     where = f"{arguments.where}, {level}{', tracked' if tracked else ''}"
-    given = arguments.primitives(on, tracked)
+    given, reused = arguments.primitives(on, tracked), row.reuses(example)
     computes = on if kind_of(dtype) == "float" or row.operation.results == ("Float",) else on.discrete
     results = getattr(computes, row.operation.name)(*given)
     results = results if isinstance(results, tuple) else (results,)
@@ -111,13 +111,13 @@ def check_values(device: Any, level: str, row: Row, example: Example, dtype: DTy
         wrong = difference(found, want, row.loose)
         assert wrong is None, f"{name}: {wrong}"
         if row.fresh and found.size:
-            shared = [a for a in _arrays(on, given) if np.shares_memory(a, found)]
-            assert not shared or row.consumes, f"{name}: it shares memory with an argument"
+            shared = [k for k, a in enumerate(_arrays(on, given)) if k not in reused and np.shares_memory(a, found)]
+            assert not shared, f"{name}: it shares memory with an argument"
         if level.startswith("Autodiff") and row.operation.float_results[k]:
             recorded = tracked and row.operation.algebra is not Algebra.NONDIFFERENTIABLE
             assert on.is_require_grad(out) is recorded, f"{name}: is_require_grad is not {recorded}"
     for k, (a, b) in enumerate(zip(_arrays(on, given), _flat(arguments.given), strict=True)):
-        assert (row.consumes and k == 0) or np.array_equal(a, b, equal_nan=a.dtype.kind != "b"), (
+        assert k in reused or np.array_equal(a, b, equal_nan=a.dtype.kind != "b"), (
             f"{where}: array {k} among the arguments was changed from\n{b}\nto\n{a}"
         )
 
@@ -175,7 +175,7 @@ def check_derivatives(device: Any, row: Row, example: Example, layout: str, orde
         on: Any = xs[0].device
         given = [list(a) if isinstance(a, list) else a for a in template]
         for (k, member), x in zip(places, xs, strict=True):
-            primitive = on.add(x._primitive, 0.0) if row.consumes and k == 0 else x._primitive
+            primitive = on.add(x._primitive, 0.0) if k in row.consumes else x._primitive
             if member is None:
                 given[k] = primitive
             else:

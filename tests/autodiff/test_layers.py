@@ -205,9 +205,9 @@ def test_updates_leave_the_old_arrays_alone() -> None:
     given = [RNG.uniform(0.5, 1, (300, 200)) for _ in range(5)]
     before = [g.copy() for g in given]
     for results in (
-        PLAIN.adam_update(*given[:4], 0.1, 0.9, 0.99, 1e-8, 0.1, False, 1),
-        PLAIN.amsgrad_update(*given, 0.1, 0.9, 0.99, 1e-8, 0.1, True, 1),
-        PLAIN.momentum_update(*given[:3], 0.1, 0.9, 0.0, True, 0.0),
+        PLAIN.adam_update(*given[:4], 0.1, 0.9, 0.99, 1e-8, 0.1, False, 1, False),
+        PLAIN.amsgrad_update(*given, 0.1, 0.9, 0.99, 1e-8, 0.1, True, 1, False),
+        PLAIN.momentum_update(*given[:3], 0.1, 0.9, 0.0, True, 0.0, False),
     ):
         assert not any(np.shares_memory(a, b) for a in given for b in results)
     assert all(np.array_equal(a, b) for a, b in zip(given, before, strict=True))

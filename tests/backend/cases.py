@@ -163,7 +163,11 @@ def _cases() -> list[Case]:
         _layers(a, add)
         for names, states, how in UPDATES:
             positive = [np.abs(a(3, 4)) + 1 for _ in range(states)]
-            add(names, x, y, *positive, *how)
+            if not states:
+                add(names, x, y, *how)
+            else:
+                add(names, x, y, *positive, *how, False)
+                add(names, x, y, *positive, *how, True, label=" owned")
     return made
 
 

@@ -35,7 +35,7 @@ def test_arguments_stay_as_they_are_and_results_are_fresh(case: Case) -> None:
     before = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
     structural = operations()[case.operation].algebra.value == "structural" or case.operation in ("detach", "sum_to")
     found = getattr(D, case.operation)(*case.args)
-    if case.operation.startswith("accumulate"):
+    if case.operation.startswith("accumulate") or case.label.endswith("owned"):
         return
     for old, new in zip(before, case.args, strict=True):
         if isinstance(old, np.ndarray):

@@ -1,8 +1,12 @@
 """Updates of optimizers: from a parameter, its gradient and the optimizer's state to all of them after one step.
 
-Arguments are left as they are, and results are new memory, so that whoever holds the old parameters still can use
-them. All floats are of one shape and dtype. The order of the arithmetic is that of PyTorch's ``torch.optim``, so that
-the numbers are too. Nothing is differentiated: a step is not part of what was recorded.
+Parameters and gradients are left as they are, and new parameters are new memory, so that whoever holds the old ones
+still can use them. So are states, but where ``owned``, the last argument, says that nobody else holds the old ones and
+nobody needs them: then a backend may write the next states into their memory, and return those very arrays. The
+defaults here do not; the numbers are the same.
+
+All floats are of one shape and dtype. The order of the arithmetic is that of PyTorch's ``torch.optim``, so that the
+numbers are too. Nothing is differentiated: a step is not part of what was recorded.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ class Optimizer(OperationsBase):
         dampening: float,
         nesterov: bool,
         weight_decay: float,
+        owned: bool,
     ) -> tuple[Float, Float]:
         """A step along the velocity momentum · velocity + (1 - dampening) · grad; and that velocity.
 
@@ -60,6 +65,7 @@ class Optimizer(OperationsBase):
         weight_decay: float,
         decoupled: bool,
         step: int,
+        owned: bool,
     ) -> tuple[Float, Float, Float]:
         """A step along the mean of the gradients over the root of their mean square; and both means.
 
@@ -87,6 +93,7 @@ class Optimizer(OperationsBase):
         weight_decay: float,
         decoupled: bool,
         step: int,
+        owned: bool,
     ) -> tuple[Float, Float, Float, Float]:
         """`adam_update` over the root of the largest mean square so far, which is the last result.
 
@@ -101,7 +108,15 @@ class Optimizer(OperationsBase):
 
     @derived(NONE)
     def rmsprop_update(
-        self, param: Float, grad: Float, square: Float, lr: float, alpha: float, eps: float, weight_decay: float
+        self,
+        param: Float,
+        grad: Float,
+        square: Float,
+        lr: float,
+        alpha: float,
+        eps: float,
+        weight_decay: float,
+        owned: bool,
     ) -> tuple[Float, Float]:
         """A step along the gradient over the root of its mean square; and that mean square.
 
@@ -125,6 +140,7 @@ class Optimizer(OperationsBase):
         weight_decay: float,
         momentum: float,
         centered: bool,
+        owned: bool,
     ) -> tuple[Float, Float, Float, Float]:
         """`rmsprop_update` with momentum; ``centered`` divides by the standard deviation; and the three states.
 
@@ -153,6 +169,7 @@ class Optimizer(OperationsBase):
         eps: float,
         weight_decay: float,
         step: int,
+        owned: bool,
     ) -> tuple[Float, Float]:
         """A step along the gradient over the root of the sum of its squares so far; and that sum.
 

@@ -91,7 +91,7 @@ row(
     int64_only=True,
 )
 
-row("accumulate", np.add, [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))], consumes=True)
+row("accumulate", np.add, [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))], consumes=range(1))
 row(
     "accumulate_slice",
     lambda total, key, grad: _sliced(total, key, grad),
@@ -104,9 +104,9 @@ row(
         (x(), (), x(high=1.9)),
         (x(), (None,), x(1)),
     ],
-    consumes=True,
+    consumes=range(1),
 )
-row("accumulate_index", _added, _PLACED, consumes=True, loose=2)
+row("accumulate_index", _added, _PLACED, consumes=range(1), loose=2)
 
 
 def _sliced(total: Any, key: Any, grad: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from burnpy.testing.cases.samples import Array, Large, x
-from burnpy.testing.cases.table import row
+from burnpy.testing.cases.table import Example, Reference, row
 
 
 def _momentum(
@@ -61,6 +62,17 @@ def _states(squares: int, others: int) -> list[tuple[Array, ...]]:
     return made
 
 
+def _row(name: str, reference: Reference, states: int, examples: Sequence[Example], loose: float) -> None:
+    """The cases of an update of so many states, of which the memory may be reused if they are owned."""
+    row(
+        name,
+        lambda *given: reference(*given[:-1]),
+        [(*example, owned) for example in examples for owned in (False, True)],
+        consumes=range(2, 2 + states),
+        loose=loose,
+    )
+
+
 _DECAYS = (0.0, 0.1)
 
 row(
@@ -69,9 +81,10 @@ row(
     [(*s, 0.1, decay) for s in _states(0, 0) for decay in _DECAYS],
     loose=2,
 )
-row(
+_row(
     "momentum_update",
     _momentum,
+    1,
     [
         (*s, 0.1, 0.9, dampening, nesterov, decay)
         for s in _states(0, 1)
@@ -81,35 +94,40 @@ row(
 )
 _ADAM = [(0.1, 0.9, 0.99, 1e-2, decay, decoupled, step) for decay, decoupled, step in
          ((0.0, False, 1), (0.1, False, 2), (0.1, True, 100), (0.0, True, 3))]  # fmt: skip
-row(
+_row(
     "adam_update",
     lambda param, grad, mean, square, *how: _amsgrad(param, grad, mean, square, None, *how)[:3],
+    2,
     [(p, g, mean, square, *how) for p, g, square, mean in _states(1, 1) for how in _ADAM],
     loose=8,
 )
-row(
+_row(
     "amsgrad_update",
     _amsgrad,
+    3,
     [(p, g, mean, square, largest, *how) for p, g, square, largest, mean in _states(2, 1) for how in _ADAM],
     loose=8,
 )
-row(
+_row(
     "rmsprop_update",
     lambda param, grad, square, lr, alpha, eps, decay: _rmsprop(
         param, grad, square, 0, 0, lr, alpha, eps, decay, 0, False
     )[:2],
+    1,
     [(*s, 0.1, 0.9, 1e-2, decay) for s in _states(1, 0) for decay in _DECAYS],
     loose=8,
 )
-row(
+_row(
     "rmsprop_momentum_update",
     _rmsprop,
+    3,
     [(*s, 0.1, 0.9, 1e-2, 0.1, 0.9, centered) for s in _states(1, 2) for centered in (False, True)],
     loose=8,
 )
-row(
+_row(
     "adagrad_update",
     _adagrad,
+    1,
     [(*s, 0.1, 0.01, 1e-2, decay, step) for s in _states(1, 0) for decay, step in ((0.0, 1), (0.1, 5))],
     loose=8,
 )

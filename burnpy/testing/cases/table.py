@@ -41,8 +41,13 @@ class Row:
     int64_only: bool  #: among ints it takes int64 alone: it is an operation on indices
     gradients: bool  #: whether first and second derivatives are compared with differences
     fresh: bool  #: whether the result is memory of its own; views and identities are not
-    consumes: bool  #: whether it may reuse the memory of its first argument
+    consumes: range  #: the arguments of which it may reuse the memory: see `reuses`
     loose: float  #: by how much rounding errors may be larger than those of one operation
+
+    def reuses(self, example: Example) -> range:
+        """The arguments of which a call may reuse the memory: where it is told whether they are ``owned``, those."""
+        told = bool(self.operation.arguments) and self.operation.arguments[-1].name == "owned"
+        return range(0) if told and not example[-1] else self.consumes
 
     def smooth(self, example: Example) -> bool:
         """Whether derivatives are checked on an example."""
@@ -62,7 +67,7 @@ def row(
     int64_only: bool = False,
     gradients: bool | None = None,
     fresh: bool | None = None,
-    consumes: bool = False,
+    consumes: range = range(0),
     loose: float = 1.0,
 ) -> None:
     """Enter the cases of an operation; what is left out follows from its declaration."""
