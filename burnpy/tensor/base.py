@@ -137,7 +137,7 @@ def made(cls: type[Any], device: Any, primitive: Value) -> Any:
 
 def _give_own_methods(cls: type[Any]) -> None:
     """Give a kind its copy of every `owned` method that it inherits."""
-    kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # of which the first that is made is the bools'
+    kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is made before the others
     makers = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}  # quick; `TensorMeta` bars the usual
     grounds: dict[int, dict[str, Any]] = {}  # the globals of each module, with these
     inherited: dict[str, Any] = {}
