@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
-from burnpy_numpy.quiet import run
+from burnpy_numpy.quiet import is_anothers, run
 
 _add = np.add
 _FEW = 256
@@ -24,8 +24,9 @@ class Accumulation(ArrayBackend):
         if type(total) is ndarray and total.dtype is grad.dtype:
             try:
                 return run(_add, total, grad, total)
-            except (RuntimeError, ValueError):  # the context is in use; total is read-only, or smaller than grad
-                pass
+            except (RuntimeError, ValueError) as error:  # the context is in use; total is read-only, or too small
+                if is_anothers(error):
+                    raise
         return self.add(total, grad)
 
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:

@@ -12,7 +12,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.softmax import widened
 from burnpy_numpy.blend import BITS
 from burnpy_numpy.constants import constant
-from burnpy_numpy.quiet import quietly, run
+from burnpy_numpy.quiet import is_anothers, quietly, run
 from burnpy_numpy.rows import row
 from burnpy_numpy.special import HALF, ONE, PHI, constants, tanh_of
 from burnpy_numpy.threads import BLOCK, shared
@@ -40,7 +40,9 @@ class Activation(ArrayBackend):
         if x.size < _SMALL:
             try:
                 return run(_maximum, x, _ZERO32 if x.dtype is float32 else _ZERO[x.dtype])
-            except (RuntimeError, KeyError):  # the quiet context is in use; a 16-bit dtype
+            except (RuntimeError, KeyError) as error:  # the quiet context is in use; a 16-bit dtype
+                if is_anothers(error):
+                    raise
                 return self.maximum(x, 0.0)
         if x.dtype in _ZERO and x.flags.c_contiguous:
             return self._call(_relu, x)

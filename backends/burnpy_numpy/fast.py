@@ -16,7 +16,7 @@ from numpy import ndarray
 from burnpy_array.methods import specialised
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy.constants import known
-from burnpy_numpy.quiet import quietly, run
+from burnpy_numpy.quiet import is_anothers, quietly, run
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
@@ -57,8 +57,9 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
             return run(FUNCTION, x, known[x.dtype][y or str(y)])
         elif kind is type(x):
             return run(FUNCTION_of_scalars, x, y)
-    except (RuntimeError, KeyError):  # the quiet context is in use; the number is not known yet
-        pass
+    except (RuntimeError, KeyError) as error:  # the quiet context is in use; the number is not known yet
+        if is_anothers(error):
+            raise
     return self._binary(FUNCTION, x, y)
 
 

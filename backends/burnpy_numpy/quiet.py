@@ -7,6 +7,7 @@ it at no cost that can be measured.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
@@ -19,7 +20,21 @@ run = _context.run
 """``run(f, *args)``: f(*args), quietly. Raises RuntimeError while the context is in use; `quietly` does then."""
 
 
+def is_anothers(error: BaseException) -> bool:
+    """Whether an error, in the frame that called `run`, is from a Python function: f, or the handler of a signal.
+
+    By then f may have written somewhere, and must not be called again.
+    """
+    return error.__traceback__ is not None and error.__traceback__.tb_next is not None
+
+
 def quietly(f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """f(*args, **keywords) without warnings, also where another thread, or a caller of ours, is in the context."""
+    """f(*args, **keywords) without warnings, also where another thread, or a caller of ours, is in the context.
+
+    To be called where `run` has raised RuntimeError; raises that itself if the context is not what it was about.
+    """
+    error = sys.exception()
+    if error is not None and is_anothers(error):
+        raise error
     with np.errstate(all="ignore"):
         return f(*args, **keywords)

@@ -99,3 +99,39 @@ def test_settings_and_variables_of_the_caller_are_left_alone() -> None:
     assert variable.get() == 2
     with pytest.raises(FloatingPointError):
         np.ones(2) / 0
+
+
+class Raising:
+    """An operand with which NumPy calls Python, as it does the handler of a signal, and that raises."""
+
+    dtype = float32
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error, self.times = error, 0
+
+    def __array_ufunc__(self, *given: object, **how: object) -> None:
+        self.times += 1
+        raise self.error("by the user")
+
+
+@pytest.mark.parametrize("operation", ["accumulate", "add"])
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, KeyError])
+def test_errors_of_others_are_raised_and_nothing_is_computed_twice(operation: str, error: type[Exception]) -> None:
+    other = Raising(error)
+    with pytest.raises(error, match="by the user"):
+        getattr(D, operation)(np.ones(2, np.float32), other)
+    assert other.times == 1
+
+
+def test_a_function_is_called_once_though_it_raises_what_the_context_does() -> None:
+    total = np.zeros(2, np.float32)
+
+    def work() -> None:
+        total[...] += 1
+        raise RuntimeError("by the user")
+
+    with pytest.raises(RuntimeError, match="by the user"):
+        D._call(work)
+    with pytest.raises(RuntimeError, match="by the user"):
+        run(D._call, work)  # where the context is in use
+    assert total.tolist() == [2, 2]
