@@ -14,20 +14,26 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test test-fast test-parity check format bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 # One thread multiplies small matrices as fast as several do on idle cores, and far faster than they do on busy ones.
-demo test: export OMP_NUM_THREADS ?= 1
-demo test: export OPENBLAS_NUM_THREADS ?= 1
+demo test test-fast test-parity: export OMP_NUM_THREADS ?= 1
+demo test test-fast test-parity: export OPENBLAS_NUM_THREADS ?= 1
 
 demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train a CNN on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
 	@$(PY) examples/digits.py $(ARGS)
 
 test: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run all tests
 	@$(PY) -m pytest $(PYTEST)
+
+test-fast: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run the tests that take under a minute together
+	@$(PY) -m pytest $(PYTEST) -m "not slow"
+
+test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
+	@$(PY) -m pytest $(PYTEST) tests/oracle tests/record/test_from_torch.py tests/tensor/test_protocols.py tests/benchmarks
 
 check: $(INSTALLED)-check ## check format, lint and types
 	@status=0; for tool in "ruff format --check" "ruff check" mypy basedpyright; do \

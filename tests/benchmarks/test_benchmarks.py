@@ -15,6 +15,8 @@ from benchmarks.processes import Job, together
 from benchmarks.report import Line, Section, to_markdown
 from benchmarks.tasks import TASKS
 
+pytestmark = pytest.mark.slow
+
 
 def test_tiny_operations() -> None:
     notebook = Notebook()

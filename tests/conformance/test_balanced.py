@@ -10,6 +10,8 @@ from burnpy.autodiff import Balanced
 from burnpy.backend import NumPy
 from burnpy.testing import conformance_suite
 
+pytestmark = pytest.mark.slow
+
 _Suite: Any = conformance_suite(Balanced[NumPy])
 
 

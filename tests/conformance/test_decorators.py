@@ -10,6 +10,8 @@ import pytest
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.testing import conformance_suite
 
+pytestmark = pytest.mark.slow
+
 suite = conformance_suite(Profiled(Checked(NumPy, True)))
 
 

@@ -15,6 +15,8 @@ import burnpy
 from burnpy import IntTensor
 from burnpy.backend import NumPy
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from burnpy.backend import errors
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
 

@@ -18,6 +18,8 @@ import burnpy
 from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

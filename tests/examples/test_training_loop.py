@@ -13,6 +13,8 @@ import pytest
 
 from burnpy.record import load
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_training_loop.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 EPOCHS = 12

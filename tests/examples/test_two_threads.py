@@ -14,6 +14,8 @@ import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from burnpy.testing import conformance_suite
 from tests.third_party.array_api_backend import DTYPES, ArrayApi
+
+pytestmark = pytest.mark.slow
 
 TestArrayApi = conformance_suite(ArrayApi, dtypes=DTYPES)
