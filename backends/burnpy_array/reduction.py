@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
-from burnpy.backend.dtypes import float32, int64, kind_of
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64, int64, kind_of
+from burnpy.backend.operations.reduction import divisor
 from burnpy.backend.primitives import Dims, DType
 from burnpy_array.base import ArrayBase, is_half
 
@@ -50,8 +54,14 @@ class Reduction(ArrayBase):
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._call(_mean, self, x, dims, keepdim)
 
+    def center(self, x: Any, dims: Dims) -> Any:
+        return self._call(_centered, self, x, dims)
+
     def var(self, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
         return self._call(_variance, self, x, dims, keepdim, correction)
+
+    def std(self, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
+        return self._call(_deviation, self, x, dims, keepdim, correction)
 
 
 def _sum(b: ArrayBase, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -98,8 +108,69 @@ def _mean(b: ArrayBase, x: Any, dims: Dims, keepdim: bool) -> Any:
 
 def _variance(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
     wide = x if accumulator(x.dtype) is None else x.astype(float32)
-    deviation = b.xp.asarray(b.xp.subtract(wide, _mean(b, wide, dims, True)))
-    b.xp.multiply(deviation, deviation, deviation)
-    out = b._total(deviation, dims, keepdim) if dims else deviation
-    out = b.xp.divide(out, float(max(count(x, dims) - correction, 0)))
+    deviation = _center(b, wide, dims)
+    out = _mean_square(b, deviation, dims, keepdim, correction, deviation)
     return out if wide is x else out.astype(x.dtype)
+
+
+def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
+    """The root of the variance; of deviations scaled by a power of 2 where squares over- or underflow."""
+    xp = b.xp
+    wide = x if accumulator(x.dtype) is None else x.astype(float32)
+    deviation = _center(b, wide, dims)
+    var = _mean_square(b, deviation, dims, True, correction, None)
+    least, most = _SAFE[wide.dtype]
+    if x.size and b._some(xp.logical_not(xp.logical_and(xp.greater(var, least), xp.less(var, most)))):
+        exponent = exponents(b, deviation, dims)
+        scaled = xp.asarray(xp.ldexp(deviation, -exponent))
+        out = xp.ldexp(xp.sqrt(_mean_square(b, scaled, dims, True, correction, scaled)), exponent)
+    else:
+        out = xp.sqrt(var)
+    if not keepdim:
+        out = out.reshape([n for d, n in enumerate(x.shape) if d not in dims])
+    return out if wide is x else out.astype(x.dtype)
+
+
+_SAFE = {dtype: (float(np.finfo(dtype).tiny / np.finfo(dtype).eps), math.inf) for dtype in (float32, float64)}
+"""Between which a sum of squares has lost nothing."""
+
+
+def _mean_square(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float, memory: Any) -> Any:
+    square = b.xp.multiply(x, x, memory)
+    out = b._total(square, dims, keepdim) if dims else square
+    return b.xp.divide(out, divisor(x.shape, dims, correction))
+
+
+def exponents(b: ArrayBase, x: Any, dims: Dims) -> Any:
+    """The exponents of 2 by which the largest magnitudes over ``dims`` are less than 1; 0 where they are not finite."""
+    return b.xp.frexp(b.xp.abs(x).max(dims, None, True))[1]
+
+
+def _centered(b: ArrayBase, x: Any, dims: Dims) -> Any:
+    if accumulator(x.dtype) is None:
+        return _center(b, x, dims)
+    return _center(b, x.astype(float32), dims).astype(x.dtype)
+
+
+def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
+    """x less its mean, in memory of its own; 0 where all are one number, to which the mean may round badly.
+
+    Whether they are is asked only where the first one deviates from the mean by no more than rounding errors.
+    """
+    xp, key = b.xp, first_of(x.ndim, dims)
+    mean = _mean(b, x, dims, True)
+    deviation = xp.asarray(xp.subtract(x, mean))
+    if not x.size or not dims:
+        return deviation
+    rounding = count(x, dims) * float(np.finfo(x.dtype).eps)
+    if b._some(xp.less_equal(xp.abs(deviation[key]), xp.multiply(xp.abs(mean), rounding))):
+        first = x[key]
+        same = xp.logical_and(xp.equal(x, first).all(axis=dims, keepdims=True), xp.isfinite(first))
+        return xp.where(same, x.dtype.type(0), deviation)
+    return deviation
+
+
+@lru_cache(64)
+def first_of(ndim: int, dims: Dims) -> tuple[slice, ...]:
+    """The key of the first elements along ``dims``."""
+    return tuple(slice(0, 1) if d in dims else slice(None) for d in range(ndim))

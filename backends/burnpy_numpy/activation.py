@@ -55,9 +55,9 @@ class Activation(ArrayBackend):
         if out.size >= _SMALL:
             return self._call(_relu_backward, grad, out, zero)
         try:
-            return run(_where_positive, grad, out, zero)
+            return run(_where_nonzero, grad, out, zero)
         except RuntimeError:
-            return quietly(_where_positive, grad, out, zero)
+            return quietly(_where_nonzero, grad, out, zero)
 
     def gelu(self, x: Any, approximate: bool) -> Any:
         if x.dtype is float64:
@@ -92,16 +92,16 @@ def _relu_backward(grad: Any, out: Any, zero: Any) -> Any:
         spare = np.empty(min(BLOCK, end - begin), np.bool_)
         for start in range(begin, end, BLOCK):
             stop = min(start + BLOCK, end)
-            positive = spare[: stop - start]
-            np.greater(flat[start:stop], zero, positive)
-            np.multiply(grads[start:stop].view(bits), positive, made[start:stop].view(bits))  # `blend.kept`
+            passed = spare[: stop - start]
+            np.not_equal(flat[start:stop], zero, passed)
+            np.multiply(grads[start:stop].view(bits), passed, made[start:stop].view(bits))  # `blend.kept`
 
     shared(work, flat.size, 0.5)
     return made.reshape(out.shape)
 
 
-def _where_positive(grad: Any, out: Any, zero: Any) -> Any:
-    return np.where(np.greater(out, zero), grad, zero)
+def _where_nonzero(grad: Any, out: Any, zero: Any) -> Any:
+    return np.where(np.not_equal(out, zero), grad, zero)
 
 
 def _gelu(_: Any, approximate: bool, x: Any) -> Any:

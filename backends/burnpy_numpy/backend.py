@@ -139,7 +139,12 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
         if blendable(condition, x):
             if type(y) in NUMBERS and y == 0 and math.copysign(1.0, y) > 0:
                 return kept(condition, x)
-            if type(y) is np.ndarray and y.shape == x.shape and y.dtype is x.dtype and y.flags.c_contiguous:
+            if (
+                type(y) is np.ndarray
+                and y.shape == x.shape == condition.shape
+                and y.dtype is x.dtype
+                and y.flags.c_contiguous
+            ):
                 return blended(condition, x, y)
         return super().where(condition, x, y)
 

@@ -12,13 +12,9 @@ _SMALL = 8192
 
 
 def blendable(condition: Any, x: Any) -> bool:
-    """Whether ``condition`` and x are large enough to gain, and lie so in memory that their bits can be viewed."""
+    """Whether ``condition`` is large enough to gain, and x lies so in memory that its bits can be viewed."""
     return (
-        type(x) is np.ndarray
-        and x.size >= _SMALL
-        and x.dtype.itemsize in BITS
-        and condition.shape == x.shape
-        and x.flags.c_contiguous
+        type(x) is np.ndarray and condition.size >= _SMALL and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
     )
 
 
@@ -28,7 +24,7 @@ def kept(condition: Any, x: Any) -> Any:
 
 
 def blended(condition: Any, x: Any, y: Any) -> Any:
-    """x where condition is true, y elsewhere; of one dtype, and y of no more dimensions."""
+    """x where condition is true, y elsewhere; all of one shape, x and y of one dtype."""
     mask = condition.astype(BITS[x.dtype.itemsize])
     np.negative(mask, mask)
     other = y.view(mask.dtype)

@@ -152,6 +152,7 @@ def _cases() -> list[Case]:
         for dims, label in (((1,), ""), ((), " none")):
             add("mean", x, dims, True, label=label)
             add("var std", x, dims, False, 0.0, label=label)
+            add("center", x, dims, label=label)
         add("to_int", x, int64)
         add("cast", x, float64)
         add("linspace", 0.0, 1.0, 5, dtype)

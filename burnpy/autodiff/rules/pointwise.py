@@ -8,22 +8,32 @@ from typing import Any
 from burnpy.autodiff.graph import identity
 from burnpy.autodiff.rules.algebra import bilinear, linear, pointwise
 from burnpy.backend.backend import Backend
-from burnpy.backend.primitives import Float, Shape
+from burnpy.backend.primitives import Bool, Float, Shape
 
 
 def pow_base(i: Any, g: Float, x: Float, y: Any) -> Float:
-    """g · y · x^(y-1), which is 0 at x = y = 0 too, where the formula would say 0 · ∞."""
+    """g · y · x^(y-1), which is 0 at y = 0 for every x, where the formula may say 0 · ∞ or 0 · NaN.
+
+    Where `pow_exponent` is 0 whatever x and y, this does not depend on y, so that second derivatives are symmetric.
+    """
     if isinstance(y, (int, float)):
         return zeros(i, g) if y == 0 else i.mul(g, i.mul(i.pow(x, y - 1), y))
-    both_zero = i.discrete.bitwise_and(i.eq(x, 0.0), i.eq(y, 0.0))
-    base = i.where(i.discrete.bitwise_not(both_zero), x, 1.0)
+    d = i.discrete
+    lost = d.bitwise_and(i.eq(y, 0.0), d.bitwise_not(i.isfinite(i.reciprocal(i.detach(x)))))
+    moves = d.bitwise_not(d.bitwise_or(lost, no_slope(i, x, y)))
+    y = i.where(moves, y, i.detach(y))
+    base = i.where(d.bitwise_not(lost), x, 1.0)
     return i.mul(g, i.mul(y, i.pow(base, i.sub(y, 1.0))))
 
 
 def pow_exponent(i: Any, g: Float, x: Float, y: Float, out: Float) -> Float:
     """g · x^y · log(x), which is 0 at x = 0 for y >= 0, where the formula would say 0 · -∞."""
-    flat = i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))
-    return i.mul(g, i.mul(out, i.log(i.where(i.discrete.bitwise_not(flat), x, 1.0))))
+    return i.mul(g, i.mul(out, i.log(i.where(i.discrete.bitwise_not(no_slope(i, x, y)), x, 1.0))))
+
+
+def no_slope(i: Any, x: Float, y: Float) -> Bool:
+    """Where x^y is taken not to depend on y."""
+    return i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))
 
 
 def larger(i: Any, g: Float, x: Float, y: Any) -> Float:

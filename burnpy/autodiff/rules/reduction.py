@@ -7,7 +7,8 @@ from typing import Any
 
 from burnpy.autodiff.rules.algebra import general, linear, symmetric
 from burnpy.backend.backend import Backend
-from burnpy.backend.primitives import Dims, Float, Shape
+from burnpy.backend.operations.reduction import divisor
+from burnpy.backend.primitives import Bool, Dims, Float, Shape
 
 
 def kept(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
@@ -22,20 +23,23 @@ def spread(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float
     return i.expand(kept(i, g, x_shape, dims, keepdim), x_shape)
 
 
-def share(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
-    """For amax and amin: 1 over the number of ties where an element is the extreme one, else 0."""
-    extreme = i.to_float(i.eq(x, kept(i, out, x.shape, dims, keepdim)), x.dtype)
-    return i.div(extreme, i.sum(extreme, dims, True))
+def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
+    """For amax and amin: which elements are the extreme one, or NaN where that is; and how many they are."""
+    extreme = i.discrete.bitwise_or(i.eq(x, kept(i, out, x.shape, dims, keepdim)), i.isnan(x))
+    return extreme, i.sum(i.to_float(extreme, x.dtype), dims, True)
 
 
 def extreme_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """g split evenly among the ties."""
-    return i.mul(kept(i, g, x.shape, dims, keepdim), share(i, x, out, dims, keepdim))
+    extreme, count = ties(i, x, out, dims, keepdim)
+    return i.where(extreme, i.div(kept(i, g, x.shape, dims, keepdim), count), 0.0)
 
 
 def extreme_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """The mean of the tangents of the ties."""
-    return i.sum(i.mul(t, share(i, x, out, dims, keepdim)), dims, keepdim)
+    extreme, count = ties(i, x, out, dims, keepdim)
+    total = i.sum(i.where(extreme, t, 0.0), dims, True)
+    return i.reshape(i.div(total, count), out.shape)
 
 
 def others(i: Any, x: Float, dims: Dims) -> Float:
@@ -88,8 +92,7 @@ def cumsum_pull(i: Any, g: Float, dim: int) -> Float:
 
 def slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
     """The derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
-    count = max(math.prod(x.shape[d] for d in dims) - correction, 0)
-    return i.div(i.mul(i.sub(x, i.mean(x, dims, True)), 2.0), float(count))
+    return i.div(i.mul(i.center(x, dims), 2.0), divisor(x.shape, dims, correction))
 
 
 def var_pull(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
@@ -100,6 +103,26 @@ def var_pull(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool, correction: 
 def var_push(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
     """The sum of each tangent times the slope."""
     return i.sum(i.mul(t, slope(i, x, dims, correction)), dims, keepdim)
+
+
+def normal(i: Any, x: Float, out: Float, dims: Dims) -> tuple[Float, Bool]:
+    """(x - mean) over the standard deviation, of x's dimensions; and where that is not 0, for it is divided by 1 there."""
+    spreads = i.ne(out, 0.0)
+    return i.div(i.center(x, dims), i.where(spreads, out, 1.0)), spreads
+
+
+def std_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """g (x - mean) / (count - correction) / out; where that is 0, 0 at every order."""
+    g, out = (kept(i, a, x.shape, dims, keepdim) for a in (g, out))
+    normalized, spreads = normal(i, x, out, dims)
+    return i.mul(normalized, i.where(spreads, i.div(g, divisor(x.shape, dims, correction)), 0.0))
+
+
+def std_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """The sum of each tangent times (x - mean) / (count - correction) / out; likewise 0."""
+    normalized, spreads = normal(i, x, kept(i, out, x.shape, dims, keepdim), dims)
+    total = i.div(i.sum(i.mul(t, normalized), dims, True), divisor(x.shape, dims, correction))
+    return i.reshape(i.where(spreads, total, 0.0), out.shape)
 
 
 def weight(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
@@ -129,7 +152,9 @@ linear(Backend.sum_to, lambda i, g, x_shape: i.expand(g, x_shape))
 general(Backend.prod, pulls=(prod_pull,), pushes=(prod_push,))
 general(Backend.amax, pulls=(extreme_pull,), pushes=(extreme_push,))
 general(Backend.amin, pulls=(extreme_pull,), pushes=(extreme_push,))
+linear(Backend.center, lambda i, g, dims: i.center(g, dims))
 general(Backend.var, pulls=(var_pull,), pushes=(var_push,))
+general(Backend.std, pulls=(std_pull,), pushes=(std_push,))
 general(Backend.logsumexp, pulls=(logsumexp_pull,), pushes=(logsumexp_push,))
 symmetric(Backend.softmax, lambda i, g, out, dim: i.softmax_backward(g, out, dim))
 general(

@@ -23,6 +23,7 @@ Cost: TypeAlias = Callable[[Sequence[Any], int], int]
 _BY_ELEMENT = {
     **dict.fromkeys(("reshape", "permute", "expand", "slice", "mT"), 0),  # views as a rule
     **dict.fromkeys(("flip", "cat", "slice_scatter", "tril", "triu", "cast", "to_float"), 1),
+    "center": 2,
     **dict.fromkeys(("relu", "relu_backward", "square", "maximum", "minimum", "clamp", "abs", "neg"), 1),
     **dict.fromkeys(("masked_scale", "index_select", "gather", "embedding"), 2),
     **dict.fromkeys(("where", "sigmoid"), 4),

@@ -38,6 +38,7 @@ class Cost(NamedTuple):
 _STEPS = {
     **dict.fromkeys(("sum", "prod", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum"), 1),
     **dict.fromkeys(("mean", "max_dim", "min_dim"), 1),
+    "center": 2,
     **dict.fromkeys(("var", "std", "logsumexp", "softmax_backward"), 4),
     **dict.fromkeys(("softmax", "log_softmax"), 5),
     **dict.fromkeys(("cross_entropy", "rms_norm"), 6),

@@ -19,13 +19,13 @@ class Activation(OperationsBase):
 
     @derived(POINTWISE)
     def relu(self, x: Float) -> Float:
-        """max(x, 0), of which the gradient at 0 is 0."""
+        """max(x, 0), NaN of NaN; the gradient at 0 is 0."""
         return self.maximum(x, 0.0)
 
     @derived(POINTWISE)
     def relu_backward(self, grad: Float, out: Float) -> Float:
-        """grad where relu's result was positive, else 0."""
-        return self.where(self.gt(out, 0.0), grad, 0.0)
+        """grad where relu's result is not 0: where it is positive, or NaN, which is passed on."""
+        return self.where(self.ne(out, 0.0), grad, 0.0)
 
     @derived(POINTWISE)
     def gelu(self, x: Float, approximate: bool) -> Float:

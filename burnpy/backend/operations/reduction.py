@@ -66,22 +66,35 @@ class Reduction(OperationsBase):
         total = self.sum(x, dims, keepdim)
         return self.mul(total, 1 / count) if count else self.mul(total, math.nan)
 
+    @derived(LINEAR)
+    def center(self, x: Float, dims: Dims) -> Float:
+        """x less its mean over ``dims``; exactly 0 where all are one finite number, to which the mean may round badly."""
+        deviation = self.sub(x, self.mean(x, dims, True))
+        if 0 in x.shape:
+            return deviation
+        first = self.slice(x, tuple(slice(0, 1 if d in dims else n, 1) for d, n in enumerate(x.shape)))
+        d = self.discrete
+        same = d.bitwise_and(d.all(self.eq(x, first), dims, True), self.isfinite(first))
+        return self.where(d.bitwise_not(same), deviation, 0.0)
+
     @derived(GENERAL)
     def var(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
         """The sum of squared deviations from the mean over (count - correction), that at least 0."""
-        count = max(math.prod(x.shape[d] for d in dims) - correction, 0)
-        deviation = self.sub(x, self.mean(x, dims, True))
-        total = self.sum(self.square(deviation), dims, keepdim)
-        return self.div(total, float(count))
+        total = self.sum(self.square(self.center(x, dims)), dims, keepdim)
+        return self.div(total, divisor(x.shape, dims, correction))
 
     @derived(GENERAL)
     def std(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
-        """The square root of `var`, of which the gradient where it is 0 is 0, at every order."""
-        variance = self.var(x, dims, keepdim, correction)
-        flat = self.eq(variance, 0.0)
-        return self.where(
-            self.discrete.bitwise_not(flat), self.sqrt(self.where(flat, self.full((), 1.0, x.dtype), variance)), 0.0
-        )
+        """The square root of `var`, whose squares neither overflow nor underflow; its gradient is 0 where it is 0."""
+        if 0 in x.shape:
+            return self.sqrt(self.var(x, dims, keepdim, correction))
+        deviation = self.center(x, dims)
+        size = self.detach(self.amax(self.abs(deviation), dims, True))
+        usual = self.discrete.bitwise_and(self.gt(size, 0.0), self.isfinite(size))
+        size = self.where(usual, size, 1.0)
+        total = self.sum(self.square(self.div(deviation, size)), dims, True)
+        root = self.mul(self.sqrt(self.div(total, divisor(x.shape, dims, correction))), size)
+        return root if keepdim else self.reshape(root, tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
     @derived(GENERAL)
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:
@@ -137,6 +150,11 @@ class Reduction(OperationsBase):
         lead = len(x.shape) - len(shape)
         repeated = tuple(d for d, n in enumerate(x.shape) if d < lead or (shape[d - lead] == 1 != n))
         return self.reshape(self.sum(x, repeated, True), shape) if repeated else x
+
+
+def divisor(shape: Shape, dims: Dims, correction: float) -> float:
+    """By what a sum of squared deviations over ``dims`` is divided: their number less the correction, at least 0."""
+    return float(max(math.prod(shape[d] for d in dims) - correction, 0))
 
 
 def _shift(b: Reduction, x: Float, dims: Dims) -> Float:

@@ -39,7 +39,11 @@ def _silu_backward(grad: Any, x: Any) -> Any:
 
 
 row("relu", lambda x: np.maximum(x, 0), UNARY)
-row("relu_backward", lambda grad, out: np.where(out > 0, grad, 0), _TWO)
+row(
+    "relu_backward",
+    lambda grad, out: np.where(out != 0, grad, 0),
+    [*_TWO, (x(10), Values((0.0, -0.0, 1.0, math.nan, math.inf, 0.0, 2.0, math.nan, 5e-8, 0.0)))],
+)
 row("gelu", _gelu, [(a, how) for (a,) in _FINITE for how in (False, True)], loose=2)
 row("gelu_backward", _gelu_backward, [(g, a, how) for g, a in _TWO for how in (False, True)], loose=4)
 row("silu", lambda x: x / (1 + np.exp(-x)), _FINITE, loose=2)

@@ -108,6 +108,8 @@ _SPREAD = [
     if not (c and e[1] == (1,))
 ]
 _VARIANCES = [*_SPREAD, (x(5), (0,), False, 1.5), (x(3, 1), (1,), False, 0.0), (x(0, 3), (1,), False, 1.0)]
+_CONSTANT: list[tuple[Any, ...]] = [(Values((0.1,) * n), (0,), False, 0.0) for n in (3, 700)]  # whose sum is rounded
+_CENTERED = [(e[0], e[1]) for e in [*_FULL[:15:2], *_FULL[17:], *_EMPTY, *_CONSTANT]]
 _SMOOTH_STD = [e for e in _VARIANCES if e[0] is not _WITH_NAN and e[0] != x(3, 1)]
 _JACOBIANS: list[tuple[Any, ...]] = [(x(2, 3, 2), x(2, 3, 2, low=0.1, high=0.9), dim) for dim in (0, 1, 2)] + [
     (x(0, 3), x(0, 3), 1)
@@ -125,7 +127,8 @@ row("all", _reducing(np.all), [(Mask(a.shape), *rest) for a, *rest in [*_FULL[:1
 row("cumsum", _accumulated(np.cumsum), [*_ALONG, (x(0, 3), 0)], loose=4)
 row("mean", _mean, [*_FULL, *_EMPTY, *_NAN_OF_NOTHING], loose=4)
 row("var", _variance, _VARIANCES, loose=4)
-row("std", lambda *a: np.sqrt(_variance(*a)), _SMOOTH_STD, loose=4)
+row("std", lambda *a: np.sqrt(_variance(*a)), [*_SMOOTH_STD, *_CONSTANT], loose=4)
+row("center", lambda x, dims: x - _mean(x, dims, True), _CENTERED, loose=8)
 row("logsumexp", _logsumexp, [*_FULL, *_EMPTY, (Values((-_INF, -_INF)), (0,), False), (x(0, 3), (1,), True)], loose=4)
 row("softmax", _softmax, _ALONG, loose=2)
 row("log_softmax", lambda x, dim: np.log(_softmax(x, dim)), _ALONG, loose=4)
