@@ -1,60 +1,65 @@
-"""Normalisation over any dimensions, with temporaries that are written over."""
+"""Normalisation over any dimensions, with temporaries that are written over.
+
+The squares of finite numbers may overflow, and what is divided by infinity is 0. Where values can be looked at, such
+groups are computed from numbers scaled by a power of 2; elsewhere their results are NaN.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array.base import ArrayBase, is_half
-from burnpy_array.reduction import count
-from burnpy_array.softmax import widened
+from burnpy_array.reduction import count, exponents
 
 
 class Normalization(ArrayBase):
     """16-bit floats are computed in float32."""
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        return self._normalized(self._normalize, x.dtype, (x, weight, bias), dims, eps)
+        one, two, three = self._in_float32(_normalize, x, weight, bias, dims, eps)
+        return one, two, three
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        return self._normalized(self._normalize_backward, x.dtype, (grad, x, weight, mean, var), dims, eps)
+        one, two, three = self._in_float32(_normalize_backward, grad, x, weight, mean, var, dims, eps)
+        return one, two, three
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        return self._call(widened, _rms_norm, self, (dims, eps), x, weight)
+        return self._in_float32(_rms_norm, x, weight, dims, eps)[0]
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        if is_half(x.dtype):
-            wide = [self.cast(a, float32) for a in (grad, x, weight)]
-            by_x, by_weight = self._call(_rms_norm_backward, self, wide[0], wide[1], wide[2], dims, eps)
-            return self.cast(by_x, x.dtype), self.cast(by_weight, x.dtype)
-        by_x, by_weight = self._call(_rms_norm_backward, self, grad, x, weight, dims, eps)
-        return by_x, by_weight
+        one, two = self._in_float32(_rms_norm_backward, grad, x, weight, dims, eps)
+        return one, two
 
-    def _normalized(self, f: Any, dtype: Any, given: tuple[Any, ...], dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        """The three results of f, computed in float32 where ``dtype`` has 16 bits."""
+    def _in_float32(self, f: Callable[..., tuple[Any, ...]], *given: Any) -> tuple[Any, ...]:
+        """The results of f of arrays, dims and eps; computed in float32 where they have 16 bits."""
+        *arrays, dims, eps = given
+        dtype = arrays[0].dtype
         if not is_half(dtype):
-            one, two, three = self._call(f, *given, dims, eps)
-            return one, two, three
-        one, two, three = self._call(f, *[self.cast(x, float32) for x in given], dims, eps)
-        return self.cast(one, dtype), self.cast(two, dtype), self.cast(three, dtype)
+            return self._call(f, self, *given)  # type: ignore[no-any-return]  # a tuple, as f returns it
+        found = self._call(f, self, *[self.cast(x, float32) for x in arrays], dims, eps)
+        return tuple([self.cast(x, dtype) for x in found])
 
-    def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+    def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: Any) -> tuple[Any, Any, Any]:
+        """`normalize`, where squares do not overflow; of an ``eps`` for all groups or one for each."""
         xp = self.xp
         mean = xp.divide(self._total(x, dims, True), count(x, dims))
         out = xp.subtract(x, mean)
         var = xp.divide(self._total(xp.multiply(out, out), dims, True), count(x, dims))
-        xp.divide(out, xp.sqrt(xp.add(var, eps)), out)
+        xp.divide(out, _root(self, var, eps), out)
         xp.multiply(out, weight, out)
         return xp.add(out, bias, out), mean, var
 
     def _normalize_backward(
-        self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+        self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: Any
     ) -> tuple[Any, Any, Any]:
+        """Likewise `normalize_backward`."""
         xp, n = self.xp, count(x, dims)
-        scale = xp.reciprocal(xp.sqrt(xp.add(var, eps)))
+        scale = xp.reciprocal(_root(self, var, eps))
         normal = xp.subtract(x, mean)
         xp.multiply(normal, scale, normal)
         product = xp.multiply(grad, normal)
@@ -68,29 +73,91 @@ class Normalization(ArrayBase):
         xp.subtract(out, level, out)
         return xp.multiply(out, scale, out), by_weight, by_bias
 
+    def _overflowed(self, squares: Any) -> bool:
+        """Whether a mean of squares is not finite; False where to look would mean to wait."""
+        return self.eager_checks and not self.xp.isfinite(squares).all()
+
     def _sum_to(self, x: Any, shape: Shape) -> Any:
         lead = len(x.shape) - len(shape)
         dims = tuple(d for d, n in enumerate(x.shape) if d < lead or (shape[d - lead] == 1 != n))
         return self._total(x, dims, True).reshape(shape) if dims else x.copy()
 
 
-def _rms(b: Normalization, x: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-    """The root of the mean square, and memory of x's shape."""
+def _root(b: ArrayBase, square: Any, eps: Any) -> Any:
+    """√(square + eps); NaN where the square overflowed."""
+    return b.xp.add(b.xp.sqrt(b.xp.add(square, eps)), b.xp.subtract(square, square))
+
+
+class Scaled:
+    """Groups of x over ``dims``, scaled by powers of 2 to magnitudes of at most 1, and their eps likewise."""
+
+    def __init__(self, b: ArrayBase, x: Any, dims: Dims, eps: float) -> None:
+        xp, self.xp = b.xp, b.xp
+        self.exponent = xp.maximum(exponents(b, x, dims), 0)
+        self.x = xp.ldexp(x, -self.exponent)
+        self.eps = xp.ldexp(x.dtype.type(eps), -2 * self.exponent)
+
+    def down(self, x: Any, power: int = 1) -> Any:
+        """What is proportional to that power of x, for the scaled x."""
+        return self.xp.ldexp(x, -power * self.exponent)
+
+    def up(self, x: Any, power: int = 1) -> Any:
+        """Back again."""
+        return self.xp.ldexp(x, power * self.exponent)
+
+
+_plain = Normalization
+
+
+def _normalize(b: Normalization, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
+    found = b._normalize(x, weight, bias, dims, eps)
+    if not b._overflowed(found[2]):
+        return found
+    scaled = Scaled(b, x, dims, eps)
+    out, mean, var = _plain._normalize(b, scaled.x, weight, bias, dims, scaled.eps)
+    return out, scaled.up(mean), scaled.up(var, 2)
+
+
+def _normalize_backward(
+    b: Normalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+) -> tuple[Any, ...]:
+    if not b._overflowed(var):
+        return b._normalize_backward(grad, x, weight, mean, var, dims, eps)
+    xp, scaled = b.xp, Scaled(b, x, dims, eps)
+    own, n = scaled.x, count(x, dims)
+    known = xp.isfinite(var)
+    mean = xp.where(known, scaled.down(mean), xp.divide(b._total(own, dims, True), n))
+    deviation = xp.subtract(own, mean)
+    var = xp.where(known, scaled.down(var, 2), xp.divide(b._total(xp.multiply(deviation, deviation), dims, True), n))
+    by_x, by_weight, by_bias = _plain._normalize_backward(b, grad, own, weight, mean, var, dims, scaled.eps)
+    return scaled.down(by_x), by_weight, by_bias
+
+
+def _squares(b: ArrayBase, x: Any, dims: Dims) -> tuple[Any, Any]:
+    """The mean of the squares, and memory of x's shape."""
+    memory = b.xp.multiply(x, x)
+    return b.xp.divide(b._total(memory, dims, True), count(x, dims)), memory
+
+
+def _rms_norm(b: Normalization, x: Any, weight: Any, dims: Dims, eps: Any) -> tuple[Any, ...]:
+    square, out = _squares(b, x, dims)
+    if b._overflowed(square):
+        scaled = Scaled(b, x, dims, eps)
+        x, eps = scaled.x, scaled.eps
+        square, out = _squares(b, x, dims)
+    b.xp.divide(x, b.xp.sqrt(b.xp.add(square, eps)) if b.eager_checks else _root(b, square, eps), out)
+    return (b.xp.multiply(out, weight, out),)
+
+
+def _rms_norm_backward(b: Normalization, grad: Any, x: Any, weight: Any, dims: Dims, eps: Any) -> tuple[Any, ...]:
     xp = b.xp
-    square = xp.multiply(x, x)
-    mean = xp.divide(b._total(square, dims, True), count(x, dims))
-    return xp.sqrt(xp.add(mean, eps)), square
-
-
-def _rms_norm(b: Normalization, where: tuple[Dims, float], x: Any, weight: Any) -> Any:
-    root, out = _rms(b, x, *where)
-    b.xp.divide(x, root, out)
-    return b.xp.multiply(out, weight, out)
-
-
-def _rms_norm_backward(b: Normalization, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-    xp = b.xp
-    root, normal = _rms(b, x, dims, eps)
+    square, normal = _squares(b, x, dims)
+    scaled = None
+    if b._overflowed(square):
+        scaled = Scaled(b, x, dims, eps)
+        x, eps = scaled.x, scaled.eps
+        square, normal = _squares(b, x, dims)
+    root = xp.sqrt(xp.add(square, eps)) if b.eager_checks else _root(b, square, eps)
     xp.divide(x, root, normal)
     product = xp.multiply(grad, normal)
     by_weight = b._sum_to(product, weight.shape)
@@ -99,4 +166,5 @@ def _rms_norm_backward(b: Normalization, grad: Any, x: Any, weight: Any, dims: D
     out = xp.multiply(grad, weight, product)
     xp.multiply(normal, along, normal)
     xp.subtract(out, normal, out)
-    return xp.divide(out, root, out), by_weight
+    xp.divide(out, root, out)
+    return (out if scaled is None else scaled.down(out)), by_weight

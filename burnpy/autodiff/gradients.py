@@ -165,17 +165,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
 
     def norm(self) -> Tensor[I]:
         """The 2-norm of all gradients together, 0-d; 0 of none. At least float32, so that squares of float16 fit."""
-        from burnpy.backend.dtypes import float32, promote_types
+        from burnpy.tensor.norms import norm
 
-        inner = self.device
-        dtype = float32
-        for value in self._values.values():
-            dtype = promote_types(dtype, value.dtype)
-        total = inner.full((), 0.0, dtype)
-        for value in self._values.values():
-            wide = value if value.dtype == dtype else inner.cast(value, dtype)
-            total = inner.add(total, inner.sum(inner.square(wide), tuple(range(len(value.shape))), False))
-        return self._tensor(inner.sqrt(total))
+        return self._tensor(norm(self.device, list(self._values.values())))
 
     def __add__(self, other: Gradients[I]) -> Gradients[I]:
         """The sum, leaf by leaf; what only one of the two has stays. Updates of buffers add up too."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
+import numpy as np
+
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
@@ -92,8 +94,8 @@ def cross_entropy(
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / logits.shape[dim]
     if weight is not None:
-        log_p = log_p * _per_class("cross_entropy", log_p, weight, dim)
-    losses = -(log_p * target).sum(dim)
+        target = target * _per_class("cross_entropy", log_p, weight, dim)
+    losses = -_weighted(log_p, target).sum(dim)
     return _reduced("cross_entropy", losses, reduction)
 
 
@@ -164,13 +166,11 @@ def binary_cross_entropy_with_logits(
     [0.693..., 100.0]
     """
     _same_shape("binary_cross_entropy_with_logits", input, target)
-    # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is x more.
-    positive = (-input).softplus()
-    if pos_weight is not None:
-        positive = positive * ((pos_weight - 1.0) * target + 1.0)
-    losses = input - input * target + positive
+    # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x); sums of what is positive are exact.
+    positive = target if pos_weight is None else target * pos_weight
+    losses = _weighted((-input).softplus(), positive) + _weighted(input.softplus(), 1.0 - target)
     if weight is not None:
-        losses = losses * weight
+        losses = _weighted(losses, weight)
     if losses.shape != input.shape:
         raise ShapeError(
             f"binary_cross_entropy_with_logits() was asked of shape {input.shape} and of weights "
@@ -197,11 +197,23 @@ def _classes(
     if weight is not None:
         weights = _per_class(operation, log_p, weight, dim)
         kept = _at_class(weights.expand(log_p.shape), dim, index)
-        losses = losses * kept
-        smoothed = log_p * weights
+        losses = _weighted(losses, kept)
+        smoothed = _weighted(log_p, weights)
     if label_smoothing:
         losses = losses * (1.0 - label_smoothing) - smoothed.sum(dim) * (label_smoothing / log_p.shape[dim])
     return _counted(operation, losses, counted, kept, reduction)
+
+
+def _weighted(x: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
+    """x · weight, of which 0 · ∞ is 0: what does not count does not count, however large."""
+    d = x.device.discrete
+    infinite = x.isinf()
+    if d.eager_checks and not d.to_numpy(infinite._primitive).any():
+        return x * weight
+    lost = infinite & (weight == 0.0)
+    # A large number instead of infinity, not 0, so that the gradient by the weight stays large.
+    largest = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).max) / 2
+    return x.clamp(-largest, largest).where(lost, x) * weight
 
 
 def _counted(

@@ -81,7 +81,7 @@ def test_what_is_not_finite_comes_out_as_of_torch_or_is_refused_by_path() -> Non
             clip(infinite, 1.0, error_if_nonfinite=True)
         with pytest.raises(errors.NonFiniteError, match=r"infinite or NaN: b \(nan\)$"):
             clip(nan, 1.0, error_if_nonfinite=True)
-    large = with_values([1e154, 1e154], [1e154, 1e154])
+    large = with_values([1.1e308, 1.1e308], [1.1e308, 1.1e308])
     with pytest.raises(errors.NonFiniteError, match="finite gradients whose norm is inf"):
         clip_by_global_norm(large * 0.9, 1.0, error_if_nonfinite=True)
 

@@ -106,7 +106,7 @@ def var_push(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool, correction: 
 
 
 def normal(i: Any, x: Float, out: Float, dims: Dims) -> tuple[Float, Bool]:
-    """(x - mean) over the standard deviation, of x's dimensions; and where that is not 0, for it is divided by 1 there."""
+    """(x - mean) over the standard deviation ``out``, or over 1 where that is 0; and where it is not."""
     spreads = i.ne(out, 0.0)
     return i.div(i.center(x, dims), i.where(spreads, out, 1.0)), spreads
 

@@ -11,7 +11,10 @@ GENERAL = Algebra.GENERAL
 
 
 class Normalization(OperationsBase):
-    """Weight and bias broadcast to x and have no more dimensions; all floats are of one dtype, dims not empty."""
+    """Weight and bias broadcast to x and have no more dimensions; all floats are of one dtype, dims not empty.
+
+    Where the squares of finite numbers overflow, a result is computed from smaller ones, or is NaN: never 0.
+    """
 
     @derived(GENERAL)
     def normalize(self, x: Float, weight: Float, bias: Float, dims: Dims, eps: float) -> tuple[Float, Float, Float]:
@@ -23,7 +26,7 @@ class Normalization(OperationsBase):
         mean = self.mean(x, dims, True)
         deviation = self.sub(x, mean)
         var = self.mean(self.square(deviation), dims, True)
-        normal = self.mul(deviation, self.rsqrt(self.add(var, eps)))
+        normal = self.mul(deviation, _scale(self, var, eps))
         return self.add(self.mul(normal, weight), bias), mean, var
 
     @derived(GENERAL)
@@ -34,7 +37,7 @@ class Normalization(OperationsBase):
 
         That by x is (g - mean(g) - n · mean(g · n)) / √(var + eps), with g = grad · weight and n the normalised x.
         """
-        scale = self.rsqrt(self.add(var, eps))
+        scale = _scale(self, var, eps)
         normal = self.mul(self.sub(x, mean), scale)
         weighted = self.mul(grad, weight)
         along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
@@ -48,14 +51,19 @@ class Normalization(OperationsBase):
 
         Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
         """
-        scale = self.rsqrt(self.add(self.mean(self.square(x), dims, True), eps))
+        scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         return self.mul(self.mul(x, scale), weight)
 
     @derived(GENERAL)
     def rms_norm_backward(self, grad: Float, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, Float]:
         """The gradients of `rms_norm` by x, as of `normalize` without its means, and by the weight."""
-        scale = self.rsqrt(self.add(self.mean(self.square(x), dims, True), eps))
+        scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         normal, weighted = self.mul(x, scale), self.mul(grad, weight)
         along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
         by_weight = self.sum_to(self.mul(grad, normal), weight.shape)
         return self.mul(self.sub(weighted, along), scale), by_weight
+
+
+def _scale(b: Normalization, square: Float, eps: float) -> Float:
+    """1 / √(square + eps); NaN, not 0, where the square overflowed, for there infinity less itself is NaN."""
+    return b.add(b.rsqrt(b.add(square, eps)), b.sub(square, square))

@@ -68,7 +68,7 @@ class Reduction(OperationsBase):
 
     @derived(LINEAR)
     def center(self, x: Float, dims: Dims) -> Float:
-        """x less its mean over ``dims``; exactly 0 where all are one finite number, to which the mean may round badly."""
+        """x less its mean over ``dims``; exactly 0 where all are equal and finite, also where the mean is rounded."""
         deviation = self.sub(x, self.mean(x, dims, True))
         if 0 in x.shape:
             return deviation
