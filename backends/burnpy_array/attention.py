@@ -32,12 +32,11 @@ class Attention(ArrayBase):
         k: Any,
         v: Any,
         logsumexp: Any,
-        level: Any,
         mask: Any,
         offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
-        given = (grad, q, k, v, logsumexp, level)
+        given = (grad, q, k, v, logsumexp)
         if is_half(q.dtype):
             wide = tuple([self.cast(x, float32) for x in given])
             parts = [self.cast(part, q.dtype) for part in self._call(_backward, self, wide, mask, offset, scale)]
@@ -96,8 +95,7 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, offset: int | None
             shift = scores.max(2, None, True)
             shift = xp.where(xp.isfinite(shift), shift, q.dtype.type(0))
             xp.exp(xp.subtract(scores, shift, scores), scores)
-            sums = b._total(scores, (2,), True)
-            sums = xp.where(xp.equal(sums, 0), q.dtype.type(1), sums)
+            sums = _sums(b, scores)
             part = out[start:stop]
             xp.divide(xp.matmul(scores, flat_v[start:stop]), sums, part)
             total[start:stop] = xp.add(xp.log(sums), shift)[:, :, 0]
@@ -107,27 +105,36 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, offset: int | None
     return out.reshape((*q.shape[:-1], v.shape[-1])), total.reshape(q.shape[:-1])
 
 
+def _sums(b: Attention, weights: Any) -> Any:
+    """The sums of the weights of each query, by which they are divided: 1 for one that attends to nothing."""
+    sums = b._total(weights, (2,), True)
+    return b.xp.where(b.xp.equal(sums, 0), weights.dtype.type(1), sums)
+
+
 def _backward(
     b: Attention, given: tuple[Any, ...], mask: Any, offset: int | None, scale: float
 ) -> tuple[Any, Any, Any]:
-    grad, q, k, v, logsumexp, level = given
+    grad, q, k, v, logsumexp = given
     xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
     limits = Limits(b, lead, queries, keys, mask, offset, q.dtype)
     count = math.prod(lead)
     grads, flat_q, flat_k, flat_v = (x.reshape((count, *x.shape[-2:])) for x in (grad, q, k, v))
-    totals, levels = logsumexp.reshape((count, queries, 1)), level.reshape((count, queries, 1))
+    totals = logsumexp.reshape((count, queries, 1))
     by_q, by_k, by_v = (xp.zeros(x.shape, q.dtype) for x in (flat_q, flat_k, flat_v))
 
     def work(begin: int, end: int) -> None:
         for start, stop in _blocks(b, begin, end, queries * keys, q.dtype):
-            scaled, g = xp.multiply(flat_q[start:stop], scale), grads[start:stop]
+            scaled = xp.multiply(flat_q[start:stop], scale)
             weights = xp.matmul(scaled, flat_k[start:stop].swapaxes(1, 2))
             limits.apply(weights, start, stop)
             xp.exp(xp.subtract(weights, totals[start:stop], weights), weights)
+            sums = _sums(b, weights)
+            g = xp.divide(grads[start:stop], sums)
             by_v[start:stop] = xp.matmul(weights.swapaxes(1, 2), g)
             by_score = xp.matmul(g, flat_v[start:stop].swapaxes(1, 2))
-            xp.subtract(by_score, levels[start:stop], by_score)
             xp.multiply(by_score, weights, by_score)
+            level = xp.divide(b._total(by_score, (2,), True), sums)
+            xp.subtract(by_score, xp.multiply(weights, level, weights), by_score)
             xp.multiply(xp.matmul(by_score, flat_k[start:stop]), scale, by_q[start:stop])
             by_k[start:stop] = xp.matmul(by_score.swapaxes(1, 2), scaled)
 

@@ -53,10 +53,6 @@ class ArrayBase(Backend):
         """A Python number as the second operand of a primitive of ``dtype``."""
         return dtype.type(y) if dtype.kind == "V" else y  # weak promotion does not know bfloat16
 
-    def _some(self, flags: Any) -> bool:
-        """Whether any flag is set, within a `_call`; True where to look would mean to wait."""
-        return not self.eager_checks or bool(flags.any())
-
     def _erf(self, x: Any) -> Any:
         """The error function of float32 or float64, within a `_call`."""
         raise NotImplementedError

@@ -94,16 +94,16 @@ class Scaled:
     def __init__(self, b: ArrayBase, x: Any, dims: Dims, eps: float) -> None:
         xp, self.xp = b.xp, b.xp
         self.exponent = xp.maximum(exponents(b, x, dims), 0)
-        self.x = xp.ldexp(x, -self.exponent)
-        self.eps = xp.ldexp(x.dtype.type(eps), -2 * self.exponent)
+        self.x = self.down(x)
+        self.eps = self.down(xp.full(self.exponent.shape, eps, x.dtype), 2)
 
     def down(self, x: Any, power: int = 1) -> Any:
         """What is proportional to that power of x, for the scaled x."""
-        return self.xp.ldexp(x, -power * self.exponent)
+        return self.xp.ldexp(x, self.xp.multiply(self.exponent, -power))
 
     def up(self, x: Any, power: int = 1) -> Any:
         """Back again."""
-        return self.xp.ldexp(x, power * self.exponent)
+        return self.xp.ldexp(x, self.xp.multiply(self.exponent, power))
 
 
 _plain = Normalization

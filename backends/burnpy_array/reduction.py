@@ -114,15 +114,15 @@ def _variance(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float
 
 
 def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
-    """The root of the variance; of deviations scaled by a power of 2 where squares over- or underflow."""
+    """The root of the variance; of deviations scaled by a power of 2 where squares may have over- or underflowed."""
     xp = b.xp
     wide = x if accumulator(x.dtype) is None else x.astype(float32)
     deviation = _center(b, wide, dims)
     var = _mean_square(b, deviation, dims, True, correction, None)
     least, most = _SAFE[wide.dtype]
-    if x.size and b._some(xp.logical_not(xp.logical_and(xp.greater(var, least), xp.less(var, most)))):
+    if x.size and not (b.eager_checks and xp.logical_and(xp.greater(var, least), xp.less(var, most)).all()):
         exponent = exponents(b, deviation, dims)
-        scaled = xp.asarray(xp.ldexp(deviation, -exponent))
+        scaled = xp.asarray(xp.ldexp(deviation, xp.negative(exponent)))
         out = xp.ldexp(xp.sqrt(_mean_square(b, scaled, dims, True, correction, scaled)), exponent)
     else:
         out = xp.sqrt(var)
@@ -155,19 +155,20 @@ def _centered(b: ArrayBase, x: Any, dims: Dims) -> Any:
 def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
     """x less its mean, in memory of its own; 0 where all are one number, to which the mean may round badly.
 
-    Whether they are is asked only where the first one deviates from the mean by no more than rounding errors.
+    Where values can be looked at, whether they are is asked only if the first one is the mean up to rounding.
     """
     xp, key = b.xp, first_of(x.ndim, dims)
     mean = _mean(b, x, dims, True)
     deviation = xp.asarray(xp.subtract(x, mean))
     if not x.size or not dims:
         return deviation
-    rounding = count(x, dims) * float(np.finfo(x.dtype).eps)
-    if b._some(xp.less_equal(xp.abs(deviation[key]), xp.multiply(xp.abs(mean), rounding))):
-        first = x[key]
-        same = xp.logical_and(xp.equal(x, first).all(axis=dims, keepdims=True), xp.isfinite(first))
-        return xp.where(same, x.dtype.type(0), deviation)
-    return deviation
+    if b.eager_checks:
+        rounding = xp.multiply(xp.abs(mean), count(x, dims) * float(np.finfo(x.dtype).eps))
+        if not xp.less_equal(xp.abs(deviation[key]), rounding).any():
+            return deviation
+    first = x[key]
+    same = xp.logical_and(xp.equal(x, first).all(axis=dims, keepdims=True), xp.isfinite(first))
+    return xp.where(same, x.dtype.type(0), deviation)
 
 
 @lru_cache(64)

@@ -209,7 +209,7 @@ def _layers(a: Any, add: Any) -> None:
     for found, offset in ((None, None), (mask, 0), (np.stack([mask, ~mask]), None)):
         label = f" {offset} {None if found is None else found.ndim}"
         add("attention", q, q, q, found, offset, 0.5, label=label)
-        add("attention_backward", q, q, q, q, sums, sums, found, offset, 0.5, label=label)
+        add("attention_backward", q, q, q, q, sums, found, offset, 0.5, label=label)
     index = np.array([[1, 0, 2], [2, 2, 1]])
     add("linear", a(3, 4), a(4, 2), a(2))
     add("embedding", a(3, 4), index, None)

@@ -6,6 +6,7 @@ from typing import Any
 
 from burnpy.autodiff.rules.algebra import joint
 from burnpy.backend.backend import Backend
+from burnpy.backend.operations.attention import allowed_keys, attention_scores, attention_weights
 from burnpy.backend.primitives import Bool, Float
 
 
@@ -16,21 +17,24 @@ def attention_pull(
     q: Float,
     k: Float,
     v: Float,
-    out: Float,
     out1: Float,
     mask: Bool | None,
     offset: int | None,
     scale: float,
 ) -> tuple[Float, ...]:
-    """The gradients by q, k and v, through the result and through logsumexp, which only shifts the level."""
+    """The gradients by q, k and v, through the result and through logsumexp."""
     by_out, by_sum = grads
+    if by_sum is None:
+        by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out1, mask, offset, scale)
+        return by_q, by_k, by_v
+    allowed = allowed_keys(i, q.shape[-2], k.shape[-2], mask, offset)
+    weights, _ = attention_weights(i, attention_scores(i, q, k, scale), allowed)
+    by_score = i.mul(i.mul(weights, i.reshape(by_sum, (*by_sum.shape, 1))), scale)
+    by_q, by_k = i.matmul(by_score, k), i.matmul(i.mT(by_score), q)
     if by_out is None:
-        by_out = i.full(out.shape, 0.0, out.dtype)
-    level = i.sum(i.mul(by_out, out), (len(out.shape) - 1,), False)
-    if by_sum is not None:
-        level = i.sub(level, by_sum)
-    by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out1, level, mask, offset, scale)
-    return by_q, by_k, by_v
+        return by_q, by_k, i.full(v.shape, 0.0, v.dtype)
+    parts = i.attention_backward(by_out, q, k, v, out1, mask, offset, scale)
+    return i.add(by_q, parts[0]), i.add(by_k, parts[1]), parts[2]
 
 
 joint(Backend.attention, attention_pull)

@@ -7,10 +7,11 @@ number for each query, from which the weights are computed again: Dao et al., Fl
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Bool, Float
+from burnpy.backend.primitives import Bool, Float, Int
 from burnpy.backend.schema import Algebra, derived
 
 GENERAL = Algebra.GENERAL
@@ -28,16 +29,19 @@ class Attention(OperationsBase):
         self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float
     ) -> tuple[Float, Float]:
         """softmax(q kᵀ · scale) v, and the logsumexp (…, T) of the scores; both 0 where a query attends to nothing."""
-        scores, allowed = _scores(self, q, k, mask, offset, scale)
+        last = len(q.shape) - 1
+        scores = attention_scores(self, q, k, scale)
         if not k.shape[-2]:
             zeros = self.full((*q.shape[:-1], v.shape[-1]), 0.0, q.dtype)
-            return self.add(self.matmul(scores, v), zeros), self.sum(scores, (len(q.shape) - 1,), False)
-        last = len(q.shape) - 1
-        total = self.logsumexp(scores, (last,), True)
+            return self.add(self.matmul(scores, v), zeros), self.sum(scores, (last,), False)
+        allowed = allowed_keys(self, q.shape[-2], k.shape[-2], mask, offset)
+        weights, _ = attention_weights(self, scores, allowed)
+        if allowed is not None:
+            scores = self.where(allowed, scores, -math.inf)
+        total = self.logsumexp(scores, (last,), False)
         if allowed is not None:
             total = self.where(self.gt(self.detach(total), -math.inf), total, 0.0)
-        weights = self.exp(self.sub(scores, total))
-        return self.matmul(weights, v), self.reshape(total, q.shape[:-1])
+        return self.matmul(weights, v), total
 
     @derived(GENERAL)
     def attention_backward(
@@ -47,27 +51,50 @@ class Attention(OperationsBase):
         k: Float,
         v: Float,
         logsumexp: Float,
-        level: Float,
         mask: Bool | None,
         offset: int | None,
         scale: float,
     ) -> tuple[Float, Float, Float]:
-        """The gradients of the first result by q, k and v; ``level`` is the sum of grad · result for each query."""
-        scores, _ = _scores(self, q, k, mask, offset, scale)
-        wide = (*logsumexp.shape, 1)
-        weights = self.exp(self.sub(scores, self.reshape(logsumexp, wide)))
-        by_weight = self.sub(self.matmul(grad, self.mT(v)), self.reshape(level, wide))
-        by_score = self.mul(self.mul(weights, by_weight), scale)
+        """The gradients of the first result by q, k and v.
+
+        ``logsumexp``, the second result, is there for those who keep scores in range by it; it cancels out.
+        """
+        last = len(q.shape) - 1
+        allowed = allowed_keys(self, q.shape[-2], k.shape[-2], mask, offset)
+        weights, largest = attention_weights(self, attention_scores(self, q, k, scale), allowed)
+        by_weight = self.matmul(grad, self.mT(v))
+        if largest is not None:
+            by_weight = _relative(self, by_weight, largest)
+        by_score = self.mul(self.softmax_backward(by_weight, weights, last), scale)
         return self.matmul(by_score, k), self.matmul(self.mT(by_score), q), self.matmul(self.mT(weights), grad)
 
 
-def _scores(
-    b: Attention, q: Float, k: Float, mask: Bool | None, offset: int | None, scale: float
-) -> tuple[Float, Bool | None]:
-    """q kᵀ · scale, minus infinity at keys that are not attended to; and which are, None for all."""
-    scores = b.mul(b.matmul(q, b.mT(k)), scale)
-    allowed = allowed_keys(b, q.shape[-2], k.shape[-2], mask, offset)
-    return (scores if allowed is None else b.where(allowed, scores, -math.inf)), allowed
+def attention_scores(b: Any, q: Float, k: Float, scale: float) -> Float:
+    """q kᵀ · scale: how well each key fits each query."""
+    return b.mul(b.matmul(q, b.mT(k)), scale)
+
+
+def attention_weights(b: Any, scores: Float, allowed: Bool | None) -> tuple[Float, Int | None]:
+    """The softmax of the scores of allowed keys, 0 for a query that has none; and each query's key of the largest.
+
+    Scores, and gradients by weights, are taken relative to those of that key. Their derivatives are then sums over the
+    other keys, which keep their digits where that key has nearly all the weight and 1 - weight none.
+    """
+    d, last = b.discrete, len(scores.shape) - 1
+    if not scores.shape[-1]:
+        return scores, None
+    some = None
+    if allowed is not None:
+        some = d.any(allowed, (len(allowed.shape) - 1,), True)
+        scores = b.where(d.bitwise_or(allowed, d.bitwise_not(some)), scores, -math.inf)
+    largest = b.argmax(scores, last, True)
+    weights = b.softmax(_relative(b, scores, largest), last)
+    return (weights if some is None else b.where(some, weights, 0.0)), largest
+
+
+def _relative(b: Any, x: Float, index: Int) -> Float:
+    """x less its element at the index in the last dimension."""
+    return b.sub(x, b.gather(x, len(x.shape) - 1, index))
 
 
 def allowed_keys(b: Attention, queries: int, keys: int, mask: Bool | None, offset: int | None) -> Bool | None:

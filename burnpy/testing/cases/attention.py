@@ -27,10 +27,12 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: flo
 
 
 def _attention_backward(
-    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, level: Any, mask: Any, offset: int | None, scale: float
+    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
 ) -> Any:
-    weights = _weights(q, k, mask, offset, scale)[0] * np.exp(-logsumexp[..., None])
-    by_score = weights * (grad @ v.swapaxes(-1, -2) - level[..., None]) * scale
+    weights, total = _weights(q, k, mask, offset, scale)
+    weights = weights / total
+    by_weight = grad @ v.swapaxes(-1, -2)
+    by_score = weights * (by_weight - (weights * by_weight).sum(-1, keepdims=True)) * scale
     return by_score @ k, by_score.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
 
 
@@ -59,8 +61,8 @@ def _examples(backward: bool) -> list[tuple[Any, ...]]:
         for lead, t, s, e, f, *how in shapes:
             q, k, v = make(*lead, t, e, low=-1.0), make(*lead, s, e, high=1.9), make(*lead, s, f, high=1.8)
             if backward:
-                sums = make(*lead, t, low=1.0, high=2.0), make(*lead, t, low=-1.0, high=0.5)
-                found.append((make(*lead, t, f, low=-1.0, high=1.0), q, k, v, *sums, *how))
+                sums = make(*lead, t, low=1.0, high=2.0)
+                found.append((make(*lead, t, f, low=-1.0, high=1.0), q, k, v, sums, *how))
             else:
                 found.append((q, k, v, *how))
     return found
