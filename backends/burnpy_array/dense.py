@@ -58,7 +58,8 @@ def _cross_entropy_backward(b: ArrayBase, where: tuple[Any, int], grad: Any, x: 
     wide = grad.reshape(logsumexp.shape)
     out = xp.subtract(x, logsumexp)
     xp.exp(out, out)
-    xp.multiply(out, wide, out)
+    if out.size:  # the softmax sums to 1, however logsumexp was rounded
+        xp.multiply(out, xp.divide(wide, b._total(out, (dim,), True)), out)
     key = grid(xp, dim, index.reshape(logsumexp.shape))
     out[key] = xp.subtract(out[key], wide)
     return out

@@ -10,7 +10,9 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.autodiff import Forward
+from burnpy.autodiff.rules.pointwise import pow_base, pow_exponent
 from burnpy.backend import NumPy
+from burnpy.nn import functional
 from burnpy.tensor.base import made
 from burnpy.tensor.joining import where
 
@@ -51,6 +53,32 @@ def tangents(f: F, *inputs: Any) -> np.ndarray[Any, Any]:
 ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     # what, the function, where, the gradient by each input
     ("relu at the kink", lambda x: x.relu(), [[0.0, -0.0, 1.0, -1.0]], [[0, 0, 1, 0]]),
+    ("relu of NaN", lambda x: x.relu(), [[NAN, 1.0]], [[1, 1]]),
+    ("abs of NaN", lambda x: x.abs(), [[NAN, 1.0]], [[NAN, 1]]),
+    ("clamp of NaN", lambda x: x.clamp(-1, 1), [[NAN, 0.5]], [[0, 1]]),
+    ("maximum with NaN", lambda x, y: x.maximum(y), [[NAN, 1.0], [1.0, NAN]], [[1, 1], [1, 1]]),
+    ("amax with a NaN", lambda x: x.amax(0), [[3.0, NAN, 4.0]], [[0, 1, 0]]),
+    ("amin with NaNs", lambda x: x.amin(0), [[3.0, NAN, 4.0, NAN]], [[0, 0.5, 0, 0.5]]),
+    ("max() with a NaN", lambda x: x.max(), [[3.0, NAN, 4.0]], [[0, 1, 0]]),
+    ("max(dim) with NaNs", lambda x: x.max(0).values, [[3.0, NAN, NAN]], [[0, 1, 0]]),
+    (
+        "max_pool2d with NaNs",
+        lambda x: functional.max_pool2d(x, 2),
+        [[[[[1.0, NAN, 5.0, 6.0], [NAN, 2.0, 7.0, 7.0]]]]],
+        [[0, 1, 0, 0, 0, 0, 1, 0]],
+    ),
+    (
+        "max_pool2d of a window all -inf, with padding",
+        lambda x: functional.max_pool2d(x, 2, padding=1),
+        [[[[[-INF]]]]],
+        [[1]],
+    ),
+    (
+        "adaptive_avg_pool2d with an infinite mean",
+        lambda x: functional.adaptive_avg_pool2d(x, (1, 2)) ** 2,
+        [[[[[INF, 1.0, 3.0, 5.0]]]]],
+        [[INF, INF, 4, 4]],
+    ),
     ("abs at 0", lambda x: x.abs(), [[0.0, -0.0, 2.0, -2.0]], [[0, 0, 1, -1]]),
     ("sign at 0", lambda x: x.sign(), [[0.0, 2.0]], [[0, 0]]),
     ("clamp at its bounds", lambda x: x.clamp(-1, 1), [[-1.0, 1.0, 0.0, -2.0, 2.0]], [[1, 1, 1, 0, 0]]),
@@ -69,9 +97,15 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("std of constants", lambda x: x.std(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),
     ("std of constants along a dim", lambda x: x.std(0), [[[2.0], [2.0]]], [[0, 0]]),
     ("var of constants", lambda x: x.var(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),
+    ("std of constants whose mean is rounded", lambda x: x.std(correction=0), [[0.1] * 3], [[0, 0, 0]]),
+    ("var of constants whose mean is rounded", lambda x: x.var(), [[0.1] * 3], [[0, 0, 0]]),
+    ("std of small numbers", lambda x: x.std(correction=0), [[1e-300, -1e-300]], [[0.5, -0.5]]),
+    ("std of large numbers", lambda x: x.std(correction=0), [[1e300, -1e300]], [[0.5, -0.5]]),
     ("sqrt at 0", lambda x: x.sqrt(), [[0.0, 4.0]], [[INF, 0.25]]),
     ("log at 0", lambda x: x.log(), [[0.0, 4.0]], [[INF, 0.25]]),
     ("pow(0, 0)", lambda x, y: x.pow(y), [0.0, 0.0], [[0], [0]]),
+    ("pow(x, 0)", lambda x, y: x.pow(y), [[5e-324, -2.0], [0.0, 0.0]], [[0, 0], [-744.4400719213812, NAN]]),
+    ("pow(NaN, 0) by x", lambda x, y: x.pow(y.detach()), [[NAN, INF], [0.0, 0.0]], [[0, 0], [0, 0]]),
     ("0 ** 0", lambda x: x**0, [[0.0]], [[0]]),
     ("0 ** 1", lambda x: x**1, [[0.0]], [[1]]),
     ("0 ** 2", lambda x: x**2, [[0.0]], [[0]]),
@@ -83,6 +117,7 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("a power of a negative base", lambda x, y: x.pow(y), [[-2.0], [3.0]], [[12], [NAN]]),
     ("prod with a zero", lambda x: x.prod(), [[2.0, 0.0, 3.0]], [[0, 6, 0]]),
     ("prod with two zeros", lambda x: x.prod(), [[0.0, 0.0, 3.0]], [[0, 0, 0]]),
+    ("prod with a NaN", lambda x: x.prod(), [[2.0, NAN, 3.0]], [[NAN, 6, NAN]]),
     ("prod along a dim with a zero", lambda x: x.prod(1), [[[2.0, 0.0], [4.0, 5.0]]], [[0, 2, 5, 4]]),
     ("softmax of a row all masked", lambda x: x.softmax(0), [[-INF, -INF]], [[NAN, NAN]]),
     ("log_softmax of a row all masked", lambda x: x.log_softmax(0), [[-INF, -INF]], [[NAN, NAN]]),
@@ -151,6 +186,9 @@ FINITE: list[tuple[str, F, list[Any]]] = [
     ("std of constants", lambda x: x.std(), [[2.0, 2.0, 2.0]]),
     ("std of constants along a dim, weighted", lambda x: x.std(0) * x[0], [[[2.0, 1.0], [2.0, 4.0], [2.0, 5.0]]]),
     ("var of constants", lambda x: x.var(), [[2.0, 2.0, 2.0]]),
+    ("std of constants whose mean is rounded", lambda x: x.std(), [[0.1] * 3]),
+    ("pow(0, 0)", lambda x, y: x.pow(y), [0.0, 0.0]),
+    ("pow(0, 1)", lambda x, y: x.pow(y), [0.0, 1.0]),
     ("prod with zeros", lambda x: x.prod() * x.sum(), [[0.0, 0.0, 3.0, 0.0]]),
     ("prod along a dim with zeros", lambda x: x.prod(0), [[[0.0, 1.0], [0.0, 0.0], [3.0, 2.0]]]),
     ("pow(0, p)", lambda x, y: x.pow(y), [[0.0] * 3, [3.0, 4.0, 5.0]]),
@@ -177,6 +215,7 @@ SECOND: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("prod with two zeros", lambda x: x.prod(), [[0.0, 0.0, 3.0]], [[3, 3, 0]]),
     ("0 ** 2", lambda x: x**2, [[0.0]], [[2]]),
     ("pow(0, 2) by both", lambda x, y: x.pow(y), [[0.0], [2.0]], [[2], [0]]),
+    ("pow(2, 0) by both", lambda x, y: x.pow(y), [[2.0], [0.0]], [[0.5], [0.5 + np.log(2.0) ** 2]]),
     ("std of constants", lambda x: x.std(), [[2.0, 2.0]], [[0, 0]]),
     ("clamp at its bounds", lambda x: x.clamp(-1, 1) ** 2, [[-1.0, 1.0, 2.0]], [[2, 2, 0]]),
 ]
@@ -187,3 +226,18 @@ def test_second_derivatives(what: str, f: F, at: list[Any], second: list[list[fl
     found = derivatives(f, 2, *at)[1]
     for k, (g, want) in enumerate(zip(found, second, strict=True)):
         np.testing.assert_allclose(g.ravel(), want, rtol=1e-13, err_msg=f"the second derivative of {what} by input {k}")
+
+
+def test_the_hessian_of_a_power_is_symmetric() -> None:
+    """Also where a convention takes the place of a derivative."""
+    for x, y in [(0.0, 0.0), (0.0, 1.0), (0.0, 2.0), (0.0, 2.5), (0.0, 3.0), (2.0, 0.0), (1.5, -1.0), (0.3, 0.5)]:
+        hessian = [derivatives(lambda a, b, k=k: first_derivative(a, b, k), 1, x, y)[0] for k in range(2)]
+        np.testing.assert_allclose(hessian[0][1], hessian[1][0], rtol=1e-13, err_msg=f"at {x} ** {y}: {hessian}")
+
+
+def first_derivative(x: Any, y: Any, k: int) -> Any:
+    """The derivative of x ** y by x, or by y, tracked."""
+    pull = (pow_base, pow_exponent)[k]
+    b, one = x.device, x.ones_like()
+    kept = (x._primitive, y._primitive, *([x.pow(y)._primitive] if k else []))
+    return x._like(pull(b, one._primitive, *kept))

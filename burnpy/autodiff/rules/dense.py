@@ -47,7 +47,7 @@ def cross_entropy_pull(i: Any, grads: Any, needs: Any, x: Float, out1: Float, in
     part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
     if by_sum is None:
         return (part,)
-    other = i.mul(i.exp(i.sub(x, out1)), by_sum)
+    other = i.mul(i.softmax(x, dim), by_sum)
     return (other if part is None else i.add(part, other),)
 
 

@@ -126,9 +126,10 @@ def std_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool, 
 
 
 def weight(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
-    """exp(x - logsumexp(x)): the softmax over ``dims``; 0 where all is minus infinity."""
-    finite = i.where(i.ne(out, -math.inf), out, 0.0)
-    return i.exp(i.sub(x, kept(i, finite, x.shape, dims, keepdim)))
+    """The softmax over ``dims``, which sums to 1 however logsumexp was rounded; 0 where all is minus infinity."""
+    out = kept(i, i.detach(out), x.shape, dims, keepdim)
+    e = i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0)))
+    return i.div(e, i.where(i.isfinite(out), i.sum(e, dims, True), 1.0))
 
 
 def logsumexp_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:

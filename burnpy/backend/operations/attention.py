@@ -11,6 +11,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.reduction import relative, relative_softmax
 from burnpy.backend.primitives import Bool, Float, Int
 from burnpy.backend.schema import Algebra, derived
 
@@ -64,7 +65,7 @@ class Attention(OperationsBase):
         weights, largest = attention_weights(self, attention_scores(self, q, k, scale), allowed)
         by_weight = self.matmul(grad, self.mT(v))
         if largest is not None:
-            by_weight = _relative(self, by_weight, largest)
+            by_weight = relative(self, by_weight, last, largest)
         by_score = self.mul(self.softmax_backward(by_weight, weights, last), scale)
         return self.matmul(by_score, k), self.matmul(self.mT(by_score), q), self.matmul(self.mT(weights), grad)
 
@@ -77,8 +78,7 @@ def attention_scores(b: Any, q: Float, k: Float, scale: float) -> Float:
 def attention_weights(b: Any, scores: Float, allowed: Bool | None) -> tuple[Float, Int | None]:
     """The softmax of the scores of allowed keys, 0 for a query that has none; and each query's key of the largest.
 
-    Scores, and gradients by weights, are taken relative to those of that key. Their derivatives are then sums over the
-    other keys, which keep their digits where that key has nearly all the weight and 1 - weight none.
+    See `relative_softmax`; gradients by weights are taken relative to that of this key as well.
     """
     d, last = b.discrete, len(scores.shape) - 1
     if not scores.shape[-1]:
@@ -87,14 +87,8 @@ def attention_weights(b: Any, scores: Float, allowed: Bool | None) -> tuple[Floa
     if allowed is not None:
         some = d.any(allowed, (len(allowed.shape) - 1,), True)
         scores = b.where(d.bitwise_or(allowed, d.bitwise_not(some)), scores, -math.inf)
-    largest = b.argmax(scores, last, True)
-    weights = b.softmax(_relative(b, scores, largest), last)
+    weights, largest = relative_softmax(b, scores, last)
     return (weights if some is None else b.where(some, weights, 0.0)), largest
-
-
-def _relative(b: Any, x: Float, index: Int) -> Float:
-    """x less its element at the index in the last dimension."""
-    return b.sub(x, b.gather(x, len(x.shape) - 1, index))
 
 
 def allowed_keys(b: Attention, queries: int, keys: int, mask: Bool | None, offset: int | None) -> Bool | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.reduction import relative_softmax
 from burnpy.backend.primitives import Bool, Float, Int, Shape
 from burnpy.backend.schema import Algebra, derived
 
@@ -66,8 +67,13 @@ class Dense(OperationsBase):
 
     @derived(GENERAL)
     def cross_entropy_backward(self, grad: Float, x: Float, logsumexp: Float, index: Int, dim: int) -> Float:
-        """The gradient of the first result: grad · (softmax(x) - 1 at the index)."""
+        """The gradient of the first result: grad · (softmax(x) - 1 at the index).
+
+        ``logsumexp``, the second result, is there for those who keep exp in range by it; it cancels out.
+        """
         wide = self.reshape(grad, logsumexp.shape)
-        p = self.exp(self.sub(x, logsumexp))
+        if 0 in x.shape:
+            return self.mul(x, wide)
+        p, _ = relative_softmax(self, x, dim)
         at = self.scatter(self.full(x.shape, 0.0, x.dtype), dim, self.discrete.reshape(index, wide.shape), wide)
         return self.sub(self.mul(p, wide), at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Dims, Float, Int, Number, Shape, Value
@@ -155,6 +156,21 @@ class Reduction(OperationsBase):
 def divisor(shape: Shape, dims: Dims, correction: float) -> float:
     """By what a sum of squared deviations over ``dims`` is divided: their number less the correction, at least 0."""
     return float(max(math.prod(shape[d] for d in dims) - correction, 0))
+
+
+def relative(b: Any, x: Float, dim: int, index: Int) -> Float:
+    """x less its element at the index along ``dim``, of which there is one."""
+    return b.sub(x, b.gather(x, dim, index))
+
+
+def relative_softmax(b: Any, x: Float, dim: int) -> tuple[Float, Int]:
+    """The softmax of x relative to its largest element, and where along ``dim`` that is.
+
+    That element is subtracted with its derivative. So the derivative by it is a sum over the other elements, which
+    keeps its digits where the largest has nearly all the weight, and 1 - weight has none.
+    """
+    index = b.argmax(x, dim, True)
+    return b.softmax(relative(b, x, dim, index), dim), index
 
 
 def _shift(b: Reduction, x: Float, dims: Dims) -> Float:

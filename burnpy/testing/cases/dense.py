@@ -28,7 +28,8 @@ def _cross_entropy(x: Any, index: Any, dim: int) -> Any:
 
 
 def _cross_entropy_backward(grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
-    out = np.exp(x - logsumexp) * np.expand_dims(grad, dim)
+    p = np.exp(x - logsumexp)
+    out = p / p.sum(dim, keepdims=True) * np.expand_dims(grad, dim)
     out[indices(dim, np.expand_dims(index, dim))] -= np.expand_dims(grad, dim)
     return out
 

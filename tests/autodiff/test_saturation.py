@@ -1,0 +1,100 @@
+"""Derivatives of attention and losses where a softmax gives one element nearly all the weight, and 1 - weight is 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cross_entropy
+from burnpy.backend import NumPy
+from burnpy.nn.functional import scaled_dot_product_attention
+
+Array = Any
+rng = np.random.default_rng(5)
+
+
+def sigmoid(d: float) -> tuple[float, float, float]:
+    """1 / (1 + exp(-d)) and two derivatives, without cancellation."""
+    e = math.exp(-abs(d))
+    near, far = 1 / (1 + e), e / (1 + e)
+    s, rest = (near, far) if d >= 0 else (far, near)
+    return s, s * rest, s * rest * (rest - s)
+
+
+def hessian_times(f: Any, inputs: list[Array], vectors: list[Array]) -> list[Array]:
+    """The gradient of the sum of each gradient times a vector, in reverse over reverse."""
+    device: Any = Autodiff(Autodiff(NumPy()))
+    leaves = [Tensor.from_data(x, dtype="float64", device=device).require_grad() for x in inputs]
+    first = f(*leaves).backward()
+    total: Any = 0.0
+    for leaf, vector in zip(leaves, vectors, strict=True):
+        total = total + (first[leaf] * Tensor.from_data(vector, dtype="float64", device=device.inner)).sum()
+    second = total.backward()
+    return [second[leaf.inner()].to_numpy() for leaf in leaves]
+
+
+@pytest.mark.parametrize("gap", [1.0, -10.0, 30.0, 60.0, -100.0])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_with_two_keys(gap: float, masked: bool) -> None:
+    """One query and two keys, of which the softmax is a sigmoid: its derivatives, to twelve digits of each number."""
+    q, k, v, weights = rng.normal(size=(1, 3)), rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), rng.normal(size=3)
+    scale = gap / float(q[0] @ (k[0] - k[1]))
+    tq, tk, tv = (rng.normal(size=x.shape) for x in (q, k, v))
+    _, s1, s2 = sigmoid(gap)
+    apart, rise = k[0] - k[1], float(weights @ (v[0] - v[1]))  # f = weights · v₁ + s(d) · rise
+    turn = scale * float(tq[0] @ apart + q[0] @ (tk[0] - tk[1]))  # how d moves along the tangents
+    lift = float(weights @ (tv[0] - tv[1]))
+    outer = s2 * rise * turn + s1 * lift
+    by_q = scale * (outer * apart + s1 * rise * (tk[0] - tk[1]))
+    by_k = scale * (outer * q[0] + s1 * rise * tq[0])
+    expected = [by_q[None], np.stack([by_k, -by_k]), np.stack([s1 * turn * weights, -s1 * turn * weights])]
+
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        mask = BoolTensor.ones((1, 2), device=q.device) if masked else None
+        out = scaled_dot_product_attention(q, k, v, mask, scale=scale)
+        return (out * Tensor.from_data(weights, dtype="float64", device=q.device)).sum()
+
+    for found, want in zip(hessian_times(loss, [q, k, v], [tq, tk, tv]), expected, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-15 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("gap", [1.0, 10.0, 30.0])
+def test_cross_entropy_of_two_classes(gap: float) -> None:
+    x, t = np.array([gap, 0.0]), np.array([0.7, -0.4])
+    _, s1, _ = sigmoid(gap)
+    want = s1 * (t[0] - t[1]) * np.array([1.0, -1.0])
+    (found,) = hessian_times(lambda x: cross_entropy(x, IntTensor.from_data(0, device=x.device)), [x], [t])
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+@pytest.mark.parametrize("gap", [1.0, 10.0, 30.0, 100.0])
+def test_others_are_off_by_rounding_of_their_terms(name: str, gap: float) -> None:
+    """As in PyTorch: errors are those of numbers of the size of the gradient, not of what is left of them."""
+    x, t, g = np.array([gap, 0.0]), np.array([0.7, -0.4]), np.array([1.3, 0.2])
+    _, s1, s2 = sigmoid(gap)
+    second = {"softmax": s2 * (g[0] - g[1]), "log_softmax": -s1 * g.sum(), "logsumexp": s1 * g.sum()}[name]
+    want = second * (t[0] - t[1]) * np.array([1.0, -1.0])
+
+    def f(x: Any) -> Any:
+        return (getattr(x, name)(0) * Tensor.from_data(g, dtype="float64", device=x.device)).sum()
+
+    (found,) = hessian_times(f, [x], [t])
+    np.testing.assert_allclose(found, want, rtol=1e-12, atol=4e-16)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("large", [1e4, 1e8, 1e30])
+def test_weights_sum_to_one_however_large_the_logits(dtype: str, large: float) -> None:
+    """logsumexp is rounded as a number of their size is, by which a quotient of exponentials would be off."""
+    x: Any = Tensor[Autodiff[NumPy]].from_data([large] * 4, dtype=dtype).require_grad()
+    found = cross_entropy(x, IntTensor.from_data(0, device=x.device)).backward()[x].tolist()
+    np.testing.assert_allclose(found, [-0.75, 0.25, 0.25, 0.25], rtol=1e-6)
+    np.testing.assert_allclose(x.logsumexp(0).backward()[x].tolist(), [0.25] * 4, rtol=1e-6)
+    values: Any = Tensor[Autodiff[NumPy]].from_data([[1.0], [2.0], [4.0], [5.0]], dtype=dtype).require_grad()
+    query, keys = x[:1].detach().reshape(1, 1), values.detach().ones_like()
+    out = scaled_dot_product_attention(query, keys, values, scale=1.0)
+    np.testing.assert_allclose(out.sum().backward()[values].to_numpy().ravel(), [0.25] * 4, rtol=1e-6)
