@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from burnpy.autodiff.gradients import Gradients
+from burnpy.autodiff.returns import probable_cause
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
-from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.base import TensorBase, made, shown
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
@@ -201,7 +202,11 @@ def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
     several = [tensors] if isinstance(tensors, TensorBase) else tensors
     found: list[Any] = list(several) if isinstance(several, Iterable) else []
     if not found or not all(isinstance(t, Tensor) for t in found):
-        raise KindError(f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {tensors!r:.80}")
+        wrong = next((t for t in found if not isinstance(t, Tensor)), tensors)
+        raise KindError(
+            f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {shown(tensors)}"
+            f"{probable_cause(wrong)}"
+        )
     for t in found:
         inner_of(t, f"{operation}()")
     return found

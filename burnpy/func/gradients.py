@@ -9,7 +9,6 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.func.arguments import Argnums, checked_function, chosen, single_output
 from burnpy.func.reverse import pulled, record
-from burnpy.func.trees import LEAF, Structure
 from burnpy.tensor.base import made
 from burnpy.tensor.tensor import Tensor
 
@@ -173,12 +172,8 @@ def gradient_of(
 ) -> tuple[Tensor[Any], Any, Any]:
     """The value, what is beside it, and the gradients, for the function ``api``, which messages name."""
     picked = chosen(api, args, argnums)
-    found = record(api, f, picked, kwargs, has_aux, _one)
+    found = record(api, f, picked, kwargs, has_aux, single_output)
     base, value = found.base, found.outputs[0]
     seed = made(Tensor, base, base.full(value.shape, 1.0, value.dtype))
     gradients = pulled(api, base, found.roots, found.leaves, found.inputs, [seed], retain_graph=False)
     return value, found.aux, picked.structure.unflatten(gradients)
-
-
-def _one(api: str, output: Any) -> tuple[list[Tensor[Any]], Structure]:
-    return [single_output(api, output)], LEAF

@@ -87,7 +87,7 @@ def jacobian(
     """
     if mode not in ("reverse", "forward"):
         raise ArgumentError(f'jacobian() was given mode={mode!r}; it is "reverse" or "forward"')
-    return _jacobian("jacobian", f, argnums, _by_rows if mode == "reverse" else _by_columns, has_aux, chunk_size)
+    return jacobian_by("jacobian", f, argnums, mode, has_aux, chunk_size)
 
 
 @overload
@@ -114,7 +114,7 @@ def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """`jacobian` in reverse mode."""
-    return _jacobian("jacrev", f, argnums, _by_rows, has_aux, chunk_size)
+    return jacobian_by("jacrev", f, argnums, "reverse", has_aux, chunk_size)
 
 
 @overload
@@ -141,12 +141,13 @@ def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """`jacobian` in forward mode."""
-    return _jacobian("jacfwd", f, argnums, _by_columns, has_aux, chunk_size)
+    return jacobian_by("jacfwd", f, argnums, "forward", has_aux, chunk_size)
 
 
-def _jacobian(
-    api: str, f: Callable[..., Any], argnums: Argnums, method: Any, has_aux: bool, chunk_size: Any
+def jacobian_by(
+    api: str, f: Callable[..., Any], argnums: Argnums, mode: str, has_aux: bool = False, chunk_size: Any = None
 ) -> Callable[..., Any]:
+    """`jacobian`, for the function ``api``, which messages name."""
     checked_function(api, f)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ArgumentError(f"{api}() was given chunk_size={chunk_size!r}; it is a positive int, or None for no chunks")
@@ -154,6 +155,7 @@ def _jacobian(
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         picked = chosen(api, args, argnums)
+        method = _by_rows if mode == "reverse" else _by_columns
         blocks, structure, aux = method(api, f, picked, kwargs, has_aux, chunk_size)
         found = structure.unflatten([picked.structure.unflatten(of_output) for of_output in blocks])
         return (found, aux) if has_aux else found

@@ -14,6 +14,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
+    in_reverse,
     kept_of,
     kept_of_tensor,
     levels_of,
@@ -196,6 +197,7 @@ def _pushed(
         raise NotTrackedError(
             f"{function.__name__}.apply() was asked for its derivative in forward mode, and {function.__name__} has no "
             "jvp(); define jvp(ctx, *tangents), a static method that returns the tangent of each result"
+            f"{in_reverse(level)}"
         )
     tangents = [
         _given(call, like, inner, v.tangent if needed else None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
+    in_reverse,
     kept_of,
     kept_of_tensor,
     lifted,
@@ -165,7 +166,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         if isinstance(device, Forward):
             raise NotTrackedError(
                 f"{name}() was asked for its derivative in forward mode, and custom_vjp has a rule for reverse mode "
-                "only; decorate it with custom_jvp, which serves both"
+                f"only; decorate it with custom_jvp, which serves both{in_reverse(device)}"
             )
         if self._rules is None:
             raise self._undefined("defvjp(fwd, bwd)")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from burnpy.autodiff.custom.arguments import Kept, brought
+from burnpy.autodiff.returns import probable_cause
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, made
@@ -111,7 +112,10 @@ def results_of(who: str, found: object, device: Any) -> tuple[TensorBase[Any], .
     outs = []
     for k, member in enumerate(members):
         if not isinstance(member, TensorBase):
-            raise KindError(f"{who} returned {_shown(member)} as result {k}; return a tensor, or a tuple of some")
+            raise KindError(
+                f"{who} returned {_shown(member)} as result {k}{probable_cause(member)}; "
+                "return a tensor, or a tuple of some"
+            )
         out = brought(member, device)
         if device is not None and out.device is not device:
             raise DeviceError(
