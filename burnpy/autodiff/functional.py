@@ -162,7 +162,8 @@ def grad(
         inputs: one or several tensors of that device, leaves or not, outputs too, the same one several times if wanted.
         grad_outputs: for each output what to start from, or None for 1.
         retain_graph: keep the graph for another pass.
-        allow_unused: None for an input that the outputs do not depend on, instead of an error.
+        allow_unused: None for an input that the outputs do not depend on, or for which the backward() of a `Function`
+            returned None, instead of an error.
         materialize_grads: zeros instead of None; implies ``allow_unused``.
         **removed: nothing; it is here to explain what PyTorch takes and this does not.
 
@@ -195,6 +196,9 @@ def grad(
 
     allowed = allow_unused or materialize_grads
     found = device.gradients(roots, retain_graph=retain_graph, targets=keys, unused=None if allowed else refuse)
+    absent = [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key not in found]
+    if absent and not allowed:
+        _refuse_unused(absent, "for which each backward() on the way returned None")
     return tuple(_result(source, found.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
 
 
@@ -239,11 +243,11 @@ def _node(position: int, source: Tensor[Any]) -> Any:
     return node.target
 
 
-def _refuse_unused(unused: list[tuple[int, Tensor[Any]]]) -> NoReturn:
+def _refuse_unused(unused: list[tuple[int, Tensor[Any]]], why: str = "on which no output depends") -> NoReturn:
     names = " and ".join(f"{position}, of shape {source.shape}" for position, source in unused)
     raise ArgumentError(
-        f"grad() was asked for the gradient of input {names}, on which no output depends; allow_unused=True gives None "
-        "for it, materialize_grads=True zeros"
+        f"grad() was asked for the gradient of input {names}, {why}; allow_unused=True gives None for it, "
+        "materialize_grads=True zeros"
     )
 
 

@@ -74,7 +74,7 @@ Mistake = tuple[str, Callable[[], Any], type[Exception], str]
 MISTAKES: list[Mistake] = [
     ("backward of nothing", lambda: backward([]), errors.KindError, r"backward\(tensors=…\) takes a float"),
     ("of a number", lambda: backward(3), errors.KindError, r"backward\(tensors=…\) takes .*, not 3"),
-    ("of an int tensor", lambda: grad(IntTensor[Train].from_data(1), X), errors.KindError, "not IntTensor"),
+    ("of an int tensor", lambda: grad(IntTensor[Train].from_data(1), X), errors.KindError, "not an IntTensor"),
     ("inputs of nothing", lambda: grad(X.sum(), []), errors.KindError, r"grad\(inputs=…\) takes"),
     ("inputs by name", lambda: grad(X.sum(), {"x": X}), errors.KindError, r"grad\(inputs=…\) takes .*, not \{'x'"),
     ("a plain input", lambda: grad(X.sum(), V), errors.NotTrackedError, r"grad\(\) was asked of a Tensor on NumPy"),

@@ -148,8 +148,8 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
             fwd: takes what the function takes; returns its result and residuals: tensors and plain values in any
                 nesting of tuples, lists and dicts.
             bwd: takes the residuals and the gradient of the result, for a tuple of results a tuple of gradients;
-                returns the tuple of the gradients of the arguments, None for those that are no float tensors, and
-                for zeros. Gradients that are not there come as zeros, those of int and bool results as None.
+                returns the tuple of the gradients of the arguments, None for those that are no float tensors, or have
+                no influence. Gradients that are not there come as zeros, those of int and bool results as None.
 
         Raises:
             KindError: one of them is no function.
