@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
 from burnpy.tensor.base import B, TensorBase, a, made, shown
+from burnpy.tensor.leaving import told, watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,6 +226,8 @@ class Differentiation(TensorBase[B]):
         NumPy
         """
         device = inner_of(self, "inner()")
+        if watches:
+            told(self, "inner()")
         return made(type(self), device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
 
     @overload

@@ -385,7 +385,7 @@ def test_wrong_rules_of_custom_jvp() -> None:
         f.defjvp(lambda primals, tangents: (primals[0], tangents[0].sum()))
         with pytest.raises(errors.ShapeError, match=r"the jvp of f\(\) .* tangent 0 .*where shape \(2,\)"):
             f(argument)
-        f.defjvp(lambda primals, tangents: (primals[0], tangents[0].to_numpy()))
+        f.defjvp(lambda primals, tangents: (primals[0], tangents[0].detach().to_numpy()))
         with pytest.raises(errors.KindError, match=r"tangent 0 ndarray"):
             f(argument)
         f.defjvp(lambda primals: primals)

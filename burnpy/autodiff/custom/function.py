@@ -51,6 +51,8 @@ class Function:
     backward() is differentiable itself where it is written in terms of saved arguments and results: on
     ``Autodiff[Autodiff[B]]`` it computes on ``Autodiff[B]``. Of other tensors that forward() made and saved, second
     derivatives know nothing, as in PyTorch: return them as further results, or use `custom_vjp`.
+    Where values leave tensors, by ``to_numpy()`` or ``item()``, and second derivatives would be lost with them, whoever
+    asks for these is told; what may leave as a constant is ``x.detach()``.
 
     >>> from typing import TypeVar
     >>> from burnpy import Autodiff, Tensor

@@ -53,12 +53,7 @@ class _Once(Function):
         ctx.name = call.function.__name__
         count = len(call.outputs)
         plain = next(g.device for g in given if isinstance(g, TensorBase))
-        inner = call.context("backward", needs, plain, primitives(given[count:]))
-        try:
-            found = call.called("backward", plain, inner, given[:count])
-        finally:
-            inner._close()
-        parts = call.gradients(found, needs, plain)
+        parts = call.called("backward", needs, plain, given[:count], primitives(given[count:]))
         outs = []
         for like, part, needed in zip(call.arguments, parts, needs, strict=True):
             if needed and like is not None:
