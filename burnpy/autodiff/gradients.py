@@ -223,7 +223,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
             if leaf.device is self._device.inner:
                 raise DeviceError(
                     f"these gradients are of leaves on {self._device}, and were asked for a tensor of shape "
-                    f"{leaf.shape} on {leaf.device}, where nothing is tracked; ask with what require_grad() returned, or "
+                    f"{leaf.shape} on {leaf.device}, where nothing is tracked; ask with what require_grad() gave, or "
                     "with a parameter of the model that was trained, not of what valid() gave"
                 )
             raise DeviceError(
