@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, kept_of
+from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, absent, kept_of
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
 
@@ -69,7 +69,13 @@ def propagate(
         _check_alive(nodes)
     while nodes:
         node: Any = nodes.pop()
-        grad = totals.pop(node)
+        try:
+            grad = totals.pop(node)
+        except KeyError:  # every part of it is absent
+            if not retain_graph:
+                node.p0 = node.p1 = None
+                node.k0 = node.k1 = ()
+            continue
         p0, k0, s0, p1 = node.p0, node.k0, node.s0, node.p1
         k1: Any = node.k1 if p1 is not None else ()
         if retain_graph:
@@ -157,6 +163,8 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
     the first part belongs to whoever made it, and rules of identity give one array to two parents."""
     total = totals.get(at)
     if part.__class__ is Placed:
+        if part.add is absent:
+            return
         if total is not None and at not in owned:
             total = inner.add(total, 0.0)
         totals[at] = part.add(inner, total, *part.arguments)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from burnpy.autodiff.gradients import Gradients
+from burnpy.autodiff.returns import probable_cause
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
-from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.base import TensorBase, made, shown
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
@@ -161,7 +162,8 @@ def grad(
         inputs: one or several tensors of that device, leaves or not, outputs too, the same one several times if wanted.
         grad_outputs: for each output what to start from, or None for 1.
         retain_graph: keep the graph for another pass.
-        allow_unused: None for an input that the outputs do not depend on, instead of an error.
+        allow_unused: None for an input that the outputs do not depend on, or for which the backward() of a `Function`
+            returned None, instead of an error.
         materialize_grads: zeros instead of None; implies ``allow_unused``.
         **removed: nothing; it is here to explain what PyTorch takes and this does not.
 
@@ -194,6 +196,9 @@ def grad(
 
     allowed = allow_unused or materialize_grads
     found = device.gradients(roots, retain_graph=retain_graph, targets=keys, unused=None if allowed else refuse)
+    absent = [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key not in found]
+    if absent and not allowed:
+        _refuse_unused(absent, "for which each backward() on the way returned None")
     return tuple(_result(source, found.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
 
 
@@ -201,7 +206,11 @@ def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
     several = [tensors] if isinstance(tensors, TensorBase) else tensors
     found: list[Any] = list(several) if isinstance(several, Iterable) else []
     if not found or not all(isinstance(t, Tensor) for t in found):
-        raise KindError(f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {tensors!r:.80}")
+        wrong = next((t for t in found if not isinstance(t, Tensor)), tensors)
+        raise KindError(
+            f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {shown(tensors)}"
+            f"{probable_cause(wrong)}"
+        )
     for t in found:
         inner_of(t, f"{operation}()")
     return found
@@ -234,11 +243,11 @@ def _node(position: int, source: Tensor[Any]) -> Any:
     return node.target
 
 
-def _refuse_unused(unused: list[tuple[int, Tensor[Any]]]) -> NoReturn:
+def _refuse_unused(unused: list[tuple[int, Tensor[Any]]], why: str = "on which no output depends") -> NoReturn:
     names = " and ".join(f"{position}, of shape {source.shape}" for position, source in unused)
     raise ArgumentError(
-        f"grad() was asked for the gradient of input {names}, on which no output depends; allow_unused=True gives None "
-        "for it, materialize_grads=True zeros"
+        f"grad() was asked for the gradient of input {names}, {why}; allow_unused=True gives None for it, "
+        "materialize_grads=True zeros"
     )
 
 

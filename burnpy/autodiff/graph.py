@@ -154,6 +154,12 @@ class Placed:
         self.arguments = arguments
 
 
+def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
+    """The ``add`` of a part that is not there, as where a backward() of the user's returns None: zeros, for whoever
+    needs an array. The engine adds nothing, so that what no other part reaches has no gradient."""
+    return inner.full(shape, 0.0, dtype) if total is None else total
+
+
 def identity(inner: Any, grad: Float) -> Float:
     """The pull of whatever passes its gradient on unchanged."""
     return grad

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+from burnpy.autodiff.returns import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.func.trees import MismatchError, Structure, flatten, shown
+from burnpy.func.trees import LEAF, MismatchError, Structure, flatten, holds_none, shown
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
 
@@ -81,7 +82,7 @@ def chosen(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
 def _need_float(api: str, leaf: Any) -> None:
     if isinstance(leaf, Tensor):
         return
-    by_number = api in ("grad", "value_and_grad", "jacobian", "jacrev", "jacfwd")
+    by_number = api in ("grad", "value_and_grad", "jacobian", "jacrev", "jacfwd", "hessian")
     where = " of argnums" if by_number else " and let the function close over it"
     if isinstance(leaf, TensorBase):
         raise KindError(
@@ -105,28 +106,28 @@ def outputs_of(api: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise ArgumentError(
             f"{api}(..., has_aux=True) takes a function that returns a pair (output, aux), and it returned "
-            f"{shown(returned)}"
+            f"{shown(returned)}{probable_cause(returned)}"
         )
     return returned
 
 
-def flat_output(api: str, output: Any) -> tuple[list[Tensor[Any]], Structure]:
-    """The leaves of a function's output, float tensors all.
+def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
+    """The leaves of a function's output, float tensors all, and at least one.
+
+    A None among them is refused, as a function without a return statement gives it, unless the tree of arguments
+    ``given`` has one, too: gradients by parameters some of which are None are a tree with None in the same places.
 
     Raises:
-        KindError: one is not.
+        KindError: it holds something else.
     """
     leaves, structure = flatten(output)
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise KindError(
-                f"{api}() takes a function that returns float tensors, and it returned {shown(output)}; "
-                f"return the rest beside them, as in (output, rest), with has_aux=True"
-            )
+    missing = not leaves or (holds_none(structure) and not holds_none(flatten(given)[1]))
+    if missing or not all(isinstance(leaf, Tensor) for leaf in leaves):
+        _refuse_output(api, "float tensors", output)
     return leaves, structure
 
 
-def single_output(api: str, output: Any) -> Tensor[Any]:
+def single_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
     """A function's output, of which there is a gradient: a float tensor of one element.
 
     Raises:
@@ -134,16 +135,29 @@ def single_output(api: str, output: Any) -> Tensor[Any]:
         ShapeError: it has several elements, or none.
     """
     if not isinstance(output, Tensor):
-        raise KindError(
-            f"{api}() takes a function that returns a float tensor of one element, and it returned {shown(output)}; "
-            "to return more beside it, return a pair and say has_aux=True"
-        )
+        _refuse_output(api, "a float tensor of one element", output)
     if output.numel() != 1:
         raise ShapeError(
             f"{api}() takes a function that returns one element, and it returned a tensor of shape {output.shape}; "
             "reduce it, as with .sum(), or use vjp() or jacobian()"
         )
-    return output
+    return [output], LEAF
+
+
+_WITH_AUX = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jacrev", "jacfwd")
+
+
+def _refuse_output(api: str, wanted: str, output: Any) -> NoReturn:
+    """Say what a function returned, and how that may have come about."""
+    leaves, structure = flatten(output)
+    wrong = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+    if wrong or holds_none(structure):
+        cause = probable_cause(wrong[0] if wrong else None)
+    else:
+        cause = "" if leaves else ", which holds no tensor"
+    beside = structure.children and api in _WITH_AUX
+    instead = "; to return more beside the output, return a pair and say has_aux=True" if beside else ""
+    raise KindError(f"{api}() takes a function that returns {wanted}, and it returned {shown(output)}{cause}{instead}")
 
 
 def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of: str) -> list[Tensor[Any]]:

@@ -70,12 +70,16 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = F
     """
     checked_function("jvp", f)
     args, single = several("jvp", primals)
-    picked = chosen("jvp", args, tuple(range(len(args))))
-    given = (tangents,) if single else tangents
-    directions = matching("jvp", "tangents", picked.structure, given, args, "primals")
-    found = push("jvp", f, picked, {}, directions, has_aux)
+    found = pushed("jvp", f, args, (tangents,) if single else tangents, has_aux)
     out = (found.structure.unflatten(found.outputs), found.structure.unflatten(found.tangents))
     return (*out, found.aux) if has_aux else out
+
+
+def pushed(api: str, f: Callable[..., Any], primals: tuple[Any, ...], tangents: Any, has_aux: bool) -> Pushed:
+    """What a function computes of ``primals``, all of which move along ``tangents``, for the function ``api``."""
+    picked = chosen(api, primals, tuple(range(len(primals))))
+    directions = matching(api, "tangents", picked.structure, tangents, primals, "primals")
+    return push(api, f, picked, {}, directions, has_aux)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ def push(
         ]
         args = picked.replaced([made(Tensor, level, d) for d in duals])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
-        outputs, structure = flat_output(api, output)
+        outputs, structure = flat_output(api, output, (picked.args, kwargs))
         pushed = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
     return Pushed(

@@ -9,7 +9,19 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.func.arguments import Argnums, checked_function, chosen, single_output
 from burnpy.func.reverse import pulled, record
-from burnpy.func.trees import LEAF, Structure
+from burnpy.func.signatures import (
+    Derivative,
+    DerivativeByBoth,
+    DerivativeByOne,
+    DerivativeWithAux,
+    OfOne,
+    OfOneWithAux,
+    OfTwo,
+    ValueAndDerivative,
+    ValueAndDerivativeByBoth,
+    ValueAndDerivativeByOne,
+    ValueAndDerivativeWithAux,
+)
 from burnpy.tensor.base import made
 from burnpy.tensor.tensor import Tensor
 
@@ -20,6 +32,26 @@ A = TypeVar("A")
 B = TypeVar("B", bound=Backend)
 
 
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Derivative: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> DerivativeByOne: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> DerivativeByOne: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
+) -> DerivativeByBoth: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> DerivativeWithAux[A]: ...
 @overload
 def grad(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
@@ -82,7 +114,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
         KindError: ``f`` does not return a float tensor, or an argument to differentiate by holds something else.
         ArgumentError: there is no argument of that number.
 
-    Type checkers infer the types of named functions, trees included; for pyright a lambda's argument is a tensor.
+    Type checkers infer the types of named functions, trees included. To pyright a lambda is a function of one tensor,
+    or of two; mypy infers nothing of it.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -102,6 +135,26 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
     return gradient
 
 
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> ValueAndDerivative: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> ValueAndDerivativeByOne: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> ValueAndDerivativeByOne: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
+) -> ValueAndDerivativeByBoth: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> ValueAndDerivativeWithAux[A]: ...
 @overload
 def value_and_grad(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
@@ -173,12 +226,8 @@ def gradient_of(
 ) -> tuple[Tensor[Any], Any, Any]:
     """The value, what is beside it, and the gradients, for the function ``api``, which messages name."""
     picked = chosen(api, args, argnums)
-    found = record(api, f, picked, kwargs, has_aux, _one)
+    found = record(api, f, picked, kwargs, has_aux, single_output)
     base, value = found.base, found.outputs[0]
     seed = made(Tensor, base, base.full(value.shape, 1.0, value.dtype))
     gradients = pulled(api, base, found.roots, found.leaves, found.inputs, [seed], retain_graph=False)
     return value, found.aux, picked.structure.unflatten(gradients)
-
-
-def _one(api: str, output: Any) -> tuple[list[Tensor[Any]], Structure]:
-    return [single_output(api, output)], LEAF

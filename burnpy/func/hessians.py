@@ -3,48 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, get_args, overload
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError
 from burnpy.func.arguments import Argnums, checked_function, chosen, matching, several
-from burnpy.func.forward import jvp
+from burnpy.func.forward import pushed
 from burnpy.func.gradients import gradient_of
-from burnpy.func.jacobians import jacfwd, jacrev
+from burnpy.func.jacobians import jacobian_by
 from burnpy.func.pullbacks import vjp
+from burnpy.func.signatures import Derivative, OfOne
 from burnpy.tensor.tensor import Tensor
 
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 B = TypeVar("B", bound=Backend)
+HessianMode: TypeAlias = Literal[
+    "forward-over-reverse", "reverse-over-reverse", "forward-over-forward", "reverse-over-forward"
+]
 
 
+@overload
+def hessian(f: OfOne, argnums: Literal[0] = 0, *, mode: HessianMode = "forward-over-reverse") -> Derivative: ...
 @overload
 def hessian(
-    f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0
+    f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
+    argnums: Literal[0] = 0,
+    *,
+    mode: HessianMode = "forward-over-reverse",
 ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
 @overload
-def hessian(f: Callable[P, Any], argnums: Argnums = 0) -> Any: ...
-def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that computes the Hessian of ``f``, by forward over reverse mode: ``jacfwd(jacrev(f))``.
+def hessian(f: Callable[P, Any], argnums: Argnums = 0, *, mode: HessianMode = "forward-over-reverse") -> Any: ...
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, *, mode: HessianMode = "forward-over-reverse"
+) -> Callable[..., Any]:
+    """The function that computes the Hessian of ``f``: the Jacobian of its Jacobian.
 
     Args:
         f: from tensors, or trees of some, to a tensor, usually of one element, or a tree of some.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
+        mode: how the outer derivative is taken, over how the inner one is. "forward-over-reverse", which is
+            ``jacfwd(jacrev(f))``, is best for one output of many inputs; "reverse-over-reverse" takes more memory, and
+            serves functions of which a step has no forward rule; "forward-over-forward" and "reverse-over-forward" are
+            for many outputs of few inputs.
 
     Returns:
         A function of the same arguments. For a tensor of a tensor it gives a tensor of shape output.shape + input.shape
         + input.shape; for trees, trees in trees as `jacobian` does, twice.
 
     Raises:
-        ArgumentError, KindError: as of `jacobian`.
+        ArgumentError: there is no such mode; otherwise as of `jacobian`.
+        KindError: as of `jacobian`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
-    >>> hessian(lambda x: x[0] ** 2 * x[1])(Tensor[NumPy].from_data([3.0, 5.0])).tolist()
+    >>> x = Tensor[NumPy].from_data([3.0, 5.0])
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(x).tolist()
+    [[10.0, 6.0], [6.0, 0.0]]
+    >>> hessian(lambda x: x[0] ** 2 * x[1], mode="reverse-over-reverse")(x).tolist()
     [[10.0, 6.0], [6.0, 0.0]]
     """
     checked_function("hessian", f)
-    second: Callable[..., Any] = jacfwd(jacrev(f, argnums), argnums)
+    if mode not in get_args(HessianMode):
+        names = ", ".join(f'"{name}"' for name in get_args(HessianMode))
+        raise ArgumentError(f"hessian() was given mode={mode!r}; it is one of {names}")
+    outer, inner = mode.split("-over-")
+    second: Callable[..., Any] = jacobian_by("hessian", jacobian_by("hessian", f, argnums, inner), argnums, outer)
     return second
 
 
@@ -83,7 +107,9 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
         value, _, gradient = gradient_of("hvp", f, args, {}, tuple(range(len(args))), False)
         return value, gradient
 
-    (value, _), (_, product) = jvp(both, args, (tangents,) if single else tangents)
+    found = pushed("hvp", both, args, (tangents,) if single else tangents, False)
+    value, _ = found.structure.unflatten(found.outputs)
+    _, product = found.structure.unflatten(found.tangents)
     return value, product[0] if single else product
 
 

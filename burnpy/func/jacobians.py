@@ -14,6 +14,7 @@ from burnpy.func.arguments import Argnums, checked_function, chosen
 from burnpy.func.forward import push
 from burnpy.func.levels import base_for
 from burnpy.func.reverse import on_base, pulled, record
+from burnpy.func.signatures import Derivative, DerivativeWithAux, OfOne, OfOneWithAux
 from burnpy.func.trees import tensors_in
 from burnpy.tensor.base import made
 from burnpy.tensor.tensor import Tensor
@@ -24,6 +25,24 @@ B = TypeVar("B", bound=Backend)
 Mode = Literal["reverse", "forward"]
 
 
+@overload
+def jacobian(
+    f: OfOne,
+    argnums: Literal[0] = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Derivative: ...
+@overload
+def jacobian(
+    f: OfOneWithAux[A],
+    argnums: Literal[0] = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> DerivativeWithAux[A]: ...
 @overload
 def jacobian(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
@@ -87,9 +106,25 @@ def jacobian(
     """
     if mode not in ("reverse", "forward"):
         raise ArgumentError(f'jacobian() was given mode={mode!r}; it is "reverse" or "forward"')
-    return _jacobian("jacobian", f, argnums, _by_rows if mode == "reverse" else _by_columns, has_aux, chunk_size)
+    return jacobian_by("jacobian", f, argnums, mode, has_aux, chunk_size)
 
 
+@overload
+def jacrev(
+    f: OfOne,
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Derivative: ...
+@overload
+def jacrev(
+    f: OfOneWithAux[A],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> DerivativeWithAux[A]: ...
 @overload
 def jacrev(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
@@ -114,9 +149,25 @@ def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """`jacobian` in reverse mode."""
-    return _jacobian("jacrev", f, argnums, _by_rows, has_aux, chunk_size)
+    return jacobian_by("jacrev", f, argnums, "reverse", has_aux, chunk_size)
 
 
+@overload
+def jacfwd(
+    f: OfOne,
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Derivative: ...
+@overload
+def jacfwd(
+    f: OfOneWithAux[A],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> DerivativeWithAux[A]: ...
 @overload
 def jacfwd(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
@@ -141,12 +192,13 @@ def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """`jacobian` in forward mode."""
-    return _jacobian("jacfwd", f, argnums, _by_columns, has_aux, chunk_size)
+    return jacobian_by("jacfwd", f, argnums, "forward", has_aux, chunk_size)
 
 
-def _jacobian(
-    api: str, f: Callable[..., Any], argnums: Argnums, method: Any, has_aux: bool, chunk_size: Any
+def jacobian_by(
+    api: str, f: Callable[..., Any], argnums: Argnums, mode: str, has_aux: bool = False, chunk_size: Any = None
 ) -> Callable[..., Any]:
+    """`jacobian`, for the function ``api``, which messages name."""
     checked_function(api, f)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ArgumentError(f"{api}() was given chunk_size={chunk_size!r}; it is a positive int, or None for no chunks")
@@ -154,6 +206,7 @@ def _jacobian(
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         picked = chosen(api, args, argnums)
+        method = _by_rows if mode == "reverse" else _by_columns
         blocks, structure, aux = method(api, f, picked, kwargs, has_aux, chunk_size)
         found = structure.unflatten([picked.structure.unflatten(of_output) for of_output in blocks])
         return (found, aux) if has_aux else found

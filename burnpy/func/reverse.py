@@ -46,7 +46,7 @@ def record(
     picked: Chosen,
     kwargs: dict[str, Any],
     has_aux: bool,
-    output_of: Callable[[str, Any], tuple[list[Tensor[Any]], Structure]] = flat_output,
+    output_of: Callable[[str, Any, Any], tuple[list[Tensor[Any]], Structure]] = flat_output,
 ) -> Recording:
     """Run a function with the arguments that are differentiated as leaves of a new level.
 
@@ -56,7 +56,7 @@ def record(
         picked: its arguments.
         kwargs: its keyword arguments.
         has_aux: whether it returns a pair of which the second is not differentiated.
-        output_of: checks what is returned, and takes it apart.
+        output_of: checks what is returned for these arguments, and takes it apart.
     """
     base = base_for(api, tensors_in((picked.args, kwargs)))
     inputs = [on_base(api, x, base) for x in picked.leaves]
@@ -64,7 +64,7 @@ def record(
         tracked = [leaf_of(level, x._primitive) for x in inputs]
         args = picked.replaced([made(Tensor, level, t) for t in tracked])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
-        outputs, structure = output_of(api, output)
+        outputs, structure = output_of(api, output, (picked.args, kwargs))
         roots = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
         values = [made(Tensor, base, level.lower(root)) for root in roots]

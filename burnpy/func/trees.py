@@ -158,6 +158,15 @@ def _taken_apart(tree: Any, leaves: list[Any]) -> Structure:
     return Structure(handler, rest, tuple([_taken_apart(child, leaves) for child in children]))
 
 
+def holds_none(structure: Structure) -> bool:
+    """Whether a tree of this structure has None anywhere in it.
+
+    >>> holds_none(flatten({"a": 1, "b": [2, (3, None)]})[1])
+    True
+    """
+    return structure.handler is _EXACT[type(None)] or any(map(holds_none, structure.children))
+
+
 def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with every leaf replaced by what ``function`` makes of it."""
     leaves, structure = flatten(tree)

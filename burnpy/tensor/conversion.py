@@ -11,6 +11,7 @@ from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, in
 from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError
 from burnpy.tensor.base import B, TensorBase, a, made
 from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.leaving import told, watches
 from burnpy.tensor.readonly import readonly
 
 if TYPE_CHECKING:
@@ -104,10 +105,17 @@ class Conversion(TensorBase[B]):
         >>> Tensor[NumPy].from_data([1.0, 2.0]).to_numpy()
         array([1., 2.], dtype=float32)
         """
+        if watches:
+            told(self, "to_numpy()")
         return readonly(self._backend.to_numpy(self._primitive))
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; of a 0-d tensor, the number."""
+        if watches:
+            told(self, "tolist()")
+        return self._listed()
+
+    def _listed(self) -> Any:
         array = self._backend.to_numpy(self._primitive)
         if self.dtype.kind == "V":  # NumPy knows no Python number for bfloat16
             array = array.astype(float32)
@@ -119,12 +127,17 @@ class Conversion(TensorBase[B]):
 
     def _item(self, operation: str) -> Any:
         """The only element as a Python number."""
+        if watches:
+            told(self, operation)
+        return self._only(operation)
+
+    def _only(self, operation: str) -> Any:
         if self.numel() != 1:
             raise ShapeError(
                 f"{operation} was asked of {a(type(self).__name__)} of shape {self.shape}, and takes one element; "
                 "reduce it first, as with .sum(), or use .tolist()"
             )
-        found = self.tolist()
+        found = self._listed()
         while isinstance(found, list):
             found = found[0]
         return found

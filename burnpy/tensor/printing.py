@@ -33,5 +33,5 @@ class Printing(Conversion[B]):
     def __format__(self, spec: str) -> str:
         if not spec:
             return repr(self)
-        element: Any = self._item(f"format {spec!r}")
+        element: Any = self._only(f"format {spec!r}")
         return format(element, spec)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
+from burnpy.autodiff.returns import probable_cause
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import DeviceError, DTypeError, KindError
-from burnpy.tensor.base import made
+from burnpy.tensor.base import made, shown
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ def results(f: Function, inputs: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
     outs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     for k, out in enumerate(outs):
         if not isinstance(out, Tensor):
-            raise KindError(f"gradcheck() takes a function that returns float tensors, and result {k} is {out!r}")
+            raise KindError(
+                f"gradcheck() takes a function that returns float tensors, and result {k} is {shown(out)}"
+                f"{probable_cause(out)}"
+            )
         if out.device is not inputs[0].device:
             raise DeviceError(f"result {k} is on {out.device}, though the inputs were on {inputs[0].device}")
         if out.dtype != float64:

@@ -170,7 +170,7 @@ def test_several_results_of_custom_vjp() -> None:
     assert isinstance(found, Pair)
     assert isinstance(found.high, IntTensor)
     grads = found.low.backward()
-    assert (grads[x].tolist(), grads[y].tolist()) == ([3.0], [0.0])
+    assert (grads[x].tolist(), y.grad(grads)) == ([3.0], None)
     assert seen[0][1] is None
     with pytest.raises(errors.KindError, match=r"f\(\) returned Pair"):
         f(x.detach(), y.detach())
@@ -368,7 +368,7 @@ def test_a_tangent_of_none_is_zero() -> None:
     first, second = f(x, y)
     assert not first.is_require_grad()
     grads = second.backward()
-    assert (grads[x].item(), grads[y].item()) == (0.0, 1.0)
+    assert (x.grad(grads), grads[y].item()) == (None, 1.0)
 
 
 def test_wrong_rules_of_custom_jvp() -> None:
@@ -385,7 +385,7 @@ def test_wrong_rules_of_custom_jvp() -> None:
         f.defjvp(lambda primals, tangents: (primals[0], tangents[0].sum()))
         with pytest.raises(errors.ShapeError, match=r"the jvp of f\(\) .* tangent 0 .*where shape \(2,\)"):
             f(argument)
-        f.defjvp(lambda primals, tangents: (primals[0], tangents[0].to_numpy()))
+        f.defjvp(lambda primals, tangents: (primals[0], tangents[0].detach().to_numpy()))
         with pytest.raises(errors.KindError, match=r"tangent 0 ndarray"):
             f(argument)
         f.defjvp(lambda primals: primals)

@@ -17,8 +17,10 @@ from burnpy.autodiff import (
     Context,
     Forward,
     Function,
+    detect_anomaly,
     make_dual,
     once_differentiable,
+    register_multi_grad_hook,
     unpack_dual,
 )
 from burnpy.autodiff.functional import grad
@@ -281,12 +283,69 @@ def test_what_is_not_tracked_may_be_given_none_or_a_gradient() -> None:
         assert (len(grads), grads[x].tolist()) == (1, [2.0])
 
 
-def test_none_for_a_tracked_argument_is_zeros() -> None:
+def test_none_for_a_tracked_argument_is_no_gradient() -> None:
     f = function(forward=lambda ctx, x, y: x * y, backward=lambda ctx, g: (None, g))
     x, y = leaf([[1.0, 2.0]]), leaf([[1.0, 2.0]])
-    grads = f.apply(x, y).sum().backward()
-    assert grads[x].tolist() == [[0.0, 0.0]]
-    assert grads[y].tolist() == [[1.0, 1.0]]
+    grads = f.apply(x * 2.0, y).sum().backward()
+    assert (x.grad(grads), x in grads, grads[y].tolist()) == (None, False, [[1.0, 1.0]])
+    grads = (f.apply(x * 2.0, y) + x * 3.0).sum().backward()
+    assert grads[x].tolist() == [[3.0, 3.0]], "what another way gives is there"
+    grads = (f.apply(f.apply(y, x), x) + f.apply(x, x)).sum().backward()
+    assert grads[x].tolist() == [[2.0, 2.0]]
+    assert y.grad(grads) is None
+
+
+NOTHING: list[tuple[str, dict[str, Any]]] = [
+    ("None", {"backward": lambda ctx, g: None}),
+    ("None, once differentiable", {"backward": once_differentiable(lambda ctx, g: None)}),
+    ("a tuple of None", {"backward": lambda ctx, g: (None,)}),
+]
+
+
+@pytest.mark.parametrize(("what", "methods"), NOTHING, ids=[row[0] for row in NOTHING])
+def test_grad_of_what_backward_gives_no_gradient(what: str, methods: dict[str, Any]) -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    f = function(**methods)
+
+    def loss() -> Any:
+        return (f.apply(x.exp().retain_grad()) * 2.0 + y).sum()
+
+    first, second = grad(loss(), [x, y], allow_unused=True)
+    assert first is None
+    assert second is not None
+    assert second.tolist() == [1.0, 1.0]
+    zeros, _ = grad(loss(), [x, y], materialize_grads=True)
+    assert zeros.tolist() == [0.0, 0.0]
+    with pytest.raises(errors.ArgumentError, match=r"input 0, of shape \(2,\), for which each backward\(\) .*allow_un"):
+        grad(loss(), [x, y])
+    assert len(loss().backward()) == 1
+    kept = loss()
+    assert [len(kept.backward(retain_graph=retain)) for retain in (True, False)] == [1, 1]
+    with pytest.raises(errors.GraphError, match="consumed"):
+        kept.backward()
+    assert func.grad(lambda x: f.apply(x).sum())(plain([1.0, 2.0])).tolist() == [0.0, 0.0]
+    hooked: list[Any] = []
+    z = (x * 1.0).register_hook(hooked.append)[0]
+    assert len(f.apply(z).sum().backward()) == 0
+    assert not hooked
+    (u, v), _ = register_multi_grad_hook([x, y], hooked.append)
+    (f.apply(u) + v).sum().backward()
+    assert [g is None for g in hooked[0]] == [True, False]
+    shown, _ = f.apply(x * 1.0).register_node_hook(after=lambda grads, of: hooked.append(grads[0].tolist()))
+    shown.sum().backward()
+    assert hooked[1] == [0.0, 0.0], "a node hook is given zeros, which it may replace"
+    with detect_anomaly():
+        assert len(f.apply(x * 1.0).sum().backward()) == 0
+
+
+def test_none_beside_the_gradients_that_are_needed() -> None:
+    """Of several arguments, some untracked; in the decorator too."""
+    backward: Any = lambda ctx, g: (g, None, None, g * 2.0)  # noqa: E731  # short
+    for decorated in (backward, once_differentiable(lambda *args: backward(*args))):
+        f = function(forward=lambda ctx, *xs: xs[0] + xs[3], backward=decorated)
+        x, y, z = leaf([1.0]), leaf([1.0]), leaf([1.0])
+        grads = f.apply(x.detach(), y, 3, z).backward()
+        assert (y.grad(grads), grads[z].tolist(), len(grads)) == (None, [2.0], 1)
 
 
 def test_trailing_nones_are_allowed() -> None:
@@ -317,7 +376,8 @@ def test_gradients_that_are_not_there(materialize: bool) -> None:
     first, second, third = f.apply(x)
     assert (first.is_require_grad(), second.is_require_grad(), third.is_require_grad()) == (True, True, False)
     assert first.sum().backward(retain_graph=True)[x].tolist() == [1.0, 1.0]
-    assert second.backward()[x].tolist() == [0.0, 0.0]
+    found = x.grad(second.backward())
+    assert (found.tolist() if found is not None else None) == ([0.0, 0.0] if materialize else None)
     none: list[Any] = [[0.0, 0.0], 0.0] if materialize else [None, None]
     assert seen == [[[1.0, 1.0], none[1], none[0]], [none[0], 1.0, none[0]]]
 

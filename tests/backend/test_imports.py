@@ -21,9 +21,9 @@ EVERYBODY_NEEDS = {
     ],
     "burnpy.tensor": [
         *("", "arithmetic", "base", "bool_tensor", "conversion", "creation", "data", "differentiation", "dims"),
-        *("exchange", "float_reductions", "indexing", "int_tensor", "integers", "joining", "kinds", "levels", "logic"),
-        *("matmul", "operands", "pointwise", "printing", "protocols", "ranges", "readonly", "reductions", "sampling"),
-        *("selecting", "shaping", "template", "tensor"),
+        *("exchange", "float_reductions", "indexing", "int_tensor", "integers", "joining", "kinds", "leaving"),
+        *("levels", "logic", "matmul", "operands", "pointwise", "printing", "protocols", "ranges", "readonly"),
+        *("reductions", "sampling", "selecting", "shaping", "template", "tensor"),
     ],
 }
 """The modules of each package that `import burnpy` loads, the package itself as ""."""

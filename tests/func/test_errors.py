@@ -58,6 +58,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("a cotangent's structure", lambda: func.vjp(lambda x: [x], x)[1](x), E, "the output of structure [Tensor(2,)]"),
     ("hvp of a vector", lambda: func.hvp(lambda x: x, x, x), S, "hvp() takes a function"),
     ("vhp's vector", lambda: func.vhp(f, x, x[:1]), S, "vhp() was given a vector"),
+    ("the Hessian's mode", lambda: func.hessian(f, mode="reverse"), E, 'it is one of "forward-over-reverse", "'),
     ("the mode", lambda: func.jacobian(f, mode="sideways"), E, '"reverse" or "forward"'),
     ("the chunk size", lambda: func.jacfwd(f, chunk_size=0), E, "jacfwd() was given chunk_size=0"),
     ("registered twice", lambda: func.register_tree(dict, nan, nan), E, "dict, which is registered"),

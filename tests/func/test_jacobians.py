@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from burnpy import Tensor
-from burnpy.backend import NumPy
-from burnpy.func import grad, hessian, jacfwd, jacobian, jacrev, jvp
+from burnpy.autodiff import Context, Function, custom_vjp
+from burnpy.backend import NumPy, errors
+from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp
 
 rng = np.random.default_rng(0)
 
@@ -87,6 +89,52 @@ def test_the_function_runs_once_in_reverse_mode_and_once_a_column_in_forward_mod
     x = x64(rng.normal(size=5))
     np.testing.assert_array_equal(jacrev(f)(x).to_numpy(), jacfwd(f)(x).to_numpy())
     assert len(calls) == 1 + 5
+
+
+MODES = ("forward-over-reverse", "reverse-over-reverse", "forward-over-forward", "reverse-over-forward")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_of_the_hessian(mode: Any) -> None:
+    x, y = x64([1.0, 2.0]), x64([3.0, 4.0])
+    blocks = hessian(lambda x, y: {"s": (x * x * y).sum()}, (0, 1), mode=mode)(x, y)
+    found: Any = [[block.tolist() for block in row] for row in blocks["s"]]
+    assert found == [[[[6.0, 0.0], [0.0, 8.0]], [[2.0, 0.0], [0.0, 4.0]]], [[[2.0, 0.0], [0.0, 4.0]], [[0.0] * 2] * 2]]
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx: Context, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Context, grad: Any) -> Any:
+        return grad * ctx.saved_tensors[0].square() * 3.0
+
+
+@custom_vjp
+def cube(x: Any) -> Any:
+    return x * x * x
+
+
+cube.defvjp(lambda x: (cube(x), x), lambda x, grad: (grad * x * x * 3.0,))
+IN_REVERSE: list[tuple[str, Any, str]] = [
+    ("hessian", lambda f, x: hessian(f)(x), 'hessian(f, mode="reverse-over-reverse")'),
+    ("hvp", lambda f, x: hvp(f, x, x), "vhp()"),
+    ("jacobian", lambda f, x: jacobian(f, mode="forward")(x), 'jacobian(f, mode="reverse")'),
+    ("jacfwd", lambda f, x: jacfwd(f)(x), "jacrev()"),
+    ("jvp", lambda f, x: jvp(f, x, x), "vjp()"),
+]
+
+
+@pytest.mark.parametrize("f", [Cube.apply, cube], ids=["Function", "custom_vjp"])
+@pytest.mark.parametrize(("api", "call", "instead"), IN_REVERSE, ids=[row[0] for row in IN_REVERSE])
+def test_what_has_no_forward_rule_is_told_what_needs_none(api: str, call: Any, instead: str, f: Any) -> None:
+    x = x64([1.0, 2.0])
+    assert hessian(lambda x: f(x).sum(), mode="reverse-over-reverse")(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+    with pytest.raises(errors.NotTrackedError, match=re.escape(f", or use {instead}, which needs none")):
+        call(lambda x: f(x).sum(), x)
 
 
 def test_a_hessian_of_several_outputs() -> None:

@@ -131,3 +131,19 @@ def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], valu
     return tuple(
         [k is not None and k.floats and getattr(v, attribute) is not None for k, v in zip(kept, values, strict=True)]
     )
+
+
+_IN_REVERSE = {
+    "hessian": 'hessian(f, mode="reverse-over-reverse")',
+    "hvp": "vhp()",
+    "jacfwd": "jacrev()",
+    "jacobian": 'jacobian(f, mode="reverse")',
+    "jvp": "vjp()",
+}
+"""For functions of `burnpy.func` that take derivatives in forward mode, what takes them in reverse."""
+
+
+def in_reverse(level: Any) -> str:
+    """The end of a sentence that says that something has no forward rule: what to use instead, where it is known."""
+    api = getattr(level, "api", None)
+    return f", or use {_IN_REVERSE[api]}, which needs none" if api in _IN_REVERSE else ""

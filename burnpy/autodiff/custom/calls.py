@@ -8,12 +8,14 @@ the tangents that jvp() gives. These two compute on the level beneath their own,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
+    in_reverse,
     kept_of,
     kept_of_tensor,
     levels_of,
@@ -25,6 +27,7 @@ from burnpy.autodiff.custom.arguments import (
     tensors,
 )
 from burnpy.autodiff.custom.context import Context
+from burnpy.autodiff.custom.lost import Departures, FirstDeparture
 from burnpy.autodiff.custom.returned import parts_of, regrouped, results_of, zero_like
 from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.forward.forward import Forward
@@ -33,6 +36,7 @@ from burnpy.autodiff.opaque import connected
 from burnpy.backend.errors import ArgumentError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase
+from burnpy.tensor.leaving import watching
 
 if TYPE_CHECKING:
     from burnpy.autodiff.custom.function import Function
@@ -50,7 +54,17 @@ TAKES = {
 class Call:
     """What all levels know of one call of a Function. It holds no tensor, but what attributes of ctx hold."""
 
-    __slots__ = ("arguments", "attributes", "differentiable", "function", "materialize", "outputs", "saved")
+    __slots__ = (
+        "arguments",
+        "attributes",
+        "differentiable",
+        "function",
+        "hidden",
+        "lost",
+        "materialize",
+        "outputs",
+        "saved",
+    )
 
     function: type[Function]
     attributes: dict[str, Any]  #: of ctx
@@ -59,21 +73,44 @@ class Call:
     outputs: tuple[Kept, ...]
     differentiable: tuple[bool, ...]  #: for each output
     saved: tuple[Kept | None, ...]
+    hidden: int  #: how many of them, at the end, are not for ctx
+    lost: str | None  #: what forward() did by which second derivatives are lost, if it did
 
     def context(self, phase: str, needs: tuple[bool, ...], device: Any, saved: Sequence[Any]) -> Context:
         """The ctx of one call of backward() or jvp()."""
-        ctx = Context(self.function.__name__, phase, needs, device, (device, self.saved, saved))
+        count = len(self.saved) - self.hidden
+        ctx = Context(self.function.__name__, phase, needs, device, (device, self.saved[:count], saved[:count]))
         ctx.__dict__ = self.attributes
         return ctx
 
-    def called(self, method: str, device: Any, ctx: Context, given: Sequence[Any]) -> Any:
-        """What backward() or jvp() returns, of gradients or tangents on a device."""
+    def called(self, method: str, needs: tuple[bool, ...], device: Any, given: Sequence[Any], saved: Any) -> list[Any]:
+        """What backward() or jvp() gives of gradients or tangents on a device, checked: one for each argument, or
+        result."""
         function = self.function
-        return called(f"{function.__name__}.{method}()", TAKES[method], getattr(function, method), device, ctx, *given)
+        who = f"{function.__name__}.{method}()"
+        ctx = self.context(method, needs, device, saved)
+        departures = Departures(device)
+        try:
+            with departures.block:
+                found = called(who, TAKES[method], getattr(function, method), device, ctx, *given)
+        finally:
+            ctx._close()
+        if method == "backward":
+            places: Sequence[Kept | None] = self.arguments
+            parts = parts_of(who, "gradient", found, places, device, needed=needs)
+        else:
+            places = self.outputs
+            marked = [not differentiable for differentiable in self.differentiable]
+            parts = parts_of(who, "tangent", found, places, device, marked=marked)
+        if (departures.method is None and self.lost is None) or not hasattr(device, "lower"):
+            return parts
+        from burnpy.autodiff.custom.refusing import refused
 
-    def gradients(self, found: object, needs: tuple[bool, ...], device: Any) -> list[Float | None]:
-        """What backward() returned, checked: one for each argument."""
-        return parts_of(f"{self.function.__name__}.backward()", "gradient", found, self.arguments, device, needed=needs)
+        message = f"{function.__name__}.forward() {self.lost}"
+        if departures.method is not None:
+            message = f"{departures.message(who)}, or decorate backward() with once_differentiable"
+        sources = [x for x in (*given, *tensors(device, self.saved, saved)) if x is not None]
+        return refused(message, device, parts, places, sources)
 
 
 def applied(function: type[Function], given: Sequence[Any]) -> Any:
@@ -90,9 +127,12 @@ def applied(function: type[Function], given: Sequence[Any]) -> Any:
         values.append(lowered(level, kept, values[-1]))
     on_plain = tensors(plain, kept, values[-1])
     needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(kept))])
+    several = sum(True in n for n in needs) > 1  # levels: only then are there second derivatives
     ctx = Context(name, "forward", needed, plain)
+    watch = FirstDeparture(ctx) if several else None
     try:
-        found = called(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
+        with nullcontext() if watch is None else watching(watch):
+            found = called(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
         outs = results_of(f"{name}.forward()", found, plain)
         saved: tuple[Any, ...] = ctx._saved or ()
     finally:
@@ -103,8 +143,19 @@ def applied(function: type[Function], given: Sequence[Any]) -> Any:
     call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
     call.arguments, call.saved = kept, tuple([kept_of(s) for s in saved])
     call.outputs = tuple([kept_of_tensor(out) for out in outs])
+    call.hidden, call.lost = 0, None
     call.differentiable = _differentiable(name, outs, ctx._marked)
     sources = [_source(s, c, on_plain, outs) for c, s in enumerate(saved)]
+    if watch is not None:
+        call.lost = watch.lost(
+            (*on_plain, *outs), [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
+        )
+        if call.lost is not None or hasattr(function.backward, ONCE):
+            hidden = [k for k, asked in enumerate(needed) if asked]  # what the derivative that is refused is taken by
+            sources += [(0, k) for k in hidden]
+            call.saved += tuple([kept[k] for k in hidden])
+            call.hidden = len(hidden)
+            saved += tuple([on_plain[k] for k in hidden])
     constants, results = primitives(saved), primitives(outs)
     for k in range(len(levels) - 1, -1, -1):
         pools = (values[k + 1], results, constants)
@@ -168,12 +219,7 @@ def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...]
         from burnpy.autodiff.custom.once import pulled_once
 
         return pulled_once(inner, call, needs, given, saved)
-    ctx = call.context("backward", needs, inner, saved)
-    try:
-        found = call.called("backward", inner, ctx, given)
-    finally:
-        ctx._close()
-    parts = call.gradients(found, needs, inner)
+    parts = call.called("backward", needs, inner, given, saved)
     return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
 
 
@@ -196,18 +242,13 @@ def _pushed(
         raise NotTrackedError(
             f"{function.__name__}.apply() was asked for its derivative in forward mode, and {function.__name__} has no "
             "jvp(); define jvp(ctx, *tangents), a static method that returns the tangent of each result"
+            f"{in_reverse(level)}"
         )
     tangents = [
         _given(call, like, inner, v.tangent if needed else None)
         for like, v, needed in zip(call.arguments, values, needs, strict=True)
     ]
-    ctx = call.context("jvp", needs, inner, saved)
-    try:
-        found = call.called("jvp", inner, ctx, tangents)
-    finally:
-        ctx._close()
-    marked = [not differentiable for differentiable in call.differentiable]
-    parts = parts_of(f"{function.__name__}.jvp()", "tangent", found, call.outputs, inner, marked=marked)
+    parts = call.called("jvp", needs, inner, tangents, saved)
     return [out if part is None else Dual(out.value, part) for out, part in zip(outs, parts, strict=True)]
 
 

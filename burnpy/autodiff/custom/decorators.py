@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
+    in_reverse,
     kept_of,
     kept_of_tensor,
     lifted,
@@ -24,13 +25,15 @@ from burnpy.autodiff.custom.arguments import (
     tensors,
 )
 from burnpy.autodiff.custom.linear import tangent_parts, traced, transposed
-from burnpy.autodiff.custom.residuals import packed, unpacked
+from burnpy.autodiff.custom.lost import Departures
+from burnpy.autodiff.custom.refusing import refused, refused_tensors
+from burnpy.autodiff.custom.residuals import packed, tensors_in, unpacked
 from burnpy.autodiff.custom.returned import parts_of, regrouped, results_of, zero_like
 from burnpy.autodiff.custom.user_code import called, positional
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.forward.pushing import Dual
 from burnpy.autodiff.opaque import connected, node_kind
-from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
+from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.levels import working_on
 
@@ -147,8 +150,8 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
             fwd: takes what the function takes; returns its result and residuals: tensors and plain values in any
                 nesting of tuples, lists and dicts.
             bwd: takes the residuals and the gradient of the result, for a tuple of results a tuple of gradients;
-                returns the tuple of the gradients of the arguments, None for those that are no float tensors, and
-                for zeros. Gradients that are not there come as zeros, those of int and bool results as None.
+                returns the tuple of the gradients of the arguments, None for those that are no float tensors, or have
+                no influence. Gradients that are not there come as zeros, those of int and bool results as None.
 
         Raises:
             KindError: one of them is no function.
@@ -165,16 +168,24 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         if isinstance(device, Forward):
             raise NotTrackedError(
                 f"{name}() was asked for its derivative in forward mode, and custom_vjp has a rule for reverse mode "
-                "only; decorate it with custom_jvp, which serves both"
+                f"only; decorate it with custom_jvp, which serves both{in_reverse(device)}"
             )
         if self._rules is None:
             raise self._undefined("defvjp(fwd, bwd)")
         fwd, bwd = self._rules
-        returned = called(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
+        departures = Departures(device.inner)
+        with departures.block:
+            returned = called(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
         found, residuals = self._pair("fwd", "the result and the residuals", returned)
         outs = results_of(f"the fwd of {name}()", found, device.inner)
         saved: list[Any] = []
         tree = packed(f"the fwd of {name}()", residuals, device.inner, saved)
+        if departures.method is not None:
+            message, sources = departures.message(f"the fwd of {name}()"), tensors_in(low)
+            outs = refused_tensors(message, outs, sources)
+            saved = primitives(
+                refused_tensors(message, tensors_in(unpacked(tree, device.inner, tuple(saved))), sources)
+            )
         likes = tuple([kept_of_tensor(out) for out in outs])
         places = [k for k, like in enumerate(likes) if like.floats]
         if not places:
@@ -208,8 +219,13 @@ def _pulled(inner: Any, grads: Sequence[Any], rule: _Rule, *saved: Any) -> tuple
         given.append(zero if grad is None else tensor(like, inner, grad))
     residuals = unpacked(rule.residuals, inner, saved)
     who, wanted = f"the bwd of {rule.name}()", "the residuals, and then the gradient of the result"
-    found = called(who, wanted, rule.bwd, inner, residuals, tuple(given) if rule.several else given[0])
-    parts = parts_of(f"the bwd of {rule.name}()", "gradient", found, rule.arguments, inner, needed=rule.needs)
+    departures = Departures(inner)
+    with departures.block:
+        found = called(who, wanted, rule.bwd, inner, residuals, tuple(given) if rule.several else given[0])
+    parts = parts_of(who, "gradient", found, rule.arguments, inner, needed=rule.needs)
+    if departures.method is not None:
+        sources = [x for x in (*given, *tensors_in(residuals)) if x is not None]
+        parts = refused(departures.message(who), inner, parts, rule.arguments, sources)
     return tuple(part for part, needed in zip(parts, rule.needs, strict=True) if needed)
 
 
@@ -261,7 +277,11 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
 
         def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
             wanted = "the tuple of the arguments, and then that of their tangents"
-            returned = called(who, wanted, jvp, None, primals, tangents)
+            departures = Departures(tensors_in((primals, tangents))[0].device)
+            with departures.block:
+                returned = called(who, wanted, jvp, None, primals, tangents)
+            if departures.method is not None:
+                raise GraphError(departures.message(who))
             return self._pair("jvp", "the result and its tangent", returned)
 
         if isinstance(device, Forward):

@@ -44,12 +44,15 @@ class Function:
 
     ``forward(ctx, *args)`` computes on plain tensors and returns one, or a tuple of several, int and bool ones too.
     ``backward(ctx, *grads)`` is given the gradient of each result and returns that of each argument: None for what is
-    no float tensor, and for zeros. ``jvp(ctx, *tangents)``, which is optional, does the same the other way round, for
-    `Forward`. Tensors are arguments by themselves, never in lists.
+    no float tensor, or has no influence, and then has no gradient, unless it gets one on another way.
+    ``jvp(ctx, *tangents)``, which is optional, does the same the other way round, for `Forward`. Tensors are arguments
+    by themselves, never in lists.
 
     backward() is differentiable itself where it is written in terms of saved arguments and results: on
     ``Autodiff[Autodiff[B]]`` it computes on ``Autodiff[B]``. Of other tensors that forward() made and saved, second
     derivatives know nothing, as in PyTorch: return them as further results, or use `custom_vjp`.
+    Where values leave tensors, by ``to_numpy()`` or ``item()``, and second derivatives would be lost with them, whoever
+    asks for these is told; what may leave as a constant is ``x.detach()``.
 
     >>> from typing import TypeVar
     >>> from burnpy import Autodiff, Tensor

@@ -10,7 +10,7 @@ from typing import Any
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.custom.arguments import Kept, kept_of, kept_of_tensor, lifted, tensor, tensors
 from burnpy.autodiff.custom.returned import parts_of, results_of
-from burnpy.autodiff.graph import Leaf, Tracked, wrapped
+from burnpy.autodiff.graph import Leaf, Placed, Tracked, absent, wrapped
 from burnpy.autodiff.looking.nodes import rule_of
 from burnpy.autodiff.modes import next_level, observing
 from burnpy.autodiff.opaque import Opaque
@@ -103,7 +103,7 @@ def transposed(inner: Any, grads: Sequence[Any], linear: Linear) -> tuple[Float,
     roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
     found = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
     return tuple(
-        found[leaf] if leaf in found else inner.full(like.shape, 0.0, like.dtype)
+        found[leaf] if leaf in found else Placed(absent, like.shape, like.dtype)
         for leaf, like in zip(linear.leaves, linear.likes, strict=True)
     )
 

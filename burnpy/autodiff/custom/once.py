@@ -9,6 +9,8 @@ from burnpy.autodiff.custom.arguments import primitives, tensor, tensors
 from burnpy.autodiff.custom.calls import ONCE, Call, applied
 from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.custom.function import Function
+from burnpy.autodiff.custom.returned import zero_like
+from burnpy.autodiff.graph import Placed
 from burnpy.autodiff.opaque import node_kind
 from burnpy.backend.errors import GraphError, KindError
 from burnpy.backend.primitives import Float
@@ -45,20 +47,20 @@ class _Once(Function):
     """One call of a backward() that is differentiable once, as an operation on what it computes from."""
 
     @staticmethod
-    def forward(ctx: Context, call: Call, needs: tuple[bool, ...], *given: Any) -> Any:
-        """The gradients that are needed, of those of the results, followed by the tensors saved."""
+    def forward(ctx: Context, call: Call, needs: tuple[bool, ...], missing: list[Any], *given: Any) -> Any:
+        """The gradients that are needed, of those of the results, followed by the tensors saved. For each that is
+        `absent` there are zeros, and in ``missing`` the part; None for each that is there."""
         ctx.name = call.function.__name__
         count = len(call.outputs)
         plain = next(g.device for g in given if isinstance(g, TensorBase))
-        inner = call.context("backward", needs, plain, primitives(given[count:]))
-        try:
-            found = call.called("backward", plain, inner, given[:count])
-        finally:
-            inner._close()
-        parts = call.gradients(found, needs, plain)
-        return tuple(
-            tensor(like, plain, p) for like, p, n in zip(call.arguments, parts, needs, strict=True) if n and like
-        )
+        parts = call.called("backward", needs, plain, given[:count], primitives(given[count:]))
+        outs = []
+        for like, part, needed in zip(call.arguments, parts, needs, strict=True):
+            if needed and like is not None:
+                gone = isinstance(part, Placed)
+                missing.append(part if gone else None)
+                outs.append(zero_like(like, plain) if gone else tensor(like, plain, part))
+        return tuple(outs)
 
     @staticmethod
     def backward(ctx: Context, *args: Any, **kwargs: Any) -> NoReturn:
@@ -78,5 +80,6 @@ def pulled_once(
     inner: Any, call: Call, needs: tuple[bool, ...], given: Sequence[Any], saved: Sequence[Any]
 ) -> tuple[Float, ...]:
     """What such a backward() gives, on ``inner``, where differentiating it is refused."""
-    found = applied(_Once, (call, needs, *given, *tensors(inner, call.saved, saved)))
-    return tuple(primitives(found))
+    missing: list[Any] = []
+    found = applied(_Once, (call, needs, missing, *given, *tensors(inner, call.saved, saved)))
+    return tuple(part or made for part, made in zip(missing, primitives(found), strict=True))

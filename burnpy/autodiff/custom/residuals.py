@@ -54,6 +54,14 @@ def unpacked(tree: Any, device: Any, values: tuple[Value, ...]) -> Any:
     return tree
 
 
+def tensors_in(tree: Any) -> list[TensorBase[Any]]:
+    """The tensors of residuals, in order."""
+    if isinstance(tree, TensorBase):
+        return [tree]
+    members = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
+    return [x for member in members for x in tensors_in(member)]
+
+
 def _like(tree: Any, members: list[Any]) -> Any:
     """A list, a tuple or a named tuple as ``tree`` is."""
     if isinstance(tree, list):

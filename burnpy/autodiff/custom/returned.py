@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from burnpy.autodiff.custom.arguments import Kept, brought
+from burnpy.autodiff.graph import Placed, absent
+from burnpy.autodiff.returns import probable_cause
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, made
@@ -46,7 +48,7 @@ def parts_of(
     *,
     needed: Sequence[bool] | None = None,
     marked: Sequence[bool] | None = None,
-) -> list[Float | None]:
+) -> list[Float | Placed | None]:
     """The primitives of what user code returned: one for each place, None where nothing was given and nothing needed.
 
     Args:
@@ -55,7 +57,7 @@ def parts_of(
         found: a member, or the tuple of as many as there are places.
         places: what each place is like; None for what is no tensor.
         device: where the members are to be.
-        needed: for which places zeros stand in for None.
+        needed: for which places None is a part that is `absent`, for the engine.
         marked: which places are to have none though they are float tensors.
 
     Raises:
@@ -72,12 +74,12 @@ def parts_of(
             f"{who} returned {len(members)} {what}{'' if len(members) == 1 else 's'}, where {len(places)} are needed: "
             "a tuple of one for each, None for what has none"
         )
-    parts: list[Float | None] = []
+    parts: list[Float | Placed | None] = []
     for k, (returned, place) in enumerate(zip(members, places, strict=True)):
         member: Any = brought(returned, device) if isinstance(returned, TensorBase) else returned
         if member is None:
-            zeros = place is not None and needed is not None and needed[k]
-            parts.append(device.full(place.shape, 0.0, place.dtype) if zeros and place is not None else None)
+            asked = place is not None and needed is not None and needed[k]
+            parts.append(Placed(absent, place.shape, place.dtype) if asked and place is not None else None)
             continue
         if place is None or not place.floats or (marked is not None and marked[k]):
             kind = "no tensor" if place is None else f"an {place.cls.__name__}"
@@ -111,7 +113,10 @@ def results_of(who: str, found: object, device: Any) -> tuple[TensorBase[Any], .
     outs = []
     for k, member in enumerate(members):
         if not isinstance(member, TensorBase):
-            raise KindError(f"{who} returned {_shown(member)} as result {k}; return a tensor, or a tuple of some")
+            raise KindError(
+                f"{who} returned {_shown(member)} as result {k}{probable_cause(member)}; "
+                "return a tensor, or a tuple of some"
+            )
         out = brought(member, device)
         if device is not None and out.device is not device:
             raise DeviceError(

@@ -1,0 +1,39 @@
+"""What a function of the user's returned in place of float tensors: how that may have come about."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from numbers import Number
+from types import GeneratorType
+
+from burnpy.tensor.base import TensorBase
+
+
+def probable_cause(returned: object) -> str:
+    """The end of a sentence that says that something was returned which has no derivative; "" where nothing is known.
+
+    >>> probable_cause(None)
+    '; a function without a return statement returns None'
+    >>> probable_cause("text")
+    ''
+    """
+    cause = _cause(returned)
+    return f"; {cause}" if cause else ""
+
+
+def _cause(returned: object) -> str:
+    if returned is None:
+        return "a function without a return statement returns None"
+    if isinstance(returned, TensorBase):
+        return "only float tensors have derivatives"
+    if isinstance(returned, Number):  # NumPy's too
+        return "a number has no derivative: return the tensor itself, without .item() or float()"
+    if hasattr(returned, "__array__"):
+        return "an array has no derivative: compute with tensors, without to_numpy()"
+    if isinstance(returned, GeneratorType):
+        return "a function with yield in it returns a generator: write return, or collect the tensors in a list"
+    if isinstance(returned, Awaitable):
+        return "an async function returns a coroutine: leave out async"
+    if callable(returned):
+        return "a function has no derivative: return what it gives, as in f(x)"
+    return ""
