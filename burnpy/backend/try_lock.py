@@ -39,22 +39,16 @@ class TryLock(Generic[T]):
         """Take it for an object that does not hold it yet, and is compared by identity; whether it was free."""
         waiting = self._waiting
         waiting.append(ref(owner))
-        for found in [*waiting]:
-            first = found()
-            if first is owner:
-                return True
-            if first is not None:
-                break
-            with suppress(ValueError):  # another thread was faster
-                waiting.remove(found)
+        if waiting[0]() is owner or self.owner() is owner:
+            return True
         self.release(owner)
         return False
 
     def release(self, owner: T) -> None:
         """Let others take it; nothing happens where the object does not hold it."""
-        if self._waiting:
-            with suppress(ValueError):
-                self._waiting.remove(ref(owner))
+        waiting, mine = self._waiting, ref(owner)
+        if mine in waiting:  # and none but this thread takes it out
+            waiting.remove(mine)
 
     def owner(self) -> T | None:
         """Whose it is; None where it is free."""
@@ -62,4 +56,6 @@ class TryLock(Generic[T]):
             owner = found()
             if owner is not None:
                 return owner
+            with suppress(ValueError):  # another thread was faster
+                self._waiting.remove(found)
         return None
