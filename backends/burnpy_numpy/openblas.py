@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from _thread import allocate_lock
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -16,7 +15,7 @@ _NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openbl
 
 
 class Threads(NamedTuple):
-    """OpenBLAS's functions that say, and set, how many threads it uses."""
+    """OpenBLAS's functions that say, and set, how many threads it uses. They keep the interpreter's lock."""
 
     get: Any
     set: Any
@@ -26,7 +25,7 @@ class Threads(NamedTuple):
 def openblas() -> Threads | None:
     """Those of the OpenBLAS that NumPy uses; None where it is another library, or its functions are out of reach."""
     try:
-        library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
+        library = ctypes.PyDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
     except (AttributeError, OSError, TypeError):
         return None
     for name in _NAMES:
@@ -37,39 +36,77 @@ def openblas() -> Threads | None:
     return None
 
 
-_lock = allocate_lock()
-_within: list[int] = []
-"""How many threads there were before, for each that is within `one_thread`."""
+# No lock of ours is taken below, as handlers of signals, which raise and multiply too, may run between any two calls.
+# What has no call between is done in one piece.
+
+_within: list[ref[Any]] = []
+"""Those that OpenBLAS uses one thread for."""
+_usual: int | None = None
+"""How many it used before; None while it uses as many as the user wants."""
+
+
+def limit(owner: Any) -> None:
+    """Let OpenBLAS, where it is, use one thread for each product, in the whole process: as long as one of those lives
+    that this was called for, and has not called `unlimit`."""
+    global _usual
+    threads = openblas()
+    if threads is None:
+        return
+    _within.append(ref(owner, _left))
+    if _usual is None:
+        _usual = threads.get()
+    threads.set(1)
+
+
+def unlimit(owner: Any) -> None:
+    """Let it have its threads back, if nobody else is left. Where an exception cuts this short, it is called again."""
+    _left(ref(owner))
+
+
+def _left(gone: ref[Any]) -> None:
+    global _usual
+    threads = openblas()
+    if threads is None:
+        return
+    for found in [*_within]:
+        if found == gone or found() is None:
+            with suppress(ValueError):  # another thread was faster
+                _within.remove(found)
+    if _usual is not None and not _within:
+        threads.set(_usual)
+        if not _within:
+            _usual = None
+
+
+class OneThread:
+    """A block in which OpenBLAS uses one thread."""
+
+    __slots__ = ("__weakref__",)
+
+    def __enter__(self) -> None:
+        try:
+            limit(self)
+        except BaseException:
+            unlimit(self)
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            unlimit(self)
+        except BaseException:
+            unlimit(self)
+            raise
 
 
 def _forget() -> None:
-    """In a forked child, in which those that were within `one_thread` are not."""
-    global _lock
-    _lock = allocate_lock()
-    threads = openblas() if _within else None
-    if threads is not None:
-        threads.set(_within[0])
+    """In a forked child, in which those are not who were within."""
+    global _usual
+    threads = openblas()
     _within.clear()
+    if threads is not None and _usual is not None:
+        threads.set(_usual)
+        _usual = None
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
-
-
-@contextmanager
-def one_thread() -> Generator[None]:
-    """OpenBLAS, where it is, uses one thread for each product, in the whole process, until all have left this."""
-    threads = openblas()
-    if threads is None:
-        yield
-        return
-    with _lock:
-        _within.append(_within[0] if _within else threads.get())
-        threads.set(1)
-    try:
-        yield
-    finally:
-        with _lock:
-            before = _within.pop()
-            if not _within:
-                threads.set(before)

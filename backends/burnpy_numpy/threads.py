@@ -7,21 +7,28 @@ started.
 
 What is computed depends on how the work is divided, where sums are, and never on who does it: if the threads are busy
 with the work of another of the user's, the caller does all the parts itself, one after the other.
+
+The caller may be interrupted anywhere, by Ctrl-C or what the handler of another signal raises; workers are not. No
+array may be handed out, or given back, that a worker still writes to, nor may the workers stay taken. So a job is known
+by itself and not by its turn; it is finished by whoever leaves it, twice if the first time is interrupted; and all that
+`_Job.finish` needs to know lies in the job and stays right wherever an exception falls.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from _thread import allocate_lock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from burnpy_numpy.openblas import one_thread, openblas
+from burnpy.backend.errors import StateError
+from burnpy.backend.try_lock import TryLock
+from burnpy_numpy.openblas import OneThread, limit, openblas, unlimit
 
 Work: TypeAlias = Callable[[int, int], None]
 
@@ -50,8 +57,9 @@ the interpreter's lock between one call of NumPy and the next, and lose what the
 _LEAST = 1 << 17
 """How many elements a part has at the least."""
 
-_busy = allocate_lock()
 _workers: list[_Worker] = []
+_team: TryLock[_Job] = TryLock()
+"""Held by the job that the workers are at."""
 
 
 def shared(work: Work, size: int, each: float = 1, *, products: bool = False) -> None:
@@ -69,21 +77,17 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
         BaseException: what ``work`` raised; all parts have ended then.
     """
     parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // _LEAST)
-    edges = [size * k // parts for k in range(parts + 1)] if parts > 1 else []
-    with alone(products):
-        if not edges:
+    if parts <= 1:
+        with alone(products):
             work(0, size)
-            return
-        if not _busy.acquire(False):
-            for k in range(parts):
-                work(edges[k], edges[k + 1])
-            return
-        try:
-            while len(_workers) < parts - 1:
-                _workers.append(_Worker())
-            _together(work, edges, _workers[: parts - 1])
-        finally:
-            _busy.release()
+        return
+    job = _Job(work, size, parts, products)
+    try:
+        job.run()
+    except BaseException:
+        job.finish()  # which it has done itself, if it was not interrupted there too
+        job.forget()
+        raise
 
 
 def alone(wanted: bool) -> AbstractContextManager[None]:
@@ -92,7 +96,7 @@ def alone(wanted: bool) -> AbstractContextManager[None]:
     After a product on several threads, its own look out for the next at full speed, for some 20 ms, each on a processor
     that ours would need for what comes between products: with two threads that took longer than with one.
     """
-    return one_thread() if wanted and COUNT > 1 else nullcontext()
+    return OneThread() if wanted and COUNT > 1 else nullcontext()
 
 
 @cache
@@ -106,35 +110,153 @@ def _processor() -> Callable[[], int]:
     return lambda: -1
 
 
-def _together(work: Work, edges: Sequence[int], workers: Sequence[_Worker]) -> None:
-    here = _processor()()
-    for k, worker in enumerate(workers, 1):
-        worker.keep_off(here)
-        worker.begin(work, edges[k], edges[k + 1])
-    failures: list[BaseException | None] = []
-    try:
-        work(edges[0], edges[1])
-    except BaseException as error:
-        failures.append(error)
-    for worker in workers:
-        failures.append(worker.ended())
-    for failure in failures:
-        if failure is not None:
+_python = ctypes.CDLL(None, handle=ctypes.pythonapi._handle)  # of which calls leave the interpreter's lock to others
+_allocate, _acquire, _release = [
+    getattr(_python, f"PyThread_{name}_lock") for name in ("allocate", "acquire", "release")
+]
+_allocate.restype = ctypes.c_void_p
+
+
+class _Bell:
+    """What the caller waits for, again and again until it sees that all have left: rung by each who does.
+
+    Python's locks would call the handlers of signals there, and raise what these raise. This one does not.
+    """
+
+    __slots__ = ("lock",)
+
+    def __init__(self) -> None:
+        self.lock = ctypes.c_void_p(_allocate())
+
+    def ring(self) -> None:
+        """Let the one go on who waits, or would."""
+        _acquire(self.lock, False)  # does not wait, but takes it where it was rung already
+        _release(self.lock)
+
+
+_bell = _Bell()
+
+
+class _Job:
+    """Work in parts. Each is done by the thread that takes it first: the caller's, or that of a worker it has asked."""
+
+    __slots__ = ("__weakref__", "_failures", "_inside", "_over", "_parts", "_products", "_work")
+
+    def __init__(self, work: Work, size: int, count: int, products: bool) -> None:
+        edges = [size * k // count for k in range(count + 1)]
+        self._work, self._products = work, products
+        self._parts = [*pairwise(edges)]
+        """Those that nobody has taken."""
+        self._over = False
+        self._inside: list[_Worker] = []
+        """Who may be at one."""
+        self._failures: list[tuple[int, BaseException]] = []
+        """What was raised, with the start of the part, or -1 where that was none."""
+
+    def run(self) -> None:
+        """Do all of it, with the workers if they are free.
+
+        Raises:
+            BaseException: what a part raised, or interrupted the caller; of several what is no Exception, such as
+                Ctrl-C, else what interrupted, else that of the first part. No part is being worked on then.
+        """
+        try:
+            if self._products:
+                limit(self)
+            if _team.acquire(self):
+                _ask(len(self._parts) - 1, self)
+            self._take()
+        except BaseException as error:
+            self._failures += [(-1, error)]  # as everywhere here no call, after which the next signal would be seen
+        self.finish()
+        if not self._failures:
+            return
+        failure = min(self._failures, key=lambda found: (isinstance(found[1], Exception), found[0]))[1]
+        self.forget()
+        try:
             raise failure
+        finally:
+            del failure
+
+    def finish(self) -> None:
+        """Call off the parts that nobody has taken, and wait for the others; to be called again if interrupted."""
+        while not self._over:
+            try:
+                del self._parts[:]
+                while self._inside:
+                    _acquire(_bell.lock, True)
+                self._over = True  # who comes now has come too late, and is not waited for
+            except BaseException as error:
+                self._failures += [(-1, error)]
+        if self._products:
+            unlimit(self)
+        _team.release(self)
+
+    def forget(self) -> None:
+        """Drop what was raised, of which the tracebacks have the job: together they would stay for some time."""
+        self._failures.clear()
+
+    def help(self, worker: _Worker) -> None:
+        """Do what is left, in the worker's thread."""
+        self._inside.append(worker)  # first, so that a part is never taken unseen by the caller, who waits then
+        try:
+            self._take()
+        finally:
+            self._inside.remove(worker)
+            _bell.ring()
+
+    def lose(self) -> None:
+        """In a forked child, in which those are not who were inside."""
+        if self._inside:
+            error = StateError(
+                "this process was forked amid an operation, by the handler of a signal, and has none of the threads "
+                "that worked on it; fork between operations"
+            )
+            self._failures.append((-1, error))
+            self._inside.clear()
+            _bell.ring()
+
+    def _take(self) -> None:
+        """Take parts until none is left. They are begun in their order, so that which failure is the first is no
+        matter of time, though the rest is called off then."""
+        parts = self._parts
+        while parts:
+            try:
+                start, stop = parts.pop(0)
+            except IndexError:  # another was faster
+                return
+            try:
+                self._work(start, stop)
+            except BaseException as error:
+                self._failures += [(start, error)]
+                del parts[:]
+
+
+def _ask(count: int, job: _Job) -> None:
+    """Let so many workers help with a job. Some may come when it is over, and find nothing to do."""
+    here = _processor()()
+    while len(_workers) < count:
+        _workers.append(_Worker())
+    for worker in _workers[:count]:
+        worker.keep_off(here)
+        worker.ask(job)
 
 
 class _Worker:
-    """A thread that waits for work until the process ends."""
+    """A thread that waits for jobs until the process ends."""
 
     def __init__(self) -> None:
         from queue import SimpleQueue
         from threading import Thread
 
-        self._todo: Any = SimpleQueue()
-        self._done: Any = SimpleQueue()
+        self._asked: Any = SimpleQueue()
         self._off = -1
         self._thread = Thread(target=self._run, name="burnpy", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._asked.put(None)  # it may run, and nobody would know of it
+            raise
 
     def keep_off(self, here: int) -> None:
         """Run on another processor than the caller.
@@ -149,38 +271,28 @@ class _Worker:
             with suppress(OSError):  # where that is not allowed, it runs wherever it is
                 os.sched_setaffinity(self._thread.native_id, others)
 
-    def begin(self, work: Work, start: int, stop: int) -> None:
-        self._todo.put((work, start, stop))
-
-    def ended(self) -> BaseException | None:
-        """Wait until the work is done, also where an interruption comes between; what it raised."""
-        interruption = None
-        while True:
-            try:
-                return self._done.get() or interruption
-            except KeyboardInterrupt as error:
-                interruption = error
+    def ask(self, job: _Job) -> None:
+        self._asked.put(job)
 
     def _run(self) -> None:
         with np.errstate(all="ignore"):  # the quiet context is the caller's, and in use
-            while True:
-                self._done.put(_outcome(*self._todo.get()))
+            while self._helped(self._asked.get()):
+                pass
 
-
-def _outcome(work: Work, start: int, stop: int) -> BaseException | None:
-    """What ``work`` raised. Nothing of it is held when this returns."""
-    try:
-        work(start, stop)
-    except BaseException as error:
-        return error
-    return None
+    def _helped(self, job: _Job | None) -> bool:
+        """Help with a job, of which nothing is held when this returns; False where there is to be no other."""
+        if job is not None:
+            job.help(self)
+        return job is not None
 
 
 def _forget() -> None:
     """In a forked child, which has none of its parent's threads."""
-    global _busy
-    _busy = allocate_lock()
+    global _bell, _team
+    job, _team, _bell = _team.owner(), TryLock(), _Bell()
     _workers.clear()
+    if job is not None:
+        job.lose()
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
@@ -17,12 +17,15 @@ from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
 from burnpy.optim.matching import beneath, refuse_device
+from burnpy.optim.memory import Memory, Use
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, refuse_shape, rekeyed
 from burnpy.tensor.base import made
 from burnpy.tensor.protocols import bare
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from weakref import ref
+
     from burnpy.backend.primitives import Float
     from burnpy.nn.param import Param
 
@@ -38,27 +41,51 @@ class Optimizer(metaclass=Explaining):
     `step` returns the new model; the old one stays as it was. Of each parameter the optimizer remembers what its
     method needs, by the parameter's id: that memory is the one thing about it that changes, and a step that is refused
     changes nothing. Arrays that nobody else has seen are changed in place; those that `state`, `into_record` or a copy
-    has shown stay as they are, and the next step makes new ones. A copy (`copy.copy`) goes on from where it was made.
+    has shown stay as they are, and the next step makes new ones.
 
-    A step that is cut short, by Ctrl-C or for want of memory, returns no model, and yet may leave what is remembered of
-    some parameters a step ahead, and of one of them, in the midst of its update, in part old and in part new. To go on
-    exactly, load a record. An optimizer is used by one thread at a time.
+    A step of which the result was dropped trains nothing, so one from parameters that the optimizer has replaced
+    already is refused. A copy (`copy.copy`) goes on from where it was made, and knows of no such parameters: for
+    several trials from one model, as in a search for the rate, give each a copy that was made before::
+
+        trials = []
+        for rate in (0.03, 0.3, 3.0):
+            trial = copy.copy(optim)
+            trials.append((trial, trial.step(rate, model, grads)))
+        optim, model = min(trials, key=lambda trial: loss(trial[1]).item())
+
+    An optimizer is used by one thread at a time. Amid a step, where the handler of a signal may come, it can be neither
+    saved nor copied, nor take another step: there, set a flag, and save after the step. A step that is cut short, by
+    Ctrl-C or for want of memory, returns no model, and yet may leave what is remembered of some parameters a step
+    ahead, and of one of them, in the midst of its update, in part old and in part new; of those whose turn had not come
+    it is as it was. To go on exactly, load a record.
 
     A new optimizer is a frozen dataclass with its settings, `slots` and `update`.
+
+    >>> import copy
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import Adam
+    >>> x = Tensor[Autodiff[NumPy]].from_data([[1.0, 2.0]])
+    >>> model, optim = Linear(2, 1, device=Autodiff[NumPy]).map(lambda w: w * 0.0 + 1.0), Adam()
+    >>> grads = model(x).square().mean().backward()
+    >>> trials = []
+    >>> for rate in (0.03, 0.3, 3.0):
+    ...     trial = copy.copy(optim)
+    ...     trials.append((trial, trial.step(rate, model, grads)))
+    >>> [round(model(x).square().mean().item(), 2) for _, model in trials]
+    [15.05, 7.84, 64.0]
+    >>> optim, model = min(trials, key=lambda trial: trial[1](x).square().mean().item())
+    >>> optim.state()[model.weight.id].step
+    1
     """
 
     weight_decay: float = 0.0
     groups: Sequence[Group] = ()
 
-    _states: dict[str, ParamState] = field(init=False, repr=False)
-    """By id; a step makes a new one, as copies of the optimizer have the old one."""
-    _loaded: bool = field(init=False, repr=False)
-    """Whether the states came from a record, and no step was taken since."""
+    _memory: Memory = field(init=False, repr=False)
     _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)
     """What the groups say of the model last met."""
-    _unseen: set[str] = field(init=False, repr=False)
-    """The ids of which nobody else has seen the states, so that a step may write into their memory. A step makes a new
-    one, and so does whatever shows the states."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -66,10 +93,8 @@ class Optimizer(metaclass=Explaining):
         if not isinstance(groups, (list, tuple)) or not all(isinstance(group, Group) for group in groups):
             raise ArgumentError(f"{type(self).__name__}(groups=) takes a list of Group(...), not {groups!r:.80}")
         _set(self, "groups", tuple(groups))
-        _set(self, "_states", {})
-        _set(self, "_loaded", False)
+        _set(self, "_memory", Memory({}, False))
         _set(self, "_known", ((), {}))
-        _set(self, "_unseen", set())
 
     def check(self) -> None:
         """Refuse settings that make no sense; called when the optimizer is made.
@@ -134,8 +159,22 @@ class Optimizer(metaclass=Explaining):
             ModuleError: gradients are of parameters that the model does not have.
             DeviceError: the gradients are not on the device beneath the model's.
             ShapeError: a gradient is of another shape or dtype than its parameter.
-            StateError: what is remembered, or was loaded, is of another model.
+            StateError: what is remembered, or was loaded, is of another model; the optimizer has replaced all these
+                parameters already; it is amid another step.
         """
+        memory, use = self._memory, Use("step()", "go on")
+        try:
+            memory.begin(use)
+            new, replaced = self._next(memory, lr, model, grads)
+        finally:
+            memory.end(use)
+        memory.replaced = replaced  # with nothing between this and the caller's that could keep the model from it
+        return new
+
+    def _next(
+        self, memory: Memory, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]
+    ) -> tuple[M, dict[int, ref[Tensor[Any]]]]:
+        """The next model, and all leaves that were replaced by then."""
         rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
         device = beneath(model)
         found = self._by_param(grads, model)
@@ -143,7 +182,8 @@ class Optimizer(metaclass=Explaining):
         while hasattr(device, "lower"):  # nothing here is to be recorded, on no level
             device = device.inner
         everywhere = Options(None, 1.0, self.weight_decay)
-        if self._loaded and not any(param.id in self._states for param in model.params()):
+        states, unseen = memory.states, memory.unseen
+        if memory.loaded and not any(param.id in states for param in model.params()):
             raise StateError(
                 f"the record that {type(self).__name__} has loaded knows no parameter of this {type(model).__name__}"
                 " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
@@ -153,29 +193,34 @@ class Optimizer(metaclass=Explaining):
             for path, param in model.named_params().items()
             if not param.frozen and param.id in found
         ]
+        leaves = [param.value for _, param, _ in todo]
+        if memory.has_replaced(leaves):
+            raise StateError(_already(type(self).__name__, type(model).__name__, [path for path, *_ in todo]))
         for path, param, grad in todo:
-            self._refuse(path, param, grad)
+            self._refuse(path, param, grad, states.get(param.id))
         # What layers say of their buffers may be refused, and is asked for before anything changes.
         with_buffers = stepped(model, {}, found.buffer_updates) if found.buffer_updates else model
-        states, unseen = dict(self._states), set(self._unseen)
         plain = not hasattr(device, "inner")  # others may refuse what they compute, and then nothing has changed
-        if plain:
-            _set(self, "_states", states)  # so that each old state is freed when there is a new one
-            _set(self, "_unseen", unseen)
+        if not plain:
+            states = dict(states)
         values: dict[str, Tensor[Any]] = {}
         for path, param, grad in todo:
             own = options.get(param.id, everywhere)
             known = states.get(param.id)
-            owned = plain and (known is None or (param.id in unseen and unseen is self._unseen))
+            owned = plain and (known is None or param.id in unseen)
             value, states[param.id] = self._updated(
                 path, bare(param.value), bare(grad), known, device, own, rate, owned
             )
-            unseen.add(param.id)
+            if plain:
+                unseen.add(param.id)
             values[param.id] = made(Tensor, device, value)
         new = with_buffers.with_values(values)
-        _set(self, "_states", states)
-        _set(self, "_loaded", False)
-        return new
+        replaced = memory.with_replaced(leaves)
+        if not plain:
+            unseen.difference_update(values)
+            memory.states = states
+        memory.loaded = False
+        return new, replaced
 
     if not TYPE_CHECKING:  # to type checkers an optimizer has what is written above
 
@@ -184,16 +229,24 @@ class Optimizer(metaclass=Explaining):
             raise missing_attribute(self, "Optimizer", name)
 
     def state(self) -> dict[str, ParamState]:
-        """What is remembered, by the parameters' ids: tensors, which no step changes."""
-        return {ident: state._replace(values=dict(state.values)) for ident, state in self._shown().items()}
+        """What is remembered, by the parameters' ids: tensors, which no step changes.
+
+        Raises:
+            StateError: it is asked for amid a step.
+        """
+        states = self._memory.shown("state()")
+        return {ident: state._replace(values=dict(state.values)) for ident, state in states.items()}
 
     def into_record(self) -> OptimizerRecord:
         """The `state` as read-only NumPy arrays, which can be pickled and belong to no device.
 
         `burnpy.record` writes it to a file. Settings are not part of it.
+
+        Raises:
+            StateError: it is asked for amid a step.
         """
         states = {}
-        for ident, state in self._shown().items():
+        for ident, state in self._memory.shown("into_record()").items():
             arrays = {name: x.to_numpy() if isinstance(x, Tensor) else x for name, x in state.values.items()}
             states[ident] = state._replace(values=arrays)
         return OptimizerRecord(type(self).__name__, states)
@@ -210,26 +263,22 @@ class Optimizer(metaclass=Explaining):
             The optimizer itself.
 
         Raises:
-            StateError: the record is of another optimizer, of one with other settings, or of another model. Nothing was
-                loaded.
+            StateError: the record is of another optimizer, of one with other settings, or of another model, or comes
+                amid a step. Nothing was loaded.
         """
         states = checked_record(record, type(self).__name__, self.slots)
         if model is not None:
             states = rekeyed(states, model)
-        _set(self, "_unseen", set())
-        _set(self, "_states", states)
-        _set(self, "_loaded", bool(states))
+        self._memory.load(states)
         return self
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """What a copy or a pickle is made of, with the same states."""
-        self._shown()
-        return super().__reduce_ex__(protocol)
-
-    def _shown(self) -> dict[str, ParamState]:
-        """The states, for others to hold too: no step writes into their memory any more."""
-        _set(self, "_unseen", set())
-        return self._states
+    def __copy__(self) -> Self:
+        """An optimizer that goes on from here by itself."""
+        memory, other = self._memory.copied("a copy"), object.__new__(type(self))
+        for name in {*vars(self), *(known.name for known in fields(self))}:
+            _set(other, name, getattr(self, name))
+        _set(other, "_memory", memory)
+        return other
 
     def _by_param(self, grads: object, model: Module[Any]) -> GradientsParams[Any]:
         """The gradients, which are all of parameters of the model."""
@@ -251,14 +300,13 @@ class Optimizer(metaclass=Explaining):
             )
         return grads
 
-    def _refuse(self, path: str, param: Param[Any], grad: Tensor[Any]) -> None:
+    def _refuse(self, path: str, param: Param[Any], grad: Tensor[Any], known: ParamState | None) -> None:
         """Refuse a gradient, or what is remembered, of another shape than the parameter."""
         if (grad.shape, grad.dtype) != (param.shape, param.dtype):
             raise ShapeError(
                 f"the gradient of {path} is of shape {grad.shape} and dtype {grad.dtype}, and the parameter of "
                 f"{param.shape} and {param.dtype}; take the gradients from the model as it is"
             )
-        known = self._states.get(param.id)
         if known is not None:
             refuse_shape(known, path, param.shape)
 
@@ -293,3 +341,13 @@ class Optimizer(metaclass=Explaining):
         )
         values = {name: made(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
         return value, ParamState(path, count, values)
+
+
+def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:
+    """Why a step trains nothing."""
+    of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
+    return (
+        f"{optimizer}.step() was given {of} once more, of which it has made others already: a step changes no model "
+        "but returns the next; write model = optim.step(...), or for several trials from one model take each step with "
+        "a copy.copy(optim) made before"
+    )

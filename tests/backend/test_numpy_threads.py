@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from burnpy.backend import NumPy
+from burnpy.backend import NumPy, try_lock
 from burnpy.backend.dtypes import float32
+from burnpy_numpy import openblas as openblas_module
 from burnpy_numpy import threads
-from burnpy_numpy.openblas import one_thread, openblas
+from burnpy_numpy.openblas import OneThread, openblas
 from burnpy_numpy.products import product
+from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 
 D = NumPy()
 LARGE = 1 << 20
@@ -28,7 +36,17 @@ LARGE = 1 << 20
 def _three(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(threads, "COUNT", 3)
     yield
-    assert not threads._busy.locked()
+    assert threads._team.owner() is None
+
+
+class Other:
+    """What has the workers for itself, as the job of another thread would."""
+
+    def __enter__(self) -> None:
+        assert threads._team.acquire(self)  # type: ignore[arg-type]  # no job, but a lock does not ask
+
+    def __exit__(self, *raised: object) -> None:
+        threads._team.release(self)  # type: ignore[arg-type]  # as above
 
 
 def parts(size: int, each: int = 1) -> dict[tuple[int, int], str]:
@@ -38,15 +56,28 @@ def parts(size: int, each: int = 1) -> dict[tuple[int, int], str]:
     return dict(sorted(found.items()))
 
 
-def test_each_thread_has_a_part() -> None:
-    found = parts(LARGE)
-    edges = [edge for edge, _ in found] + [LARGE]
-    assert list(found) == list(pairwise(edges))
-    assert edges[0] == 0
-    assert len(found) == 3
-    mine, *others = found.values()
-    assert mine == threading.current_thread().name
-    assert others == ["burnpy", "burnpy"]
+def test_three_threads_work_at_once() -> None:
+    meeting, found = threading.Barrier(3), dict[tuple[int, int], threading.Thread]()
+
+    def work(start: int, stop: int) -> None:
+        meeting.wait(10)
+        found[start, stop] = threading.current_thread()
+
+    threads.shared(work, LARGE)
+    edges = [0, LARGE // 3, LARGE * 2 // 3, LARGE]
+    assert sorted(found) == list(pairwise(edges))
+    assert len({*found.values()}) == 3
+    assert sorted(thread.name for thread in found.values()) == sorted(
+        [threading.current_thread().name] + ["burnpy"] * 2
+    )
+
+
+def test_the_caller_does_what_nobody_else_comes_for() -> None:
+    found, here = dict[int, str](), threading.current_thread().name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads._Worker, "ask", lambda worker, job: None)
+        threads.shared(lambda start, stop: found.update({start: threading.current_thread().name}), LARGE)
+    assert found == {LARGE * k // 3: here for k in range(3)}
 
 
 def test_what_is_small_stays_with_the_caller() -> None:
@@ -66,7 +97,7 @@ def test_one_thread_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_same_parts_when_others_keep_the_threads_busy() -> None:
     free = parts(LARGE)
-    with threads._busy:
+    with Other():
         busy = parts(LARGE)
     assert list(busy) == list(free)
     assert set(busy.values()) == {threading.current_thread().name}
@@ -75,19 +106,219 @@ def test_the_same_parts_when_others_keep_the_threads_busy() -> None:
     assert nested == [*free] * 3
 
 
-@pytest.mark.parametrize("who", range(3))
-def test_failures_carry_over_when_all_have_ended(who: int) -> None:
-    ended: list[int] = []
+@pytest.mark.parametrize("failing", [{0}, {1}, {2}, {1, 2}, {0, 1, 2}], ids=str)
+def test_the_first_failure_carries_over_when_all_have_ended(failing: set[int]) -> None:
+    under_way: list[int] = []
 
     def work(start: int, stop: int) -> None:
-        if start == LARGE * who // 3:
-            raise ZeroDivisionError(str(who))
-        ended.append(start)
+        under_way.append(start)
+        time.sleep(0.001)
+        under_way.remove(start)
+        if round(start * 3 / LARGE) in failing:
+            raise ZeroDivisionError(str(round(start * 3 / LARGE)))
 
-    with pytest.raises(ZeroDivisionError, match=str(who)):
-        threads.shared(work, LARGE)
-    assert len(ended) == 2
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError, match=str(min(failing))):
+            threads.shared(work, LARGE)
+        assert not under_way
     assert len(parts(LARGE)) == 3
+
+
+def test_nothing_waits_for_the_garbage_collector_after_a_failure() -> None:
+    class Memory:
+        pass
+
+    def fail(start: int, stop: int, memory: Memory) -> None:
+        raise ZeroDivisionError
+
+    memory = Memory()
+    gone = weakref.ref(memory)
+    gc.disable()
+    try:
+        with suppress(ZeroDivisionError):
+            threads.shared(partial(fail, memory=memory), LARGE)
+        del memory
+        for worker in threads._workers:  # who may have come late, and have seen the job
+            idle(worker)
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def idle(worker: threads._Worker) -> None:
+    """Wait until a worker has nothing to do."""
+    here = threading.Event()
+    job = threads._Job(lambda start, stop: here.set(), 1, 1, False)
+    worker.ask(job)
+    assert here.wait(10)
+
+
+class Interrupted:
+    """Threaded work, interrupted, of which nothing may go on, and after which all must be as it was."""
+
+    def __init__(self) -> None:
+        self.under_way: list[int] = []
+        threads.shared(lambda start, stop: None, LARGE, products=True)  # from now on workers and caches are there
+
+    def slowly(self, start: int, stop: int) -> None:
+        self.under_way.append(start)
+        try:
+            time.sleep(0.0003)
+        finally:
+            self.under_way.remove(start)
+
+    def check(self) -> None:
+        assert not self.under_way
+        assert threads._team.owner() is None
+        blas = openblas()
+        assert blas is None or blas.get() == 2
+        seen: dict[int, int] = {}
+        threads.shared(lambda start, stop: seen.update({start: stop}), LARGE, products=True)
+        assert [*pairwise([*sorted(seen), LARGE])] == sorted(seen.items())
+        assert len(seen) == 3
+        assert len(threads._workers) == 2
+
+
+@pytest.fixture
+def two_of_openblas() -> Iterator[None]:
+    blas = openblas()
+    if blas is None:
+        yield
+        return
+    before = blas.get()
+    blas.set(2)
+    yield
+    assert blas.get() == 2
+    blas.set(before)
+
+
+MODULES = threads, openblas_module, try_lock
+
+
+@pytest.mark.usefixtures("two_of_openblas")
+@pytest.mark.parametrize("products", [False, True])
+def test_no_exception_anywhere_leaves_anything_under_way(products: bool) -> None:
+    watch = Interrupted()
+    places = 0
+    work = partial(threads.shared, watch.slowly, LARGE, products=products)
+    for raised in every_opcode(work, MODULES, interrupt, every=1 if LONG else 3):
+        assert isinstance(raised, Interruption)
+        watch.check()
+        places += 1
+    assert places > 100
+
+
+@pytest.mark.usefixtures("two_of_openblas")
+def test_no_exception_anywhere_leaves_openblas_with_one_thread() -> None:
+    watch = Interrupted()
+    for raised in every_opcode(lambda: threads.shared(watch.slowly, 1, products=True), MODULES, interrupt):
+        assert isinstance(raised, Interruption)
+        watch.check()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no such signals here")
+@pytest.mark.parametrize(
+    ("in_part", "in_wait", "wanted"),
+    [
+        (None, Interruption, Interruption),
+        (Interruption, None, Interruption),
+        (ValueError, TypeError, TypeError),
+        (ValueError, KeyboardInterrupt, KeyboardInterrupt),
+        (KeyboardInterrupt, TypeError, KeyboardInterrupt),
+    ],
+)
+def test_interruptions_of_a_part_and_of_the_wait(
+    in_part: type[BaseException] | None, in_wait: type[BaseException] | None, wanted: type[BaseException]
+) -> None:
+    began, waiting, caller, under_way = threading.Event(), threading.Event(), threading.get_ident(), list[int]()
+    errors = iter([error for error in (in_part, in_wait) if error])
+
+    def handler(number: int, frame: object) -> None:
+        raise next(errors)
+
+    def work(start: int, stop: int) -> None:
+        if threading.get_ident() == caller:
+            assert began.wait(10)
+            try:
+                if in_part:
+                    signal.raise_signal(signal.SIGALRM)
+            finally:
+                waiting.set()
+            return
+        under_way.append(start)
+        began.set()
+        assert waiting.wait(10)
+        if in_wait and under_way[0] == start:
+            time.sleep(0.02)
+            for _ in range(3):  # which are seen as one, when the wait is over
+                signal.pthread_kill(caller, signal.SIGALRM)
+        time.sleep(0.02)
+        under_way.remove(start)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(wanted):
+            threads.shared(work, LARGE)
+        assert not under_way
+        assert next(errors, None) is None
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+ALARMED = """
+import gc, random, signal, sys
+import numpy as np
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy_numpy import threads
+
+class Alarm(BaseException):
+    pass
+
+def handler(number, frame):
+    raise Alarm
+
+repeated, count = sys.argv[1] == "repeated", int(sys.argv[2])
+x = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal(1 << 21).astype(np.float32))
+y = Tensor[NumPy].from_data(np.random.default_rng(1).standard_normal((1 << 19)).astype(np.float32))
+m = Tensor[NumPy].from_data(np.random.default_rng(2).standard_normal((300, 300)).astype(np.float32))
+known = [a.to_numpy().copy() for a in (y.gelu(), y.relu(), m @ m)]
+signal.signal(signal.SIGALRM, handler)
+random.seed(0)
+wrong = alarms = 0
+for k in range(count):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 3e-3), 2e-4 if repeated else 0)
+        x.gelu()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Alarm:
+        alarms += 1
+    while True:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            break
+        except Alarm:
+            pass
+    found = y.gelu(), y.relu(), m @ m
+    wrong += any(not np.array_equal(a.to_numpy(), b) for a, b in zip(found, known))
+    del found
+    if threads._team.owner() is not None and not gc.collect() and threads._team.owner() is not None:
+        sys.exit("the workers are taken")
+print(alarms, wrong)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+@pytest.mark.parametrize("how", ["once", "repeated"])
+def test_alarms_amid_threaded_work(how: str) -> None:
+    """After each that raised, the following results are right."""
+    environment = {**os.environ, "BURNPY_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", ALARMED, how, str(LONG or 40)]
+    done = subprocess.run(command, env=environment, timeout=60 + LONG, capture_output=True, text=True)
+    assert not done.stderr
+    alarms, wrong = map(int, done.stdout.split())
+    assert alarms
+    assert not wrong
 
 
 def results() -> list[Any]:
@@ -126,7 +357,7 @@ def results() -> list[Any]:
 
 def test_the_same_numbers_busy_or_not_and_nearly_the_same_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     free = results()
-    with threads._busy:
+    with Other():
         busy = results()
     monkeypatch.setattr(threads, "COUNT", 1)
     alone = results()
@@ -148,15 +379,16 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """
 import os, sys
 from burnpy_numpy import threads
-from burnpy_numpy.openblas import one_thread, openblas
+from burnpy_numpy.openblas import OneThread, openblas
 threads.COUNT = 2
 seen = []
 threads.shared(lambda start, stop: seen.append(start), 1 << 20)
-threads._busy.acquire()  # as another thread might hold it at the moment of the fork, within a product
+other = threads._Job(lambda start, stop: None, 2, 2, True)
+threads._team.acquire(other)  # as another thread might hold it at the moment of the fork, within a product
 blas = openblas()
 if blas is not None:
     blas.set(3)
-within = one_thread()
+within = OneThread()
 within.__enter__()
 child = os.fork()
 if not child:
@@ -164,6 +396,34 @@ if not child:
     if blas is not None and blas.get() != 3:
         os._exit(99)
     os._exit(len(seen) * 10 + len(threads._workers))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60)
+    assert done.returncode == 41
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_amid_an_operation_is_no_silent_wrong_number() -> None:
+    code = """
+import os, sys, threading
+from burnpy.backend import errors
+from burnpy_numpy import threads
+threads.COUNT = 2
+began, forked, caller, child = threading.Event(), threading.Event(), threading.get_ident(), 0
+def work(start, stop):
+    global child
+    if threading.get_ident() != caller:
+        began.set()
+        forked.wait(10)
+    elif not child:
+        assert began.wait(10)
+        child = os.fork()
+        if child:
+            forked.set()
+try:
+    threads.shared(work, 1 << 20)
+except errors.StateError as error:
+    os._exit(41 if child == 0 and "fork between operations" in str(error) else 42)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60)
@@ -196,14 +456,14 @@ def test_openblas_has_its_threads_back_when_all_have_left() -> None:
     before = blas.get()
     blas.set(2)
     try:
-        first, second = one_thread(), one_thread()
+        first, second = OneThread(), OneThread()
         with first:
             second.__enter__()
             assert blas.get() == 1
         assert blas.get() == 1
         second.__exit__(None, None, None)
         assert blas.get() == 2
-        with pytest.raises(ZeroDivisionError), one_thread():
+        with pytest.raises(ZeroDivisionError), OneThread():
             raise ZeroDivisionError
         assert blas.get() == 2
     finally:
@@ -221,7 +481,7 @@ def test_products_are_the_same_in_parts(shape: tuple[int, int, int], dtype: str)
         for b in (y, np.asfortranarray(y)):
             found = product(a, b)
             assert np.allclose(found, x @ y, rtol=tolerance, atol=tolerance)
-            with threads._busy:
+            with Other():
                 assert np.array_equal(product(a, b), found)
     device = NumPy()
     assert np.allclose(device.matmul_nt(x, np.ascontiguousarray(y.T)), x @ y, rtol=tolerance, atol=tolerance)
@@ -237,16 +497,16 @@ def test_large_products_leave_openblas_as_it_was_and_do_not_start_its_threads() 
     blas.set(2)
     try:
         x = np.ones((512, 512), np.float32)
-        together = threads._together
+        take = threads._Job._take
 
-        def looked(work: threads.Work, *rest: Any) -> None:
+        def looked(job: threads._Job) -> None:
             seen.append(blas.get())
-            together(work, *rest)
+            take(job)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(threads, "_together", looked)
+            patch.setattr(threads._Job, "_take", looked)
             product(x, x)
-        assert seen == [1]
+        assert set(seen) == {1}
         assert blas.get() == 2
     finally:
         blas.set(before)
@@ -255,8 +515,7 @@ def test_large_products_leave_openblas_as_it_was_and_do_not_start_its_threads() 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads cannot be moved here")
 def test_workers_keep_off_the_processor_of_the_caller() -> None:
     worker = threads._Worker()
-    worker.begin(lambda start, stop: None, 0, 1)
-    assert worker.ended() is None
+    idle(worker)
     mine = os.sched_getaffinity(0)
     native = worker._thread.native_id
     assert native is not None

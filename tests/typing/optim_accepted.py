@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, TypeVar, assert_type
 
@@ -92,7 +93,8 @@ def resumed(record: Record, optim: Adam) -> int:
 # A step gives the class that it was given, with its backend.
 optim = Adam(betas=(0.9, 0.99), groups=[Group("*.bias", weight_decay=0.0), Group(lambda path, param: False, lr=0.1)])
 assert_type(optim.step(0.1, model, by_param), Mlp[Autodiff[NumPy]])
-assert_type(optim.step(0.1, model, grads).valid(), Mlp[NumPy])
+assert_type(copy.copy(optim), Adam)
+assert_type(Adam().step(0.1, model, grads).valid(), Mlp[NumPy])
 assert_type(optim.load_record(optim.into_record(), model), Adam)
 assert_type(AdamW().into_record(), OptimizerRecord)
 several = Sequential(Linear(2, 3, device=Autodiff[NumPy]), Linear(3, 1, device=Autodiff[NumPy]))
