@@ -9,19 +9,22 @@ ARGS ?=
 # For the tests: two processes are what two cores have room for.
 PYTEST ?= -n 2
 
+# Where the real CuPy computes on the CPU, apart from the CuPy that the other tests look at.
+HOSTCUDA ?= out/cupy
+
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-parity check format bench clean
+.PHONY: help demo test test-fast test-parity test-cupy test-gpu check format bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 # One thread multiplies small matrices as fast as several do on idle cores, and far faster than they do on busy ones.
-demo test test-fast test-parity: export OMP_NUM_THREADS ?= 1
-demo test test-fast test-parity: export OPENBLAS_NUM_THREADS ?= 1
+demo test test-fast test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
+demo test test-fast test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
 
 demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train a CNN on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
 	@$(PY) examples/digits.py $(ARGS)
@@ -34,6 +37,13 @@ test-fast: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run the tests that take 
 
 test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
 	@$(PY) -m pytest $(PYTEST) tests/oracle tests/record/test_from_torch.py tests/tensor/test_protocols.py tests/benchmarks
+
+test-cupy: ## run the CuPy backend without a GPU: the real CuPy, on the CPU (ARGS="-k softmax" for some tests)
+	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda
+	@$(HOSTCUDA)/bin/python -m tests.hostcuda $(ARGS)
+
+test-gpu: $(INSTALLED)-test $(INSTALLED)-$(CUDA) ## run the CuPy backend on a GPU, the first questions first, in some ten minutes
+	@$(PY) -m tests.hostcuda.gpu
 
 check: $(INSTALLED)-check ## check format, lint and types
 	@status=0; for tool in "ruff format --check" "ruff check" mypy basedpyright; do \

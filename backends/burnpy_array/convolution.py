@@ -123,7 +123,7 @@ def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, 
             laid = w.lay_out(x[start:stop], memory, groups)
             result = out[start:stop]
             if w.rows <= _FEW and groups == 1:
-                xp.matmul(rows, laid.reshape((w.rows, count, w.positions)).swapaxes(0, 1), result)
+                xp.matmul(rows, laid.reshape((w.rows, count, w.positions)).swapaxes(0, 1), out=result)
                 made = result
             else:
                 made = xp.matmul(rows, laid).reshape((o, count, w.positions)).swapaxes(0, 1)

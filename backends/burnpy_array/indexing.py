@@ -60,8 +60,13 @@ class Indexing(ArrayBase):
 
 
 def _writable(total: Any, shape: Any) -> bool:
-    """Whether a result of ``shape`` can be put into ``total``; NumPy's scalars and views by `expand` are read-only."""
-    return total.shape == shape and shape != () and getattr(total.flags, "writeable", True)
+    """Whether a result of ``shape`` can be put into ``total``, unlike into NumPy's scalars and views by `expand`."""
+    if total.shape != shape or shape == ():
+        return False
+    writeable = getattr(total.flags, "writeable", None)
+    if writeable is None:  # CuPy does not say so of what lies in one place several times
+        return not any(stride == 0 and size > 1 for stride, size in zip(total.strides, shape, strict=True))
+    return bool(writeable)
 
 
 def _nonzero(xp: Any, x: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Finding CuPy and the GPU, and saying in one sentence what is missing."""
+"""Finding CuPy, CUDA's libraries and the GPU, and saying in one sentence what is missing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -26,10 +27,11 @@ def load() -> Any:
 
 
 def count() -> int:
-    """How many GPUs there are.
+    """How many GPUs there are to compute on.
 
     Raises:
-        BackendUnavailableError: cupy is not installed, there is no CUDA driver that fits it, or no GPU.
+        BackendUnavailableError: cupy is not installed, there is no CUDA driver that fits it, no GPU, or a library of
+            CUDA is missing without which CuPy can allocate memory and nothing else.
     """
     cupy = load()
     try:
@@ -45,7 +47,25 @@ def count() -> int:
             "CuPy found no GPU; see that nvidia-smi lists one and CUDA_VISIBLE_DEVICES does not hide it, "
             "or use NumPy on the CPU"
         )
+    _check_libraries(cupy)
     return found
+
+
+def _check_libraries(cupy: Any) -> None:
+    """Refuse a CuPy without the libraries of CUDA that everything needs, and that its wheels do not bring."""
+    probes: list[tuple[str, str, Callable[[], Any]]] = [
+        ("NVRTC", "compiles its kernels", lambda: cupy.cuda.nvrtc.getVersion()),
+        ("cuBLAS", "multiplies matrices", lambda: cupy.cuda.cublas),
+    ]
+    for name, purpose, probe in probes:
+        try:
+            probe()
+        except (ImportError, RuntimeError, OSError, AttributeError) as error:
+            release = cupy.cuda.runtime.runtimeGetVersion() // 1000
+            raise BackendUnavailableError(
+                f"CuPy found a GPU, but not CUDA's library {name}, which {purpose}; install CUDA's libraries with: "
+                f'pip install "cupy-cuda{release}x[ctk]"'
+            ) from error
 
 
 def check_index(index: int) -> None:

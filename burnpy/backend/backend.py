@@ -20,7 +20,7 @@ from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.shape import Shaping
-from burnpy.backend.primitives import Float, Value
+from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
@@ -117,6 +117,15 @@ class Backend(
         if found is not None:
             raise found
 
+    def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception]) -> Int:
+        """``index``, of int64, put within ``low`` … ``high``; ``error`` of one beyond is raised as by `later`."""
+        dims = tuple(range(len(index.shape)))
+        self.later(
+            (self.amin(index, dims, False), self.amax(index, dims, False)),
+            lambda least, most: out_of_bounds(least, most, low, high, error),
+        )
+        return self.minimum(self.maximum(index, low), high)
+
     def listens(self) -> bool:
         """Whether `Autodiff` should say, in `burnpy.backend.place`, which rule it is in; asked once a backward pass."""
         return False
@@ -144,6 +153,11 @@ class Backend(
 
     def __repr__(self) -> str:
         return self.name
+
+
+def out_of_bounds(least: int, most: int, low: int, high: int, error: Callable[[int], Exception]) -> Exception | None:
+    """What `Backend.bounded` raises where the values are from ``least`` to ``most``; None where they are in bounds."""
+    return error(most if most > high else least) if most > high or least < low else None
 
 
 def operations() -> Mapping[str, Operation]:

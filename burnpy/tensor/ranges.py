@@ -54,17 +54,11 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
 
 def _bounded(d: Any, index: Int, low: int, high: int, error: Callable[[int], IndexRangeError]) -> Int:
     """``index`` as int64, from ``low`` to ``high``; of one that is not, the device raises an error later."""
-
-    def wrong(least: int, most: int) -> Exception | None:
-        return error(most if most > high else least) if most > high or least < low else None
-
     if index.dtype == uint64:
         index = d.minimum(index, MOST_INT)  # what is larger would be negative
     if index.dtype != int64:
         index = d.cast(index, int64)
-    dims = tuple(range(len(index.shape)))
-    d.later((d.amin(index, dims, False), d.amax(index, dims, False)), wrong)
-    return d.minimum(d.maximum(index, low), high)
+    return d.bounded(index, low, high, error)
 
 
 def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:

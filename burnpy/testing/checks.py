@@ -111,7 +111,7 @@ def check_values(device: Any, level: str, row: Row, example: Example, dtype: DTy
         wrong = difference(found, want, row.loose)
         assert wrong is None, f"{name}: {wrong}"
         if row.fresh and found.size:
-            shared = [k for k, a in enumerate(_arrays(on, given)) if k not in reused and np.shares_memory(a, found)]
+            shared = [k for k, a in enumerate(_primitives(given)) if k not in reused and _share(on, a, out)]
             assert not shared, f"{name}: it shares memory with an argument"
         if level.startswith("Autodiff") and row.operation.float_results[k]:
             recorded = tracked and row.operation.algebra is not Algebra.NONDIFFERENTIABLE
@@ -152,15 +152,28 @@ def _flat(given: list[Any]) -> list[Any]:
     return found
 
 
+def _primitives(given: list[Any]) -> list[Any]:
+    """The primitives among the arguments."""
+    members = [member for a in given for member in (a if isinstance(a, list) else [a])]
+    return [member for member in members if hasattr(member, "dtype") and hasattr(member, "shape")]
+
+
 def _arrays(device: Any, given: list[Any]) -> list[Any]:
     """The primitives among the arguments, as NumPy arrays."""
-    found: list[Any] = []
-    for a in given:
-        for member in a if isinstance(a, list) else [a]:
-            if hasattr(member, "dtype") and hasattr(member, "shape"):
-                owner = device if kind_of(member.dtype) == "float" else device.discrete
-                found.append(owner.to_numpy(member))
-    return found
+    return [(device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p) for p in _primitives(given)]
+
+
+def _share(device: Any, x: Any, y: Any) -> bool:
+    """Whether writing to one primitive may change the other. What `to_numpy` gives may be copies, and cannot say so."""
+    one, two = (device.discrete.memory(_innermost(p))[0] for p in (x, y))
+    return bool(one == two)
+
+
+def _innermost(x: Any) -> Any:
+    """The array of a primitive, under all decorators; without tangents, which may be an argument's own."""
+    while hasattr(x, "value"):
+        x = x.value
+    return x
 
 
 def check_derivatives(device: Any, row: Row, example: Example, layout: str, order: int) -> None:

@@ -75,7 +75,47 @@ class RecordingModule:
         found = self._own[name] if name in self._own else getattr(self._source, name)
         if isinstance(found, (RecordingModule, types.SimpleNamespace)):
             return found
-        return _recorded(self._journal, f"{self._prefix}{name}", found)
+        made = _recorded(self._journal, f"{self._prefix}{name}", found)
+        if isinstance(found, np.ufunc):
+            made.at = _recorded(self._journal, f"{self._prefix}{name}.at", found.at)
+        return made
+
+
+def _kernel(journal: Journal, kind: str) -> Any:
+    """`cupy.ElementwiseKernel` or `ReductionKernel`: of the kernel that a source names, what NumPy computes."""
+
+    def make(*args: Any, **keywords: Any) -> Any:
+        name = next(a for a in args if a in KERNELS)
+        return _recorded(journal, f"{kind}.__call__", KERNELS[name])
+
+    return make
+
+
+def _bounded(index: Any, low: int, high: int, slot: int, inside: Any, memory: Any) -> Any:
+    outside = index[(index < low) | (index > high)]
+    if outside.size:
+        memory[slot + 1] = min(memory[slot + 1], outside.min())
+        memory[slot + 2] = max(memory[slot + 2], outside.max())
+    return np.clip(index, low, high, out=inside)
+
+
+def _arange(start: Any, step: Any, out: Any) -> Any:
+    out[...] = np.arange(len(out)).astype(out.dtype) * step + start
+    return out
+
+
+KERNELS: dict[str, Any] = {
+    "burnpy_floor_divide": np.floor_divide,
+    "burnpy_floor_divide_by": np.floor_divide,
+    "burnpy_remainder": np.remainder,
+    "burnpy_remainder_by": np.remainder,
+    "burnpy_argmax": np.argmax,
+    "burnpy_argmin": np.argmin,
+    "burnpy_arange": _arange,
+    "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
+    "burnpy_bounded": _bounded,
+}
+"""What `burnpy_cupy.kernels` computes, by name."""
 
 
 def _recorded(journal: Journal, name: str, function: Any) -> Any:
@@ -111,8 +151,8 @@ class StandInError(RuntimeError):
         self.status = status
 
 
-def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None) -> dict[str, Any]:
-    """Modules to put into ``sys.modules`` for cupy's: ``gpus`` GPUs, or CUDA failing with ``status``."""
+def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "") -> dict[str, Any]:
+    """Modules to put into ``sys.modules`` for cupy's: of so many GPUs, a CUDA that fails, or one without a library."""
 
     def device_count() -> int:
         if status is not None:
@@ -134,18 +174,32 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None) -> dic
             journal.called("cuda.Device.synchronize", (), {})
             journal.waits += 1
 
+    def nvrtc_version() -> tuple[int, int]:
+        if missing == "NVRTC":
+            raise RuntimeError("Failure finding libnvrtc.so.13")
+        return 13, 0
+
+    class Cuda(types.SimpleNamespace):
+        @property
+        def cublas(self) -> Any:
+            if missing == "cuBLAS":
+                raise ImportError("libcublas.so.13: cannot open shared object file")
+            return types.SimpleNamespace()
+
     runtime = types.SimpleNamespace(
-        getDeviceCount=device_count, getDevice=lambda: journal.current, CUDARuntimeError=StandInError
+        getDeviceCount=device_count,
+        getDevice=lambda: journal.current,
+        runtimeGetVersion=lambda: 13020,
+        CUDARuntimeError=StandInError,
     )
     random = RecordingModule(
         journal, "random.", np.random, {"Philox4x3210": lambda seed, *, size: np.random.Philox(seed)}
     )
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf})
-    extra = {"scatter_add": np.add.at, "scatter_max": np.maximum.at}
-    cuda = types.SimpleNamespace(runtime=runtime, Device=Device)
+    cuda = Cuda(runtime=runtime, Device=Device, nvrtc=types.SimpleNamespace(getVersion=nvrtc_version))
+    kernels = {kind: _kernel(journal, kind) for kind in ("ElementwiseKernel", "ReductionKernel")}
     return {
-        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random}),
-        "cupyx": RecordingModule(journal, "cupyx.", None, extra),
+        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **kernels}),
         "cupyx.scipy.special": special,
     }
 
@@ -186,18 +240,18 @@ def mismatch(record: Record) -> str | None:
 
 def _signature(real: Any, method: bool) -> inspect.Signature:
     """The signature of a function of CuPy; of a compiled one, from the first line of its documentation."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if hasattr(real, "nin"):  # a ufunc: inputs, outputs, and two keywords that NumPy's has too
-        names = [f"in{i}" for i in range(real.nin)]
-        required = [inspect.Parameter(n, kind) for n in names]
-        optional = [inspect.Parameter(n, kind, default=None) for n in ("out", "dtype")]
-        return inspect.Signature(required + optional)
+    kind, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    inputs = None if isinstance(real, type) else getattr(real, "nin", getattr(real, "_nin", None))
+    if inputs is not None:  # a ufunc: inputs, outputs, and two keywords that NumPy's has too
+        required = [inspect.Parameter(f"in{i}", kind) for i in range(inputs)]
+        how = kind if hasattr(real, "nin") else by_name  # a generalized one takes its output by name only
+        return inspect.Signature(required + [inspect.Parameter(n, how, default=None) for n in ("out", "dtype")])
     try:
         found = inspect.signature(real)
     except ValueError:
         found = _documented(real)
     parameters = list(found.parameters.values())
-    return found.replace(parameters=parameters[1:] if method else parameters)
+    return found.replace(parameters=parameters[1:] if method and parameters[0].name == "self" else parameters)
 
 
 def _documented(real: Any) -> inspect.Signature:
@@ -206,7 +260,7 @@ def _documented(real: Any) -> inspect.Signature:
     if listed is None:
         raise TypeError(f"no signature is known of {real!r}")
     # "Py_ssize_t axis1" is a parameter axis1
-    names = re.sub(r"(?<![=.\w])\w+ (?=\w)", "", listed.group(1))
+    names = re.sub(r"(?<![=.\w])\w+ (?=\w)", "", listed.group(1).removeprefix("self, "))
     scope: dict[str, Any] = {}
     exec(f"def documented({re.sub(r'=[^,]+', '=None', names)}): ...", scope)
     return inspect.signature(scope["documented"])

@@ -62,7 +62,9 @@ def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> 
         ("ndarray.sum", 2, ("where",)),
         ("ndarray.max", 4, ()),
         ("random.Generator.normal", 1, ()),
-        ("cupyx.scatter_mul", 3, ()),
+        ("multiply.at", 1, ()),
+        ("matmul", 3, ()),
+        ("ElementwiseKernel", 2, ("preamble",)),
     ],
 )
 def test_the_comparison_can_fail(record: Any) -> None:
@@ -162,6 +164,15 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_there_is_no_gpu(how: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, **how)
     with fresh_devices(), pytest.raises(BackendUnavailableError, match=message):
+        CuPy()
+    assert not CuPy.is_available()
+
+
+@pytest.mark.parametrize(("missing", "purpose"), [("NVRTC", "compiles its kernels"), ("cuBLAS", "multiplies matrices")])
+def test_a_library_of_cuda_is_missing(missing: str, purpose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, missing=missing)
+    words = rf'found a GPU, but not CUDA\'s library {missing}, which {purpose}; .*pip install "cupy-cuda13x\[ctk\]"'
+    with fresh_devices(), pytest.raises(BackendUnavailableError, match=words):
         CuPy()
     assert not CuPy.is_available()
 

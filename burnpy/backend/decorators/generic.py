@@ -15,7 +15,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.entries import EMPTY, Operation, operation
 from burnpy.backend.errors import DeviceError
-from burnpy.backend.primitives import Value
+from burnpy.backend.primitives import Int, Value
 from burnpy.backend.schema import declarations
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -77,6 +77,10 @@ class Decorator(Subscriptable, Backend, Generic[I]):
     def later(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
         """Let the inner device raise it."""
         self.inner.later(values, error)
+
+    def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception]) -> Int:
+        """As the inner device does it; `around` sees it pass."""
+        return self.detach(self.inner.bounded(index, low, high, error))
 
     def memory(self, x: Value) -> tuple[Hashable, int]:
         """The inner device's."""

@@ -1,0 +1,132 @@
+"""Kernels of our own: where CuPy's functions differ from NumPy's, and where one launch does what several would."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Elementwise(NamedTuple):
+    """The arguments of `cupy.ElementwiseKernel`."""
+
+    inputs: str
+    outputs: str
+    code: str
+    preamble: str = ""
+
+
+class Reduction(NamedTuple):
+    """The arguments of `cupy.ReductionKernel`."""
+
+    inputs: str
+    outputs: str
+    map: str
+    reduce: str
+    post: str
+    identity: str
+    type: str
+    preamble: str
+
+
+_DIVISION = """
+template <typename T> struct burnpy_wide { typedef float type; };
+template <> struct burnpy_wide<double> { typedef double type; };
+template <typename F> __device__ F burnpy_divmod(F a, F b, F& quotient) {
+  F modulus = fmod(a, b);
+  quotient = a / b;
+  if (b == F(0)) return modulus;
+  F exact = (a - modulus) / b;
+  if (modulus == F(0)) modulus = copysign(F(0), b);
+  else if ((b < F(0)) != (modulus < F(0))) modulus += b, exact -= F(1);
+  if (exact == F(0)) quotient = copysign(F(0), quotient);
+  else {
+    quotient = floor(exact);
+    if (exact - quotient > F(0.5)) quotient += F(1);
+  }
+  return modulus;
+}
+"""
+"""NumPy's ``npy_divmod``. CuPy's own quotient is floor(x / y), which is 10 for 1.0 // 0.1, and 1 % inf is NaN."""
+
+_DIVIDE = """
+typedef burnpy_wide<T>::type F;
+F quotient;
+F modulus = burnpy_divmod(static_cast<F>(x), static_cast<F>(y), quotient);
+"""
+
+_BEST = """
+template <typename T> struct burnpy_best {
+  T value;
+  long long index;
+  __device__ burnpy_best() : value(T()), index(-1) {}
+  __device__ burnpy_best(T v, long long i) : value(v), index(i) {}
+};
+template <typename T>
+__device__ burnpy_best<T> burnpy_better(const burnpy_best<T>& a, const burnpy_best<T>& b, bool most) {
+  if (a.index < 0) return b;
+  if (b.index < 0) return a;
+  bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
+  if (a_is_nan != b_is_nan) return a_is_nan ? a : b;
+  if (a_is_nan || a.value == b.value) return a.index < b.index ? a : b;
+  return (a.value > b.value) == most ? a : b;
+}
+"""
+
+
+def _position(most: str) -> Reduction:
+    """The first of the largest or smallest, or the first NaN; CuPy's own gives any of several NaN."""
+    return Reduction(
+        "T x",
+        "int64 y",
+        "burnpy_best<T>(x, _J)",
+        f"burnpy_better(a, b, {most})",
+        "y = a.index",
+        "burnpy_best<T>()",
+        "burnpy_best<T>",
+        _BEST,
+    )
+
+
+ELEMENTWISE = {
+    "burnpy_floor_divide": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(quotient);", _DIVISION),
+    "burnpy_remainder": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(modulus);", _DIVISION),
+    "burnpy_floor_divide_by": Elementwise(
+        "T x, float64 y", "T z", _DIVIDE + "z = static_cast<T>(quotient);", _DIVISION
+    ),
+    "burnpy_remainder_by": Elementwise("T x, float64 y", "T z", _DIVIDE + "z = static_cast<T>(modulus);", _DIVISION),
+    "burnpy_arange": Elementwise("T start, T step", "T x", "x = start + static_cast<T>(i) * step"),
+    "burnpy_note": Elementwise(
+        "T value, int64 slot", "raw int64 memory", "memory[slot] = static_cast<long long>(value)"
+    ),
+    "burnpy_bounded": Elementwise(
+        "int64 index, int64 low, int64 high, int64 slot",
+        "int64 inside, raw int64 memory",
+        "if (index < low) atomicMin(&memory[slot + 1], index);"
+        "if (index > high) atomicMax(&memory[slot + 2], index);"
+        "inside = index < low ? low : index > high ? high : index",
+    ),
+}
+REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("false")}
+
+
+class Kernels:
+    """The kernels by name, made when they are first asked for; CuPy compiles each for the dtypes that it meets."""
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = _made(self._xp, name)  # twice, if two threads come at once: they are alike
+        return found
+
+
+def _made(xp: Any, name: str) -> Any:
+    if name in ELEMENTWISE:
+        e = ELEMENTWISE[name]
+        return xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, preamble=e.preamble)
+    r = REDUCTIONS[name]
+    return xp.ReductionKernel(
+        r.inputs, r.outputs, r.map, r.reduce, r.post, r.identity, name, reduce_type=r.type, preamble=r.preamble
+    )

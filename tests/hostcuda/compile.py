@@ -1,0 +1,150 @@
+"""Kernels: g++ compiles the sources that CuPy generates, many in one go, and they are kept in the folder of the kit.
+
+A source costs a quarter of a second alone, and six milliseconds among a hundred, which share the headers. So a dry run
+notes sources first (`noted`), `compile_noted` compiles them in batches, and what is met later for the first time is
+compiled when it is launched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from tests.hostcuda.places import BUILT, CUDA_HEADERS, CUPY, CUPY_HEADERS, SOURCES
+
+FLAGS = [
+    *("-std=c++20", "-O0", "-w", "-fPIC", "-fpermissive", "-ffp-contract=off"),
+    *(f"-I{SOURCES / 'include'}", f"-I{SOURCES}", f"-I{CUPY_HEADERS}", f"-I{CUDA_HEADERS}"),
+    f"-I{CUPY_HEADERS / 'cupy' / '_cccl' / 'libcudacxx'}",
+]
+HEADERS = ("complex.cuh", "carray.cuh", "atomics.cuh", "math_constants.h", "float16.cuh", "bfloat16.cuh")
+BATCH = 100
+_FUNCTION = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\([^)]*\)\s+)?void\s+(\w+)\s*\(')
+_DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?([\w:<> ]+?)\s+(\w+)\[\];")
+
+noted: dict[str, tuple[str, tuple[str, ...]]] = {}
+"""Sources by their key: the text, and the C++ expressions of functions that are asked of it beside those by name."""
+
+
+class CompileError(Exception):
+    """g++ refuses a kernel's source."""
+
+
+def note(source: str, expressions: tuple[str, ...]) -> str:
+    """Note a source; its key."""
+    key = hashlib.sha1("\0".join([source, *expressions]).encode()).hexdigest()
+    noted[key] = source, expressions
+    return key
+
+
+def has_barriers(source: str) -> bool:
+    """Whether the threads of a block wait for each other, or may do other than go through all elements."""
+    return "__syncthreads" in source or "__syncwarp" in source or "__shfl" in source or "CUPY_FOR" not in source
+
+
+def address(key: str, name: str) -> int:
+    """Of the function that runs a kernel for one thread."""
+    if key not in _libraries():
+        _compile([key])
+    library = _opened(_libraries()[key])
+    return ctypes.cast(getattr(library, f"host_{key}_{name}"), ctypes.c_void_p).value or 0
+
+
+def compile_noted(processes: int | None = None) -> int:
+    """Compile what was noted and is not compiled yet; how many sources that were."""
+    keys = sorted(set(noted) - set(_libraries()))
+    batches = [keys[k : k + BATCH] for k in range(0, len(keys), BATCH)]
+    if batches:
+        _headers()
+    with ThreadPoolExecutor(processes or os.cpu_count() or 1) as pool:
+        list(pool.map(_compile, batches))
+    return len(keys)
+
+
+@cache
+def folder() -> Path:
+    """Of the kernels that were compiled with these headers and flags."""
+    read = [CUPY, *FLAGS, *[path.read_text() for path in sorted(SOURCES.glob("**/*.h"))]]
+    made = BUILT / "kernels" / hashlib.sha1("\0".join(read).encode()).hexdigest()[:12]
+    made.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+@cache
+def _libraries() -> dict[str, Path]:
+    """The library of each source that is compiled."""
+    return {key: path.with_suffix(".so") for path in folder().glob("*.keys") for key in path.read_text().split()}
+
+
+@cache
+def _opened(path: Path) -> ctypes.CDLL:
+    return ctypes.CDLL(str(path))
+
+
+@cache
+def _headers() -> Path:
+    """All that kernels include, compiled once."""
+    prefix = folder() / "headers.h"
+    compiled = Path(f"{prefix}.gch")
+    if not compiled.exists():
+        mine = prefix.with_name(f"{os.getpid()}.h")
+        mine.write_text('#include "kernel.h"\n' + "".join(f"#include <cupy/{name}>\n" for name in HEADERS))
+        _run([*FLAGS, "-x", "c++-header", str(mine), "-o", f"{mine}.gch"])
+        mine.replace(prefix)
+        Path(f"{mine}.gch").replace(compiled)  # at once: other processes may be waiting for it
+    return prefix
+
+
+def _compile(keys: list[str]) -> None:
+    """Make one library of several sources; where g++ refuses one, say which."""
+    name = hashlib.sha1("".join(keys).encode()).hexdigest()
+    source, mine, made = (folder() / f"{name}.{end}" for end in (f"{os.getpid()}.cpp", f"{os.getpid()}.so", "so"))
+    source.write_text("".join(_text(key) for key in keys))
+    try:
+        _run([*FLAGS, "-shared", "-include", str(_headers()), str(source), "-o", str(mine)])
+    except CompileError:
+        if len(keys) == 1:
+            raise
+        for key in keys:
+            _compile([key])
+        return
+    finally:
+        source.unlink()
+    mine.replace(made)
+    listed = folder() / f"{name}.keys"
+    listed.with_suffix(f".{os.getpid()}").write_text("\n".join(keys))
+    listed.with_suffix(f".{os.getpid()}").replace(listed)
+    _libraries().update(dict.fromkeys(keys, made))
+
+
+def _text(key: str) -> str:
+    """A source in a namespace of its own, with an entry for each function."""
+    source, expressions = noted[key]
+    functions = {name: name for name in _FUNCTION.findall(source)}
+    functions.update({f"expression{k}": expression for k, expression in enumerate(expressions)})
+    entries = [
+        f'extern "C" void host_{key}_{name}(HostState* s, void** p) {{ here = s; host_call({function}, p); }}\n'
+        for name, function in functions.items()
+    ]
+    body = _FUNCTION.sub(r"static void \1(", source)
+    body = _DYNAMIC.sub(r"\1* \2 = (\1*)here->shared;", body)
+    return in_namespace(f"k{key}", body + "\n" + "".join(entries))
+
+
+def in_namespace(name: str, source: str) -> str:
+    """A source beside which others may define the same names; without its headers, which come before."""
+    body = re.sub(r"^\s*#\s*include.*$", "", source, flags=re.MULTILINE)
+    undefined = "".join(f"#undef {macro}\n" for macro in re.findall(r"#\s*define\s+(\w+)", body))
+    return f"namespace {name} {{\n{body}\n}}\n{undefined}"
+
+
+def _run(arguments: list[str]) -> None:
+    done = subprocess.run(["g++", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CompileError(done.stderr[:6000])

@@ -1,0 +1,62 @@
+// Kernels: a module is the name of a source, whose function is compiled when it is first launched (compile.py).
+#include <cuda.h>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include "host.h"
+
+struct Kernel {
+  std::string source, name;
+  bool has_barriers;
+  HostEntry entry;
+};
+typedef void* (*Find)(const char* source, const char* name);
+static Find find = nullptr;
+
+extern "C" {
+void hostcuda_compile_with(Find f) { find = f; }
+
+CUresult cuGetErrorName(CUresult, const char** s) { return *s = "CUDA_ERROR", CUDA_SUCCESS; }
+CUresult cuGetErrorString(CUresult, const char** s) { return *s = "an error of tests/hostcuda", CUDA_SUCCESS; }
+CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int* v) { return *v = 13000, CUDA_SUCCESS; }
+static thread_local CUcontext context = (CUcontext)8;
+CUresult cuCtxGetCurrent(CUcontext* c) { return *c = context, CUDA_SUCCESS; }
+CUresult cuCtxSetCurrent(CUcontext c) { return context = c, CUDA_SUCCESS; }
+CUresult cuCtxGetDevice(CUdevice* d) {
+  extern thread_local int current_device;
+  return *d = current_device, CUDA_SUCCESS;
+}
+
+// The image is "b" where the threads of a block wait for each other, else "-", and the name of the source.
+CUresult cuModuleLoadData(CUmodule* m, const void* image) {
+  return *m = (CUmodule) new std::string((const char*)image), CUDA_SUCCESS;
+}
+CUresult cuModuleLoad(CUmodule* m, const char* image) { return cuModuleLoadData(m, image); }
+CUresult cuModuleUnload(CUmodule m) { return delete (std::string*)m, CUDA_SUCCESS; }
+CUresult cuModuleGetFunction(CUfunction* f, CUmodule m, const char* name) {
+  std::string& image = *(std::string*)m;
+  return *f = (CUfunction) new Kernel{image.substr(1), name, image[0] == 'b', nullptr}, CUDA_SUCCESS;
+}
+CUresult cuModuleGetGlobal_v2(CUdeviceptr*, size_t*, CUmodule, const char*) { return CUDA_ERROR_NOT_FOUND; }
+
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                        CUstream, void** arguments, void**) {
+  Kernel* kernel = (Kernel*)f;
+  hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
+  if (!hostcuda_execute) return CUDA_SUCCESS;
+  if (!kernel->entry) kernel->entry = (HostEntry)find(kernel->source.c_str(), kernel->name.c_str());
+  if (!kernel->entry) return CUDA_ERROR_NOT_FOUND;
+  hostcuda_run(kernel->entry, kernel->has_barriers, {gx, gy, gz}, {bx, by, bz}, shared, arguments);
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**) {
+  return CUDA_ERROR_NOT_SUPPORTED;  // all blocks at once
+}
+CUresult cuFuncGetAttribute(int* v, CUfunction_attribute, CUfunction) { return *v = 1024, CUDA_SUCCESS; }
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* v, CUfunction, int, size_t) { return *v = 2, CUDA_SUCCESS; }
+CUresult cuOccupancyMaxPotentialBlockSize(int* blocks, int* threads, CUfunction, CUoccupancyB2DSize, size_t, int) {
+  return *blocks = 264, *threads = 256, CUDA_SUCCESS;
+}
+}

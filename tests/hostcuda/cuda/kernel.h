@@ -1,0 +1,164 @@
+// What a kernel's source needs so that g++ can compile it for the CPU: CUDA's words, built-in variables and functions.
+#pragma once
+#include <algorithm>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+#include <math.h>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __forceinline__ inline
+#include <cuda_runtime_api.h>
+#include <vector_functions.h>
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __constant__
+#undef __launch_bounds__
+#undef __noinline__
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __constant__ static
+#define __launch_bounds__(...)
+#define __noinline__ __attribute__((noinline))
+#include "state.h"
+
+static HostState* here;
+#define threadIdx (here->thread)
+#define blockIdx (here->block)
+#define blockDim (here->block_size)
+#define gridDim (here->grid_size)
+#define warpSize 32
+
+static inline void host_wait(HostBarrier kind) {
+  HostState* mine = here;
+  mine->wait(kind);
+  here = mine;
+}
+static inline void __syncthreads() { host_wait(BLOCK); }
+static inline void __syncwarp(unsigned = ~0u) { host_wait(WARP); }
+static inline void __threadfence() {}
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+static inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+static inline int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+template <class T>
+static inline T __ldg(const T* p) {
+  return *p;
+}
+
+template <class To, class From>
+static To host_bits(From from) {
+  To to;
+  static_assert(sizeof to == sizeof from, "");
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+static inline int __float_as_int(float f) { return host_bits<int>(f); }
+static inline float __int_as_float(int i) { return host_bits<float>(i); }
+static inline unsigned __float_as_uint(float f) { return host_bits<unsigned>(f); }
+static inline float __uint_as_float(unsigned i) { return host_bits<float>(i); }
+static inline long long __double_as_longlong(double f) { return host_bits<long long>(f); }
+static inline double __longlong_as_double(long long i) { return host_bits<double>(i); }
+static inline int __double2hiint(double d) { return (int)(host_bits<unsigned long long>(d) >> 32); }
+static inline int __double2loint(double d) { return (int)host_bits<unsigned long long>(d); }
+static inline double __hiloint2double(int high, int low) {
+  return host_bits<double>(((unsigned long long)(unsigned)high << 32) | (unsigned)low);
+}
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline float rsqrt(float x) { return 1.0f / sqrtf(x); }
+static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+// Atomic functions: the threads run in turn.
+template <class T>
+static inline T host_replaced(T* p, T value) {
+  T old = *p;
+  *p = value;
+  return old;
+}
+#define HOST_ATOMIC(T)                                                         \
+  static inline T atomicAdd(T* p, T v) { return host_replaced(p, (T)(*p + v)); } \
+  static inline T atomicExch(T* p, T v) { return host_replaced(p, v); }
+#define HOST_ATOMIC_EXTREMA(T)                                                        \
+  static inline T atomicMax(T* p, T v) { return host_replaced(p, *p > v ? *p : v); } \
+  static inline T atomicMin(T* p, T v) { return host_replaced(p, *p < v ? *p : v); }
+#define HOST_ATOMIC_BITS(T)                                                                    \
+  static inline T atomicCAS(T* p, T old, T v) { return host_replaced(p, *p == old ? v : *p); } \
+  static inline T atomicAnd(T* p, T v) { return host_replaced(p, (T)(*p & v)); }               \
+  static inline T atomicOr(T* p, T v) { return host_replaced(p, (T)(*p | v)); }                \
+  static inline T atomicXor(T* p, T v) { return host_replaced(p, (T)(*p ^ v)); }
+#define HOST_ATOMIC_INT(T) HOST_ATOMIC(T) HOST_ATOMIC_EXTREMA(T) HOST_ATOMIC_BITS(T)
+HOST_ATOMIC_INT(int)
+HOST_ATOMIC_INT(unsigned)
+HOST_ATOMIC_INT(unsigned long long)
+HOST_ATOMIC_EXTREMA(long long)
+HOST_ATOMIC(float)
+HOST_ATOMIC(double)
+
+// min and max as CUDA's: ints of two types promote, floats ignore NaN.
+#define HOST_EXTREMA(T)                                       \
+  static inline T max(T a, T b) { return a > b ? a : b; } \
+  static inline T min(T a, T b) { return a < b ? a : b; }
+HOST_EXTREMA(int)
+HOST_EXTREMA(unsigned)
+HOST_EXTREMA(long)
+HOST_EXTREMA(unsigned long)
+HOST_EXTREMA(long long)
+HOST_EXTREMA(unsigned long long)
+static inline float max(float a, float b) { return fmaxf(a, b); }
+static inline float min(float a, float b) { return fminf(a, b); }
+static inline double max(double a, double b) { return fmax(a, b); }
+static inline double min(double a, double b) { return fmin(a, b); }
+
+// Shuffles: the threads of a warp put their values side by side, and read after all have.
+static unsigned long long host_lanes[1024];
+static inline unsigned host_thread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+template <class T>
+static T host_shuffled(T x, unsigned from) {
+  unsigned thread = host_thread(), other = (thread & ~31u) + from;
+  memcpy(&host_lanes[thread], &x, sizeof x);
+  __syncwarp();
+  T out = x;
+  if (other < blockDim.x * blockDim.y * blockDim.z) memcpy(&out, &host_lanes[other], sizeof out);
+  __syncwarp();
+  return out;
+}
+template <class T>
+static T __shfl_xor_sync(unsigned, T x, int mask, int = 32) {
+  return host_shuffled(x, (host_thread() & 31) ^ mask);
+}
+template <class T>
+static T __shfl_sync(unsigned, T x, int lane, int width = 32) {
+  return host_shuffled(x, (host_thread() & 31 & ~(width - 1)) + (lane & (width - 1)));
+}
+template <class T>
+static T __shfl_up_sync(unsigned, T x, unsigned by, int width = 32) {
+  unsigned lane = host_thread() & 31;
+  return host_shuffled(x, (lane & (width - 1)) < by ? lane : lane - by);
+}
+template <class T>
+static T __shfl_down_sync(unsigned, T x, unsigned by, int width = 32) {
+  unsigned lane = host_thread() & 31;
+  return host_shuffled(x, (lane & (width - 1)) + by >= (unsigned)width ? lane : lane + by);
+}
+
+// Calls a kernel with the arguments of a launch, which are pointers to them.
+template <class... A>
+static void host_call(void (*kernel)(A...), void** p) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    kernel(*(typename std::remove_const<A>::type*)p[I]...);
+  }(std::index_sequence_for<A...>{});
+}

@@ -1,0 +1,175 @@
+"""The real CuPy on the CPU: `load` before anything imports cupy.
+
+CuPy's modules find our libraries by the names of CUDA's, and our `cupy_backends.cuda.api.runtime` in the place of the
+wheel's. Kernels go to `compile` rather than to NVRTC. What the wheel holds as device code, NumPy does: sorting
+(Thrust) and drawing random numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import math
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import numpy as np
+
+from tests.hostcuda import compile as kernels
+from tests.hostcuda.places import BUILT, RUNTIME, is_built
+
+COUNTED = ("launches", "to_device", "to_host", "on_device", "fills", "waits", "allocations")
+_FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+
+
+class _Runtime:
+    """Finds our module in the place of the wheel's."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != "cupy_backends.cuda.api.runtime":
+            return None
+        return importlib.util.spec_from_file_location(name, BUILT / RUNTIME)
+
+
+def _find(key: bytes, name: bytes) -> int | None:
+    try:
+        return kernels.address(key.decode(), name.decode())
+    except BaseException:  # there is no way through CUDA's interface for it
+        traceback.print_exc()
+        return None
+
+
+_found = _FIND(_find)  # which the library calls as long as the process lives
+
+
+@cache
+def load() -> None:
+    """Put the CPU under CuPy, in this process."""
+    if "cupy" in sys.modules:
+        raise ImportError("cupy was imported before tests.hostcuda.simulator")
+    os.environ["CUPY_ACCELERATORS"] = ""  # CUB is device code
+    sys.meta_path.insert(0, _Runtime)
+    _library().hostcuda_compile_with(_found)
+    ctypes.CDLL(str(BUILT / "libcublas.so.13"), mode=ctypes.RTLD_GLOBAL)
+    import cupy
+    from cupy.cuda import compiler, thrust
+
+    # Before anybody asks for it: it would look for NVIDIA's cublasLt first.
+    importlib.import_module("cupy_backends.cuda.libs.cublas")
+    compiler._compile_module_with_cache = _compiled
+    thrust.sort, thrust.argsort = _sort, _argsort
+    cupy.random.Generator, cupy.random.Philox4x3210 = _Generator, lambda seed, size=None: seed
+
+
+def is_loaded() -> bool:
+    """Whether `load` was called."""
+    return load.cache_info().currsize > 0
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(BUILT / "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
+    library.hostcuda_log_line.restype, library.hostcuda_log_line.argtypes = ctypes.c_char_p, [ctypes.c_long]
+    return library
+
+
+def _flag(name: str) -> ctypes.c_int:
+    return ctypes.c_int.in_dll(_library(), f"hostcuda_{name}")
+
+
+@contextmanager
+def dry_run() -> Iterator[None]:
+    """Launches are counted and the sources of kernels noted, and nothing is computed."""
+    from burnpy.backend import CuPy
+
+    _flag("execute").value = 0
+    try:
+        yield
+    finally:
+        _flag("execute").value = 1
+        CuPy()._late._waiting.clear()  # checks that were not computed, either
+
+
+class Journal:
+    """What was asked of the device while it was `watched`."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.counts: dict[str, int] = {}
+
+    @property
+    def launches(self) -> list[str]:
+        """The kernels that were launched, in order."""
+        return [line.removeprefix("launch ") for line in self.lines if line.startswith("launch ")]
+
+
+@contextmanager
+def watched() -> Iterator[Journal]:
+    """Write down launches, copies and waits; to be read when the context is left."""
+    journal = Journal()
+    _library().hostcuda_clear()
+    _flag("logging").value = 1
+    try:
+        yield journal
+    finally:
+        _flag("logging").value = 0
+        counts = (ctypes.c_long * len(COUNTED)).in_dll(_library(), "hostcuda_counts")
+        journal.counts = dict(zip(COUNTED, counts, strict=True))
+        lines = _library().hostcuda_log_size()
+        journal.lines = [_library().hostcuda_log_line(k).decode() for k in range(lines)]
+        _library().hostcuda_clear()
+
+
+def _compiled(source: str, options: Any = (), *, name_expressions: Any = None, **_: Any) -> Any:
+    """Stands for CuPy's compilation of a source."""
+    from cupy.cuda import function
+
+    expressions = tuple(name_expressions or ())
+    key = kernels.note(source, expressions)
+    module = function.Module()
+    module.load(f"{'b' if kernels.has_barriers(source) else '-'}{key}".encode() + b"\0")
+    module._set_mapping({expression: f"expression{k}" for k, expression in enumerate(expressions)})
+    return module
+
+
+def _array(pointer: int, dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The memory of a device as an array."""
+    memory = (ctypes.c_char * (math.prod(shape) * np.dtype(dtype).itemsize)).from_address(pointer)
+    return np.frombuffer(memory, dtype).reshape(shape)
+
+
+def _sort(dtype: Any, data: int, keys: int, shape: tuple[int, ...]) -> None:
+    _array(data, dtype, shape).sort(-1)
+
+
+def _argsort(dtype: Any, index: int, data: int, keys: int, shape: tuple[int, ...]) -> None:
+    values = _array(data, dtype, shape)
+    _array(index, np.intp, shape)[...] = values.argsort(-1, kind="stable")
+    values.sort(-1)
+
+
+class _Generator:
+    """Stands for CuPy's generators."""
+
+    def __init__(self, seed: int) -> None:
+        self._drawing = np.random.Generator(np.random.Philox(seed))
+
+    def __getattr__(self, name: str) -> Any:
+        import cupy
+
+        return lambda *args, **keywords: cupy.asarray(getattr(self._drawing, name)(*args, **keywords))
+
+
+def why_not() -> str | None:
+    """Why this process has no simulator; None where it has."""
+    if is_loaded():
+        return None
+    return "the kit is not built; `make test-cupy` builds and runs it" if not is_built() else "run by `make test-cupy`"

@@ -1,0 +1,69 @@
+"""NVRTC, CUDA's compiler, takes every kernel that CuPy generates for the conformance suite, and ours; it needs no GPU.
+
+Kernels that differ in the number of dimensions alone are taken once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zlib
+from functools import cache
+
+import pytest
+
+from burnpy import IntTensor, Tensor
+from burnpy.backend import CuPy
+from burnpy.testing.cases import ROWS
+from tests.hostcuda import compile as kernels
+from tests.hostcuda import simulator
+from tests.hostcuda.test_dry import calls, dry
+
+ARCHITECTURES = (80, 90, 100)
+PARTS = 6
+
+
+@cache
+def sources() -> dict[str, str]:
+    """A source for each kernel and dtypes, the longest, by the names of both."""
+    for name in ROWS:
+        for arguments in calls(name):
+            dry(name, arguments)
+    with simulator.dry_run():
+        Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
+    found: dict[str, str] = {}
+    for text, _ in kernels.noted.values():
+        names = re.findall(r'extern "C" __global__ void (\w+)', text)
+        key = " ".join([*names, *sorted(set(re.findall(r"typedef [^;]+;", text)))])
+        if len(text) > len(found.get(key, "")):
+            found[key] = text
+    return found
+
+
+def compiled(texts: list[str], architecture: int) -> str:
+    """The size of what the compiler makes of sources, or its errors."""
+    command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(architecture)]
+    return subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_compiler_takes_every_kernel(architecture: int, part: int) -> None:
+    texts = [text for key, text in sources().items() if zlib.crc32(key.encode()) % PARTS == part]
+    assert len(texts) > 50
+    said = compiled(texts, architecture)
+    assert said.isdigit(), said
+    assert int(said) > 1000 * len(texts)
+
+
+def test_the_compiler_can_refuse() -> None:
+    assert "absent" in compiled(['extern "C" __global__ void wrong(float* x) { x[0] = absent; }'], ARCHITECTURES[0])
+
+
+def test_ours_are_among_them() -> None:
+    from burnpy_cupy.kernels import ELEMENTWISE, REDUCTIONS
+
+    met = " ".join(sources())
+    assert [name for name in (*ELEMENTWISE, *REDUCTIONS) if name not in met] == []

@@ -1,0 +1,97 @@
+"""The first steps of training on the real CuPy: losses and gradients as NumPy's, no waiting, so many launches."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.backend import CuPy, NumPy
+from burnpy.nn import Linear, Module
+from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
+from tests.hostcuda import simulator
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+Training = tuple[Any, Any, Callable[[Any], Any]]
+"""A model, its optimizer, and its loss on one batch."""
+
+
+def drawn(device: Any, shape: tuple[int, ...], classes: int = 10) -> tuple[Any, Any]:
+    """A batch of numbers of a shape, and of classes."""
+    generator = np.random.default_rng(0)
+    x = Tensor.from_data(generator.normal(size=shape).astype(np.float32), device=device)
+    return x, IntTensor.from_data(generator.integers(0, classes, shape[0]), device=device)
+
+
+class Mlp(Module[Any]):
+    def __init__(self, device: Any) -> None:
+        self.a, self.b, self.c = (Linear(n, m, device=device) for n, m in ((48, 32), (32, 32), (32, 10)))
+
+    def forward(self, x: Any) -> Any:
+        return self.c(self.b(self.a(x).relu()).relu())
+
+
+def mlp(device: Any) -> Training:
+    x, y = drawn(device, (16, 48))
+    return Mlp(NumPy).to_device(device), Adam(), lambda model: burnpy.cross_entropy(model(x), y)
+
+
+def digits(device: Any) -> Training:
+    """The convolutional network of examples/digits.py, without dropout, which CuPy draws in its own way."""
+    from digits import Cnn
+
+    x, y = drawn(device, (8, 1, 8, 8))
+    loss = lambda model: burnpy.cross_entropy(model.logits(model.features(x)), y)  # noqa: E731
+    return Cnn(NumPy).to_device(device), AdamW(weight_decay=0.01), loss
+
+
+def char_gpt(device: Any) -> Training:
+    from char_gpt import Gpt, mean_loss
+
+    text = IntTensor.from_data(np.random.default_rng(0).integers(0, 90, (2, 17)), device=device)
+    return Gpt(NumPy).to_device(device), AdamW(betas=(0.9, 0.98)), lambda model: mean_loss(model, text)
+
+
+LAUNCHES: dict[Callable[[Any], Training], int] = {mlp: 180, digits: 560, char_gpt: 980}
+"""At most, of a step: forward, backward, clipping by the norm, and the optimizer."""
+
+
+@pytest.fixture(autouse=True)
+def _examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those can be imported, but for what shows their results."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    names = dict.fromkeys(("Curves", "Progress", "Score", "load_digits", "plot"))
+    monkeypatch.setitem(sys.modules, "digits_report", types.SimpleNamespace(**names))
+
+
+def steps(make: Callable[[Any], Training], inner: Any) -> tuple[list[Any], simulator.Journal]:
+    """The losses of two steps and the gradients of the first, on the CPU; and what the second asked of the device."""
+    burnpy.manual_seed(0)
+    model, optim, loss = make(Autodiff[inner])
+    found: list[Any] = []
+    for step in range(2):
+        inner.device().synchronize()
+        with simulator.watched() as journal:
+            value = loss(model)
+            grads = GradientsParams.from_grads(value.backward(), model)
+            model = optim.step(1e-3, model, clip_by_global_norm(grads, 1.0))
+        found.append(value.item())
+        if step == 0:
+            found += [grad.to_numpy() for _, grad in sorted(grads.named().items())]
+    return found, journal
+
+
+@pytest.mark.parametrize("make", LAUNCHES)
+def test_the_first_steps_are_those_of_numpy(make: Callable[[Any], Training]) -> None:
+    (found, journal), (wanted, _) = steps(make, CuPy), steps(make, NumPy)
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
+    assert journal.counts["waits"] == journal.counts["to_host"] == 0, journal.lines
+    assert len(journal.launches) <= LAUNCHES[make], journal.launches
