@@ -17,6 +17,7 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import library
 from burnpy_cupy.late import LateErrors
 from burnpy_cupy.random import Random
+from burnpy_cupy.reduce_at import reduce_at
 
 _ADDABLE = {int64: uint64, int8: int32, int16: int32, uint8: uint32, uint16: uint32}
 """For dtypes that CuPy's scatter_add does not take: one that it takes, and in which sums wrap around alike."""
@@ -132,6 +133,9 @@ class CuPy(Random):
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         self._call(_add_at, self._extra, out, (*(slice(None),) * dim, index), src)
+
+    def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
+        self._call(reduce_at, self.xp, out, dim, index, src, reduce)
 
 
 def _stacked(xp: Any, values: list[Any]) -> Any:

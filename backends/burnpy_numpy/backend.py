@@ -13,7 +13,7 @@ from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy_array.base import NUMBERS
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
-from burnpy_numpy.accumulation import Accumulation, add_at
+from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.blend import blendable, blended, kept
@@ -145,9 +145,6 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
 
     def _erf(self, x: Any) -> Any:
         return erf(x)
-
-    def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-        self._call(add_at, out, dim, index, src)
 
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int" and (y < 0).any():

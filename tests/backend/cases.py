@@ -124,11 +124,15 @@ def _cases() -> list[Case]:
         add("matmul", a(0, 3, 4), a(4, 2), label=" empty")
         add("index_add", x, 1, i, a(3, 4))
         add("index_add", a(3, 2, 40), 1, np.array([1] * 20), a(3, 20, 40), label=" many")
+        for reduce in ("prod", "amin", "amax"):
+            add("index_reduce", x, 1, i, a(3, 4), reduce, label=f" {reduce}")
+        add("index_reduce", a(3, 2, 40), 1, np.array([1] * 20), np.sign(a(3, 20, 40)), "prod", label=" many")
         add("scatter_add", x, 0, np.array([[2, 1], [2, 0]]), a(2, 2))
         if not floating:
             add("bitwise_and bitwise_or bitwise_xor", x, y)
             add("bitwise_not", x)
             add("to_float", x, float32)
+            add("index_order", np.array([1, 0, 1]), 2)
             add("one_hot", np.array([1, 0]), 3)
             continue
         add("div", x, y)

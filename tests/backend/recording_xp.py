@@ -103,6 +103,17 @@ def _wrapped(journal: Journal, value: Any) -> Any:
     return tuple(_wrapped(journal, v) for v in value) if type(value) is tuple else value
 
 
+def _kernel(in_params: str, out_params: str, source: str, name: str) -> Any:
+    """What stands in for ``cupy.ElementwiseKernel``: of our kernels, by name, what they do."""
+    reduce = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}[name.split("_")[2]]
+
+    def run(place: Any, value: Any, out: Any) -> None:
+        assert out._array.flags.c_contiguous, "the kernel counts places in row-major order"
+        reduce.at(out._array.reshape(-1), place._array, value._array)
+
+    return run
+
+
 class StandInError(RuntimeError):
     """What CUDA raises."""
 
@@ -144,7 +155,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None) -> dic
     extra = {"scatter_add": np.add.at, "scatter_max": np.maximum.at}
     cuda = types.SimpleNamespace(runtime=runtime, Device=Device)
     return {
-        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random}),
+        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, "ElementwiseKernel": _kernel}),
         "cupyx": RecordingModule(journal, "cupyx.", None, extra),
         "cupyx.scipy.special": special,
     }
@@ -187,7 +198,7 @@ def mismatch(record: Record) -> str | None:
 def _signature(real: Any, method: bool) -> inspect.Signature:
     """The signature of a function of CuPy; of a compiled one, from the first line of its documentation."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if hasattr(real, "nin"):  # a ufunc: inputs, outputs, and two keywords that NumPy's has too
+    if isinstance(getattr(real, "nin", None), int):  # a ufunc: inputs, outputs, and two keywords that NumPy's has too
         names = [f"in{i}" for i in range(real.nin)]
         required = [inspect.Parameter(n, kind) for n in names]
         optional = [inspect.Parameter(n, kind, default=None) for n in ("out", "dtype")]
