@@ -103,8 +103,8 @@ def _cases() -> list[Case]:
             add("to_float", x, float32)
             add("sum_to", x, (4,))
             continue
-        add("add sub mul maximum minimum floor_divide remainder", x, y)
-        add("add sub mul maximum minimum floor_divide remainder pow", x, 2, label=" number")
+        add("add sub mul maximum minimum clamp_min clamp_max floor_divide remainder", x, y)
+        add("add sub mul maximum minimum clamp_min clamp_max floor_divide remainder pow", x, 2, label=" number")
         add("pow", a(3, 4, low=0), y)
         add("add", x, a(4), label=" broadcast")
         add("neg abs sign square", x)
@@ -113,6 +113,7 @@ def _cases() -> list[Case]:
         add("cumsum", x, 1)
         add("arange", 1, 9, 3, dtype)
         add("clamp", x, -1, 2)
+        add("clamp_between", x, a(4), a(3, 1))
         add("sum_to", cube, (3, 1), label=" lead")
         add("matmul", x, a(4, 2))
         add("matmul_nt", x, a(2, 4))
