@@ -200,3 +200,13 @@ def test_many_ties_of_16_bits_are_counted(dtype: str) -> None:
     v = Tensor[Train].zeros((4095,), dtype=dtype).require_grad()
     grads = x.at[[0] * 4095].max(v).sum().backward()
     assert grads[x].item() == grads[v][7].item() == 2**-12
+
+
+def test_an_infinity_does_not_reach_the_derivatives_of_other_elements() -> None:
+    x = Tensor[Autodiff[Train]].from_data([1.0, 2.0], dtype="float64").require_grad()
+    v = Tensor[Autodiff[Train]].from_data([float("inf"), 3.0, 5.0], dtype="float64").require_grad()
+    first = x.at[[0, 1, 1]].mul(v)[1].backward()
+    assert first[v].tolist() == [0.0, 10.0, 6.0]
+    second = first[v][1:].sum().backward()
+    assert second[v.inner()].tolist() == [0.0, 2.0, 2.0]
+    assert second[x.inner()].tolist() == [0.0, 8.0]

@@ -68,7 +68,8 @@ class Indexing(OperationsBase):
         order = self.index_order(index, x.shape[dim])
         ordered = self.discrete.index_select(index, 0, order)
         combine = {"prod": self.mul, "amin": self.minimum, "amax": self.maximum}[reduce]
-        totals = running(self, combine, self.index_select(src, dim, order), dim, ordered)
+        neutral = 1 if reduce == "prod" else None
+        totals = running(self, combine, neutral, self.index_select(src, dim, order), dim, ordered)
         combined = combine(self.index_select(x, dim, ordered), totals)
         return self.index_put(x, dim, ordered, combined)  # where the last of duplicates, the whole total, stays
 

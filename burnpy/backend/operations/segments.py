@@ -12,7 +12,14 @@ from burnpy.backend.primitives import Int, Number
 
 
 def running(
-    b: Any, combine: Callable[[Number, Number], Number], x: Number, dim: int, ordered: Int, *, reverse: bool = False
+    b: Any,
+    combine: Callable[[Number, Number], Number],
+    neutral: float | None,
+    x: Number,
+    dim: int,
+    ordered: Int,
+    *,
+    reverse: bool = False,
 ) -> Number:
     """Along ``dim``, each slice of x combined with all before it in its segment, or, in reverse, with all after it.
 
@@ -22,6 +29,7 @@ def running(
     Args:
         b: the backend.
         combine: an associative and commutative binary operation.
+        neutral: what it leaves everything as it is with; None where a number does so with itself.
         x: slices sorted by segment.
         dim: the dimension of x that they lie along.
         ordered: the segment of each slice, sorted; 1-d.
@@ -29,10 +37,11 @@ def running(
     """
     count, step = x.shape[dim], 1
     while step < count:
-        far, same = shifted(b, x, dim, ordered, -step if reverse else step)
         near = part(b, x, dim, 0, count - step) if reverse else part(b, x, dim, step, count)
         rest = part(b, x, dim, count - step, count) if reverse else part(b, x, dim, 0, step)
-        joined = b.where(same, combine(near, far), near)
+        joined = combine(
+            near, other(b, x, dim, ordered, -step if reverse else step, near if neutral is None else neutral)
+        )
         x = b.cat([joined, rest] if reverse else [rest, joined], dim)
         step *= 2
     return x
@@ -40,23 +49,22 @@ def running(
 
 def others(b: Any, x: Number, dim: int, ordered: Int) -> Number:
     """Along ``dim``, the product of all slices of a segment but each itself: exact with zeros, without division."""
-    count = x.shape[dim]
-    if not count:
+    if not x.shape[dim]:
         return x
     one = b.full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), 1.0, x.dtype)
-    before, same = shifted(b, running(b, b.mul, x, dim, ordered), dim, ordered, 1)
-    after, _ = shifted(b, running(b, b.mul, x, dim, ordered, reverse=True), dim, ordered, -1)
-    before, after = (b.where(same, side, 1.0) for side in (before, after))
+    before = other(b, running(b, b.mul, 1.0, x, dim, ordered), dim, ordered, 1, 1.0)
+    after = other(b, running(b, b.mul, 1.0, x, dim, ordered, reverse=True), dim, ordered, -1, 1.0)
     return b.mul(b.cat([one, before], dim), b.cat([after, one], dim))
 
 
-def shifted(b: Any, x: Number, dim: int, ordered: Int, step: int) -> tuple[Number, Any]:
-    """What stands ``step`` slices before each slice that has such, or after it for a negative step, and whether it is
-    of the same segment, in a shape that broadcasts with it."""
+def other(b: Any, x: Number, dim: int, ordered: Int, step: int, instead: Number | float) -> Number:
+    """What stands ``step`` slices before each slice that has such, or after it for a negative step; ``instead`` where
+    that is of another segment, so that nothing of it gets into a result, nor into a derivative."""
     d, count, width = b.discrete, x.shape[dim], abs(step)
     same = d.eq(part(d, ordered, 0, 0, count - width), part(d, ordered, 0, width, count))
     same = d.reshape(same, (count - width, *(1,) * (len(x.shape) - dim - 1)))
-    return (part(b, x, dim, 0, count - width) if step > 0 else part(b, x, dim, width, count)), same
+    far = part(b, x, dim, 0, count - width) if step > 0 else part(b, x, dim, width, count)
+    return b.where(same, far, instead)
 
 
 def part(b: Any, x: Number, dim: int, start: int, stop: int) -> Number:
