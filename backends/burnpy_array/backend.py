@@ -33,5 +33,5 @@ class ArrayBackend(
 ):
     """A backend of an array module that speaks NumPy's language.
 
-    A subclass sets ``xp`` and writes ``_call``, ``from_numpy``, ``to_numpy``, ``_add_at`` and ``_erf``.
+    A subclass sets ``xp`` and writes ``_call``, ``from_numpy``, ``to_numpy``, ``_add_at``, ``_reduce_at`` and ``_erf``.
     """

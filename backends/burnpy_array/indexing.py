@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.primitives import Key
-from burnpy_array.base import ArrayBase
+from burnpy_array.base import ArrayBase, is_half
 
 
 class Indexing(ArrayBase):
@@ -33,6 +33,18 @@ class Indexing(ArrayBase):
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         """Add src's slices to those of ``out`` at ``index``, in place."""
+        raise NotImplementedError
+
+    def index_reduce(self, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+        if reduce == "prod" and is_half(x.dtype):
+            wide = self.index_reduce(self.cast(x, float32), dim, index, self.cast(src, float32), reduce)
+            return self.cast(wide, x.dtype)
+        out = self._call(self.xp.array, x, order="C")
+        self._reduce_at(out, dim, index, src, reduce)
+        return out
+
+    def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
+        """Reduce src's slices with those of ``out`` at ``index``, in place: "prod", "amin" or "amax"."""
         raise NotImplementedError
 
     def nonzero(self, x: Any) -> Any:

@@ -29,6 +29,8 @@ BINARY = {
     "div": "divide",
     "maximum": "maximum",
     "minimum": "minimum",
+    "clamp_min": "maximum",
+    "clamp_max": "minimum",
     "eq": "equal",
     "ne": "not_equal",
     "lt": "less",
@@ -65,6 +67,7 @@ class Arithmetic(ArrayBase):
 
     add, sub, mul, div = binary("add"), binary("sub"), binary("mul"), binary("div")
     maximum, minimum = binary("maximum"), binary("minimum")
+    clamp_min, clamp_max = binary("clamp_min"), binary("clamp_max")
     eq, ne, lt, le, gt, ge = binary("eq"), binary("ne"), binary("lt"), binary("le"), binary("gt"), binary("ge")
     bitwise_and, bitwise_or, bitwise_xor = binary("bitwise_and"), binary("bitwise_or"), binary("bitwise_xor")
 

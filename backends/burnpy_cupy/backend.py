@@ -19,6 +19,7 @@ from burnpy_cupy import library
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.late import LateErrors
 from burnpy_cupy.random import Random
+from burnpy_cupy.reduce_at import reduce_at
 
 _ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
 """For dtypes that CuPy's `add.at` does not take, or rounds at each addition: one in which it adds up."""
@@ -187,7 +188,18 @@ class CuPy(Random):
         return self._call(_last_slices, self.xp, src, dim, index, size)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
+<<<<<<< HEAD
         self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)
+=======
+        self._call(_add_at, self._extra, out, (*(slice(None),) * dim, index), src)
+
+    def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
+        self._call(reduce_at, self.xp, out, dim, index, src, reduce)
+
+
+def _stacked(xp: Any, values: list[Any]) -> Any:
+    return xp.stack([value.astype(int64) for value in values]).get()
+>>>>>>> tensor
 
 
 def _event(xp: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Adding into arrays in place: gradients into their sums, and rows by index."""
+"""Adding into arrays in place: gradients into their sums, and rows by index; and reducing rows by index."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from burnpy_array import ArrayBackend
 from burnpy_numpy.quiet import is_anothers, run
 
 _add = np.add
+_REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
 _FEW = 256
 _WIDE = 16
 
@@ -29,6 +30,15 @@ class Accumulation(ArrayBackend):
                     raise
         return self.add(total, grad)
 
+    def index_order(self, index: Any, size: int) -> Any:
+        return order_of(index, size)
+
+    def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
+        self._call(combine_at, _add, out, dim, index, src)
+
+    def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
+        self._call(combine_at, _REDUCE[reduce], out, dim, index, src)
+
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
         if type(total) is not ndarray or not total.flags.writeable:
             return super().accumulate_slice(total, key, grad)
@@ -40,36 +50,48 @@ class Accumulation(ArrayBackend):
         return total
 
 
-def add_at(out: Any, dim: int, index: Any, src: Any) -> None:
-    """Add src's slices along ``dim`` to those of ``out`` at ``index``, in place.
+def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:
+    """Combine src's slices along ``dim`` with those of ``out`` at ``index`` by a function of NumPy, in place.
 
-    `numpy.add.at` is fast for 1-d arrays only, so more than a few elements are addressed one by one.
+    `numpy.ufunc.at` is fast for 1-d arrays only, so more than a few elements are addressed one by one.
     """
     if src.size <= _FEW or out.ndim == 1 or not out.flags.c_contiguous:
         key: Any = (*(slice(None),) * dim, index)
-        np.add.at(out, key, src)
+        f.at(out, key, src)
         return
     outer, size, inner = math.prod(out.shape[:dim]), out.shape[dim], math.prod(out.shape[dim + 1 :])
     if outer == 1 and inner >= _WIDE:
-        _add_rows(out.reshape((size, inner)), index, src.reshape((-1, inner)))
+        _combine_rows(f, out.reshape((size, inner)), index, src.reshape((-1, inner)))
         return
     where = np.add.outer(np.arange(0, outer * size, size), index)  # of each slice, among those of all outer dimensions
     np.multiply(where, inner, where)
     flat = np.add.outer(where, np.arange(inner)) if inner > 1 else where
-    np.add.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
+    f.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
 
 
-def _add_rows(out: Any, index: Any, src: Any) -> None:
-    """Add rows of src to those of ``out``: the rows of one index, brought together, are summed in one go."""
-    order = index.argsort(kind="stable")
+def _combine_rows(f: Any, out: Any, index: Any, src: Any) -> None:
+    """Combine rows of src with those of ``out``: the rows of one index, brought together, are reduced in one go."""
+    order = order_of(index, len(out))
     ordered = index.take(order)
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     stops = np.append(starts[1:], len(order))
     single = stops - starts == 1
     alone = starts[single]
     if len(alone):
-        out[ordered[alone]] += src.take(order[alone], 0)
+        rows = ordered[alone]
+        out[rows] = f(out[rows], src.take(order[alone], 0))
     several = ~single
     for start, stop in zip(starts[several].tolist(), stops[several].tolist(), strict=True):
         under = out[ordered[start]]
-        np.add(under, src.take(order[start:stop], 0).sum(0), under)
+        f(under, f.reduce(src.take(order[start:stop], 0), 0), out=under)
+
+
+def order_of(index: Any, size: int) -> Any:
+    """The positions of a 1-d index into ``size`` slices, sorted by index, those of duplicates in order.
+
+    By 16 bits at a time, which NumPy sorts by counting, in a tenth of the time that it takes for int64.
+    """
+    order = index.astype(np.uint16).argsort(kind="stable")
+    for bits in range(16, max(size - 1, 0).bit_length(), 16):
+        order = order[(index[order] >> bits).astype(np.uint16).argsort(kind="stable")]
+    return order

@@ -13,7 +13,7 @@ from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
-from burnpy_numpy.accumulation import Accumulation, add_at
+from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.blend import blendable, blended, kept
@@ -151,6 +151,7 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
     def _erf(self, x: Any) -> Any:
         return erf(x)
 
+<<<<<<< HEAD
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         if is_half(out.dtype):  # else each addition would be rounded
             wide = out.astype(float32)
@@ -159,6 +160,8 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
         else:
             self._call(add_at, out, dim, index, src)
 
+=======
+>>>>>>> tensor
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int" and (y < 0).any():
             raise negative_power(x)

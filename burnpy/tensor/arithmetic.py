@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar
 
-from burnpy.tensor.base import B, TensorBase
+from burnpy.backend.dtypes import promote_types, result_type
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.tensor.base import B, TensorBase, shown
 from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.operands import number
-from burnpy.tensor.template import binary, comparison, unary
+from burnpy.tensor.operands import broadcast_shape, number, operands, times, together
+from burnpy.tensor.template import binary, comparison, operator, optional, unary
 
 S = TypeVar("S", bound=float)
 """The Python numbers that a kind mixes with: float (and so int) for `Tensor`, int for `IntTensor`."""
+
+RoundingMode: TypeAlias = Literal["floor", "trunc"]
+"""How ``div`` rounds: toward minus infinity, or toward 0."""
+
+
+def is_floor(rounding_mode: Any) -> bool:
+    """Whether a `RoundingMode` is the first.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if rounding_mode != "floor" and rounding_mode != "trunc":
+        raise ArgumentError(f'div() was asked for rounding_mode={shown(rounding_mode)}; it is "floor", "trunc" or None')
+    return rounding_mode == "floor"  # type: ignore[no-any-return]  # of strings
 
 
 class Arithmetic(TensorBase[B], Generic[B, S]):
@@ -22,9 +39,9 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     __slots__ = ()
 
-    @binary
-    def add(self, other: Self | S) -> Self:
-        """The sum, elementwise; also ``x + y``.
+    @optional
+    def add(self, other: Self | S, *, alpha: S | int = 1) -> Self:
+        """The sum, elementwise; also ``x + y``. With ``alpha``, a number: ``x + alpha * y``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -33,9 +50,9 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         """
         ...
 
-    @binary
-    def sub(self, other: Self | S) -> Self:
-        """The difference, elementwise; also ``x - y``."""
+    @optional
+    def sub(self, other: Self | S, *, alpha: S | int = 1) -> Self:
+        """The difference, elementwise; also ``x - y``. With ``alpha``, a number: ``x - alpha * y``."""
         ...
 
     @binary
@@ -44,7 +61,7 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         ...
 
     @binary
-    def pow(self, other: Self | S) -> Self:
+    def pow(self, exponent: Self | S) -> Self:
         """The power, elementwise; also ``x ** y``. An int tensor takes no negative exponents."""
         ...
 
@@ -88,16 +105,54 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         """x · x."""
         ...
 
-    def clamp(self, min: S | None = None, max: S | None = None) -> Self:
-        """The elements limited to ``min … max``, either of which may be None. The gradient at a bound is 1.
+    def clamp(self, min: Self | S | None = None, max: Self | S | None = None) -> Self:
+        """The elements limited to ``min … max``, numbers or tensors that broadcast, either of which may be None.
+
+        ``max`` where it is below ``min``; NaN where one of them or x is. The gradient at a bound is x's, beyond it the
+        bound's.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([-1.0, 0.5, 2.0]).clamp(0, 1).tolist()
-        [0.0, 0.5, 1.0]
+        >>> x = Tensor[NumPy].from_data([-1.0, 0.5, 2.0])
+        >>> x.clamp(0, 1).tolist(), x.clamp(max=Tensor[NumPy].from_data([0.0, 0.0, 3.0])).tolist()
+        ([0.0, 0.5, 1.0], [-1.0, 0.0, 2.0])
         """
+        if isinstance(min, TensorBase) or isinstance(max, TensorBase):
+            return self._clamped(min, max)
         low, high = (None if bound is None else number(self, bound, "clamp") for bound in (min, max))
         return self._like(self._backend.clamp(self._primitive, low, high))
+
+    @binary
+    def clamp_min(self, min: Self | S) -> Self:
+        """The elements, but none below ``min``: `maximum` with the gradient of `clamp`."""
+        ...
+
+    @binary
+    def clamp_max(self, max: Self | S) -> Self:
+        """The elements, but none above ``max``: `minimum` with the gradient of `clamp`."""
+        ...
+
+    def _clamped(self, low: Self | S | None, high: Self | S | None) -> Self:
+        """The elements limited by tensors, or by a tensor and a number."""
+        bounds = [bound for bound in (low, high) if bound is not None]
+        for bound in bounds:
+            operands(self, bound, "clamp")  # or says why not
+        shapes = [bound.shape for bound in bounds if isinstance(bound, TensorBase)]
+        if broadcast_shape(self.shape, *shapes) is None:
+            raise ShapeError(
+                f"clamp() was asked of shape {self.shape} with bounds of shape {' and '.join(map(str, shapes))}, "
+                "which do not broadcast"
+            )
+        if low is None or high is None:
+            return self.clamp_max(bounds[0]) if low is None else self.clamp_min(low)
+        tensors = together(
+            "clamp", self, *[b if isinstance(b, TensorBase) else self._filled(b, "clamp") for b in bounds]
+        )
+        first, backend = tensors[0], tensors[0]._backend
+        dtype = reduce(promote_types, [result_type(first._primitive, t._primitive) for t in tensors])
+        values = [t._primitive if t.dtype == dtype else backend.cast(t._primitive, dtype) for t in tensors]
+        out: Self = first._like(backend.clamp_between(*values))
+        return out
 
     @comparison
     def eq(self, other: Self | S) -> BoolTensor[B]:
@@ -129,6 +184,12 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         """Where larger or equal; also ``x >= y``."""
         ...
 
+    def _add_with(self, other: Self | S, alpha: S) -> Self:
+        return self.__add__(times(alpha, self, other, "add"))
+
+    def _sub_with(self, other: Self | S, alpha: S) -> Self:
+        return self.__sub__(times(alpha, self, other, "sub"))
+
     def _filled(self, value: S, operation: str) -> Self:
         """A 0-d tensor of this one's dtype, for the operators that have the number first."""
         return self._like(self._backend.full((), number(self, value, operation), self.dtype))
@@ -148,8 +209,13 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
     def __pos__(self) -> Self:
         return self
 
-    __add__ = __radd__ = add
-    __sub__ = sub
+    @operator("add")
+    def __add__(self, other: Self | S) -> Self: ...
+
+    @operator("sub")
+    def __sub__(self, other: Self | S) -> Self: ...
+
+    __radd__ = __add__
     __mul__ = __rmul__ = mul
     __pow__ = pow
     __floordiv__ = floor_divide

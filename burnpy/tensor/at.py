@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-import numpy as np
-
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.base import B, TensorBase
@@ -35,7 +33,7 @@ class Place(Generic[T]):
 
     Values are tensors of x's kind, which broadcast to the shape of ``x[key]`` and are cast to x's dtype, or numbers.
     All methods are differentiable, in x and in the value. Where the key names an element more than once, `set` leaves
-    the last value, which alone gets a gradient; the other methods apply one after the other.
+    the last value, which alone gets a gradient; the other methods take all of them.
     """
 
     __slots__ = ("_basic", "_indexed", "_part", "_x")
@@ -71,34 +69,26 @@ class Place(Generic[T]):
 
     def mul(self, value: T | float) -> T:
         """x multiplied by ``value`` there."""
-        return self._combined("mul", "mul", value)
+        return self._reduced("mul", "mul", "prod", value)
 
     def min(self, value: T | float) -> T:
-        """x with the smaller of it and ``value`` there; the gradient of ties is split evenly between the two."""
-        return self._combined("min", "minimum", value)
+        """x with the smaller of it and ``value`` there; the gradient of ties is split evenly among all."""
+        return self._reduced("min", "minimum", "amin", value)
 
     def max(self, value: T | float) -> T:
-        """x with the larger of it and ``value`` there; the gradient of ties is split evenly between the two."""
-        return self._combined("max", "maximum", value)
+        """x with the larger of it and ``value`` there; the gradient of ties is split evenly among all."""
+        return self._reduced("max", "maximum", "amax", value)
 
-    def _combined(self, name: str, operation: str, value: Any) -> T:
-        """x with the result of a binary operation there."""
+    def _reduced(self, name: str, operation: str, reduce: str, value: Any) -> T:
+        """x with the result of a binary operation there; of a repeated element, with that of the reduction."""
         self._need_numbers(name)
         self = self._beside(value, name)
         indexed, b = self._indexed, self._x._backend
-        combine = getattr(b, operation)
         new = self._value(name, value)
         if indexed is None:
-            return self._back(combine(self._part, new))
-        d = self._x.device.discrete
-        flat, dim, src = flattened(b, self._part, indexed), indexed.dim, self._spread(new)
-        for positions in rounds(d.to_numpy(indexed.index)):
-            index, part = indexed.index, src
-            if positions is not None:
-                chosen = d.from_numpy(positions)
-                index, part = d.index_select(index, 0, chosen), b.index_select(src, dim, chosen)
-            flat = b.index_put(flat, dim, index, combine(b.index_select(flat, dim, index), part))
-        return self._back(flat)
+            return self._back(getattr(b, operation)(self._part, new))
+        flat = flattened(b, self._part, indexed)
+        return self._back(b.index_reduce(flat, indexed.dim, indexed.index, self._spread(new), reduce))
 
     def _beside(self, value: Any, name: str) -> Self:
         """The place in x lifted to the device of ``value``, where that is a level above x's."""
@@ -161,20 +151,3 @@ class Place(Generic[T]):
     def _need_numbers(self, name: str) -> None:
         if self._x.kind == "bool":
             raise KindError(f"at[...].{name}() was asked of a BoolTensor; it has .set(), and &, | and ^")
-
-
-def rounds(index: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any] | None]:
-    """Positions of a 1-d index in groups without repetition, in order; [None] where all of it is one group.
-
-    >>> [list(map(int, r)) for r in rounds(np.array([4, 7, 4]))]
-    [[0, 1], [2]]
-    """
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    first = np.flatnonzero(np.concatenate([np.ones(min(len(index), 1), bool), ordered[1:] != ordered[:-1]]))
-    if len(first) == len(index):
-        return [None]
-    lengths = np.diff(np.append(first, len(index)))
-    rank = np.empty(len(index), np.int64)
-    rank[order] = np.arange(len(index)) - np.repeat(first, lengths)
-    return [np.flatnonzero(rank == r) for r in range(int(lengths.max()))]

@@ -10,9 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, dtype_of
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError
+from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
 from burnpy.tensor.base import made, shown
@@ -106,15 +108,35 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
     place = Place(cls, device, "arange")
     found = place.dtype(dtype)
     low, high = (0, start) if end is None else (start, end)
-    low, high, by = (fitting(x, place.kind, found, place.factory) for x in (low, high, step))
-    steps = (high - low) / by if by else math.nan
-    if not math.isfinite(steps) or steps < 0 or not math.isfinite(by):
+    low, high, by = (_any_size(x, place, found) for x in (low, high, step))
+    length = (high - low) / by if by else math.nan
+    if not math.isfinite(length) or length < 0 or not math.isfinite(by):
         raise ArgumentError(
             f"{place.factory}() was asked to go from {low} to {high} by {by}, which never arrives; "
             "give a finite step, not 0, in the direction of the end"
         )
-    shape_of((math.ceil(steps),), place.factory)
+    exact = place.kind == "int"
+    (count,) = shape_of((-((low - high) // by) if exact else math.ceil(length),), place.factory)
+    if exact:  # the end, and a step that is not taken, need not fit the dtype
+        limits = np.iinfo(found)
+        for x in (low, low + (count - 1) * by) if count else ():
+            if not limits.min <= x <= limits.max:
+                raise DTypeError(
+                    f"{place.factory}() was asked to go from {low} to {high} by {by} in {found}, which cannot "
+                    f"hold {x}; give a wider dtype"
+                )
+        if count < 2:
+            low, high, by = (low, low + 1, 1) if count else (0, 0, 1)
     return place.made(place.backend.arange(low, high, by, found))
+
+
+def _any_size(x: Any, place: Place, dtype: Any) -> Any:
+    """A number of the place's kind, which an int dtype may be too narrow for."""
+    return (
+        int(x)
+        if place.kind == "int" and isinstance(x, (int, np.integer))
+        else fitting(x, place.kind, dtype, place.factory)
+    )
 
 
 def lifted(cls: Any, x: Any, named: Any) -> Any:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, TypeAlias
 
-from burnpy.backend.errors import ArgumentError, DimError, ShapeError
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Dims, Shape
 from burnpy.tensor.base import shown
 
@@ -40,7 +42,7 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
 
 
 def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
-    """The dimensions meant by ``dim``, ascending; None means all of them, () none.
+    """The dimensions meant by ``dim``, ascending; None means all of them, () none; of a 0-d tensor 0 and -1 mean none.
 
     Raises:
         DimError: there is no such dimension.
@@ -48,9 +50,32 @@ def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
     """
     if dim is None:
         return ALL[ndim]
+    if not ndim:
+        return _none_of(dim, operation)
     if isinstance(dim, int) or not isinstance(dim, Sequence):
         return (dim_of(dim, ndim, operation),)
     return tuple(sorted(distinct(dim, ndim, operation)))
+
+
+def scalar_dim(dim: Any, operation: str) -> None:
+    """Refuse any ``dim`` of a 0-d tensor but 0 and -1, by which it is taken for a vector of one element.
+
+    Raises:
+        DimError: it is another.
+    """
+    number = integer(dim, "dim", operation)
+    if number not in (0, -1):
+        raise DimError(f"{operation}() was asked for dim {number} of a 0-d tensor; it can be 0 or -1, as of a vector")
+
+
+def _none_of(dim: Any, operation: str) -> Dims:
+    """What `dims_of` gives for a 0-d tensor."""
+    given = dim if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
+    for d in given:
+        scalar_dim(d, operation)
+    if len(given) > 1:
+        raise ArgumentError(f"{operation}() was asked for dims {tuple(given)} of a 0-d tensor; name one, 0 or -1")
+    return ()
 
 
 def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
@@ -82,6 +107,21 @@ def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, 
         if number.__class__ is not int:
             return tuple([integer(n, name, operation) for n in numbers])
     return numbers
+
+
+def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operation: str) -> tuple[int, ...]:
+    """`integers` of what was given one by one or as a keyword, ``name``; not as both.
+
+    Raises:
+        ArgumentError: as both; or something is no int.
+    """
+    if keyword is None:
+        return integers(numbers, word, operation)
+    if numbers:
+        raise ArgumentError(
+            f"{operation}() was asked for {shown(numbers)} and {name}={shown(keyword)}; give one of them"
+        )
+    return integers((keyword,), word, operation)
 
 
 def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
@@ -121,18 +161,32 @@ def addressable(shape: Shape, operation: str) -> Shape:
     return shape
 
 
-def integer(number: Any, name: str, operation: str) -> int:
+def integer(number: object, name: str, operation: str) -> int:
     """An argument that must be an int.
 
     Raises:
         ArgumentError: it is none.
+        KindError: it is a tensor or an array, though a dim is wanted.
     """
+    if name == "dim" and hasattr(number, "shape") and not isinstance(number, np.generic):
+        raise _no_dim(number, operation)
+    found: Any = number
     try:
         if not isinstance(number, bool):
-            return index(number)
+            return index(found)
     except TypeError:
         pass
     raise ArgumentError(f"{operation}() was asked for the {name} {shown(number)}, which is no int")
+
+
+def _no_dim(found: Any, operation: str) -> KindError:
+    """The error for a tensor or an array as a dim: even of a single int, it was meant for something else."""
+    word = _EXTREMES.get(operation)
+    hint = f"and the {word} of two tensors is x.{operation}imum(y)" if word else "such as 0 or (0, 1)"
+    return KindError(f"{operation}() was asked for the dim {shown(found)}; dims are Python ints, {hint}")
+
+
+_EXTREMES = {"max": "larger", "min": "smaller"}
 
 
 def _dims(ndim: int) -> str:

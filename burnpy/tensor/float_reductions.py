@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from burnpy.tensor.base import B
-from burnpy.tensor.dims import DimsLike, dim_of, dims_of, need_bool
+from burnpy.tensor.dims import DimsLike, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.reductions import NumberReductions
-from burnpy.tensor.template import reduction
+from burnpy.tensor.template import accumulation
 
 
 class FloatReductions(NumberReductions[B]):
@@ -15,9 +15,9 @@ class FloatReductions(NumberReductions[B]):
 
     __slots__ = ()
 
-    @reduction
-    def mean(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The mean over ``dim``; NaN of nothing.
+    @accumulation
+    def mean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """The mean over ``dim``; NaN of nothing. ``dtype`` is as for `sum`.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -58,8 +58,16 @@ class FloatReductions(NumberReductions[B]):
         >>> Tensor[NumPy].from_data([[1.0, 1.0], [1000.0, 0.0]]).softmax(dim=1).tolist()
         [[0.5, 0.5], [1.0, 0.0]]
         """
-        return self._like(self._backend.softmax(self._primitive, dim_of(dim, self.ndim, "softmax")))
+        return self._along("softmax", dim)
 
     def log_softmax(self, dim: int) -> Self:
         """log(softmax(x)) along ``dim``, exact where softmax underflows."""
-        return self._like(self._backend.log_softmax(self._primitive, dim_of(dim, self.ndim, "log_softmax")))
+        return self._along("log_softmax", dim)
+
+    def _along(self, operation: str, dim: int) -> Self:
+        """An operation along one dimension; of a 0-d tensor, along that of a vector of one element."""
+        b, x = self._backend, self._primitive
+        if x.shape:
+            return self._like(getattr(b, operation)(x, dim_of(dim, len(x.shape), operation)))
+        scalar_dim(dim, operation)
+        return self._like(b.reshape(getattr(b, operation)(b.reshape(x, (1,)), 0), ()))

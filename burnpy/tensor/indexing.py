@@ -26,8 +26,9 @@ class Indexing(Selecting[B]):
 
         Ints, slices, None and ``...`` mean what they do for a NumPy array. An `IntTensor`, or a list of ints, picks
         slices along its dimension, in any order and number; a `BoolTensor`, or a list of truth values, those where it
-        is true. Several of them broadcast and pick elements together. What they pick stands in place of the dimensions
-        that they index, or in front where those are not adjacent, as in PyTorch.
+        is true. A tuple within the brackets, as in ``x[(0, 1), 2]``, is a list. Several of them broadcast and pick
+        elements together. What they pick stands in place of the dimensions that they index, or in front where those
+        are not adjacent, as in PyTorch.
 
         Raises:
             IndexRangeError: an index is out of range.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.arithmetic import Arithmetic
+from burnpy.tensor.arithmetic import Arithmetic, RoundingMode, is_floor
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.dims import addressable, integer
 from burnpy.tensor.logic import Logic
@@ -22,20 +22,37 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
 
     __slots__ = ()
 
-    def div(self, other: Self | float) -> Tensor[B]:
-        """The quotient as floats, float32, whatever the dtypes of the ints; also ``x / y``. See `floor_divide`.
+    @overload
+    def div(self, other: Self | float, *, rounding_mode: None = None) -> Tensor[B]: ...
+    @overload
+    def div(self, other: Self | int, *, rounding_mode: RoundingMode) -> Self: ...
+    def div(self, other: Any, *, rounding_mode: RoundingMode | None = None) -> Any:
+        """The quotient as floats, float32, whatever the dtypes of the ints; also ``x / y``.
+
+        With ``rounding_mode`` as ints: ``"floor"`` rounds toward minus infinity, as ``x // y``, ``"trunc"`` toward 0.
+
+        Raises:
+            ArgumentError: ``rounding_mode`` is something else; or a divisor is 0, and the quotient is to be an int.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
-        >>> (IntTensor[NumPy].from_data([1, 2]) / 4).tolist()
-        [0.25, 0.5]
+        >>> x = IntTensor[NumPy].from_data([1, -2])
+        >>> x.div(4).tolist(), x.div(4, rounding_mode="floor").tolist(), x.div(4, rounding_mode="trunc").tolist()
+        ([0.25, -0.5], [0, -1], [0, 0])
         """
+        if rounding_mode is None:
+            return self.__truediv__(other)
+        floored = self.floor_divide(other)
+        if is_floor(rounding_mode):
+            return floored
+        above = (floored < 0) & (self != floored * other)  # rounded down from between an int and the next
+        return floored + above.int(floored.dtype)
+
+    def __truediv__(self, other: Self | float) -> Tensor[B]:
         if isinstance(other, TensorBase):
             operands(self, other, "div")  # or says why not
             return _floats(self).div(_floats(other))
         return _floats(self).div(other)
-
-    __truediv__ = div
 
     def __rtruediv__(self, other: float) -> Tensor[B]:
         return other / _floats(self)

@@ -1,10 +1,11 @@
 """What may stand between the brackets of ``x[...]`` and ``x.at[...]``, taken apart into what backends can do.
 
-A key is made of ints, slices, None, one ``...``, int tensors, masks, lists and arrays. Its *basic* part goes to
-`Backend.slice`. What remains is a few dimensions of that slice, each with a tensor of indices; brought together and
-made one, they are a dimension with a single 1-d index, which `Backend.index_select` and its kin understand. The
-dimensions of the result are where PyTorch puts them: in place of the indexed ones if these are adjacent, else in front.
-Ints do not count as indices there, which is where NumPy differs: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
+A key is made of ints, slices, None, one ``...``, int tensors, masks, lists, arrays, and tuples within its own, which
+are lists. Its *basic* part goes to `Backend.slice`. What remains is a few dimensions of that slice, each with a tensor
+of indices; brought together and made one, they are a dimension with a single 1-d index, which `Backend.index_select`
+and its kin understand. The dimensions of the result are where PyTorch puts them: in place of the indexed ones if these
+are adjacent, else in front. Ints do not count as indices
+there, which is where NumPy differs: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ if TYPE_CHECKING:
 
     Tensors: TypeAlias = IntTensor[B] | BoolTensor[B]
     Item: TypeAlias = (
-        Tensors[B] | int | np.integer[Any] | slice | EllipsisType | list[Any] | np.ndarray[Any, Any] | None
+        Tensors[B]
+        | int
+        | np.integer[Any]
+        | slice
+        | EllipsisType
+        | list[Any]
+        | tuple[Any, ...]
+        | np.ndarray[Any, Any]
+        | None
     )
     Index: TypeAlias = Item[B] | tuple[Item[B], ...]
     """What may stand between the brackets."""
@@ -157,23 +166,23 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
             raise KindError(f"x[...] was asked with a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
         together("x[...]", x, item)  # ints and truth values are the same on every level
         return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
-    if isinstance(item, (bool, np.bool_, list, np.ndarray)):
+    if isinstance(item, (bool, np.bool_, list, tuple, np.ndarray)):
         return _tensor(x, item)
     try:
         return item.__index__()
     except AttributeError:
         raise KindError(
             f"x[...] was asked with {shown(item)}; an index is an int, a slice, None, ..., an IntTensor, a BoolTensor, "
-            "or a list of ints or bools"
+            "or a list or tuple of ints or bools"
         ) from None
 
 
 def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
-    """A list or an array of ints or truth values as a tensor on x's device."""
+    """A list, a tuple or an array of ints or truth values as a tensor on x's device."""
     try:
         array = np.asarray(values) if len(np.shape(values)) == 0 or np.size(values) else np.asarray(values, int64)
     except ValueError:
-        raise ShapeError(f"x[...] was asked with the list {shown(values)}, whose rows differ in length") from None
+        raise ShapeError(f"x[...] was asked with {shown(values)}, whose rows differ in length") from None
     if array.dtype.kind not in "biu":
         raise KindError(f"x[...] was asked with {shown(values)}; lists and arrays of indices hold ints or truth values")
     primitive = x.device.discrete.from_numpy(array)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from burnpy.backend.dtypes import result_type
 from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape
 from burnpy.tensor.base import TensorBase, a, shown
@@ -71,6 +72,24 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     raise KindError(
         f"{operation}() was asked of {a(name)} and {shown(other)}; the other operand must be {a(name)} or a number"
     )
+
+
+def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> Any:
+    """``alpha * other``, in the dtype that it has in an operation with ``tensor``.
+
+    Raises:
+        KindError: ``alpha``, or ``other``, is of a kind that does not mix with the tensor's, or no number.
+        DTypeError: an int that the tensor's dtype cannot hold.
+    """
+    factor = number(tensor, alpha, operation)
+    if not isinstance(other, TensorBase):
+        return factor * number(tensor, other, operation)
+    operands(tensor, other, operation)  # or says why not
+    scaled: Any = other
+    dtype = result_type(tensor._primitive, other._primitive)
+    if other.ndim and dtype != other.dtype:
+        scaled = scaled.to_dtype(dtype)
+    return scaled.mul(factor)
 
 
 def together(operation: str, *tensors: Any) -> tuple[Any, ...]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
+import numpy as np
+
+from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.arithmetic import is_floor
+from burnpy.tensor.base import B, TensorBase, blank, owned
+from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import number
-from burnpy.tensor.template import binary, predicate, unary
+from burnpy.tensor.template import operator, optional, predicate, unary
 
 if TYPE_CHECKING:
+    from burnpy.tensor.arithmetic import RoundingMode
     from burnpy.tensor.bool_tensor import BoolTensor
 
 
@@ -21,9 +27,17 @@ class Pointwise(TensorBase[B]):
 
     __slots__ = ()
 
-    @binary
-    def div(self, other: Self | float) -> Self:
+    @optional
+    def div(self, other: Self | float, *, rounding_mode: RoundingMode | None = None) -> Self:
         """The quotient, elementwise; also ``x / y``. Operands broadcast and promote; x / 0 is ±inf or NaN.
+
+        Args:
+            other: the divisor.
+            rounding_mode: ``"floor"`` rounds toward minus infinity, as ``x // y``, ``"trunc"`` toward 0, and the
+                gradient is 0; None does not round.
+
+        Raises:
+            ArgumentError: ``rounding_mode`` is something else.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -31,6 +45,16 @@ class Pointwise(TensorBase[B]):
         [inf, -inf, nan]
         """
         ...
+
+    def _div_with(self, other: Self | float, rounding_mode: RoundingMode) -> Self:
+        if is_floor(rounding_mode):
+            return self.floor_divide(other)  # type: ignore[attr-defined, no-any-return]  # Arithmetic's
+        quotient: Self = self.__truediv__(other)
+        b, q = quotient._backend, quotient._primitive
+        return quotient._like(b.where(b.lt(q, 0.0), b.ceil(q), b.floor(q)))
+
+    @operator("div")
+    def __truediv__(self, other: Self | float) -> Self: ...
 
     @unary
     def exp(self) -> Self:
@@ -97,16 +121,42 @@ class Pointwise(TensorBase[B]):
         """The next integer at or above x, as a float. Its gradient is 0."""
         ...
 
-    @unary
-    def round(self) -> Self:
-        """The nearest integer, as a float, halves to even. Its gradient is 0.
+    @owned
+    def round(self, decimals: int = 0) -> Self:
+        """The nearest integer, as a float, halves to even; with ``decimals``, the nearest decimal fraction. Gradient 0.
+
+        Args:
+            decimals: how many digits after the point stay; -2 rounds to hundreds.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([0.5, 1.5, 2.5]).round().tolist()
-        [0.0, 2.0, 2.0]
+        >>> x = Tensor[NumPy].from_data([0.5, 1.5, 2.5, 1234.5678], dtype="float64")
+        >>> x.round().tolist(), x.round(decimals=2).tolist(), x.round(decimals=-2).tolist()
+        ([0.0, 2.0, 2.0, 1235.0], [0.5, 1.5, 2.5, 1234.57], [0.0, 0.0, 0.0, 1200.0])
         """
-        ...
+        if decimals:
+            return self._rounded(integer(decimals, "number of decimals", "round"))
+        out: Self = blank()
+        out._device = self._device
+        out._primitive = self._backend.round(self._primitive)
+        return out
+
+    def _rounded(self, decimals: int) -> Self:
+        """Rounded as PyTorch does it, by a power of ten and back; what that would make infinite has no decimals."""
+        b, dtype = self._backend, self.dtype
+        x = self._primitive if dtype.itemsize > 2 else b.cast(self._primitive, float32)
+        most = int(np.finfo(x.dtype).max).bit_length() * 3 // 10
+        if not -most <= decimals <= most:
+            raise ArgumentError(
+                f"round() was asked for decimals={decimals} of dtype {dtype}; give a number from {-most} to {most}"
+            )
+        power = 10.0 ** abs(decimals)
+        if decimals < 0:
+            out = b.mul(b.round(b.div(x, power)), power)
+        else:
+            digits = b.mul(x, power)
+            out = b.where(b.isfinite(digits), b.div(b.round(digits), power), b.detach(x))
+        return self._like(out if x.dtype == dtype else b.cast(out, dtype))
 
     @unary
     def sigmoid(self) -> Self:
@@ -169,5 +219,5 @@ class Pointwise(TensorBase[B]):
     def __rtruediv__(self, other: float) -> Self:
         return self._like(self._backend.full((), number(self, other, "div"), self.dtype)).div(self)
 
-    __truediv__ = div
-    __round__: Any = round
+    def __round__(self, ndigits: int | None = None) -> Self:
+        return self.round(decimals=ndigits or 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
 
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.base import B, TensorBase, blank, owned
-from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of, need_bool
-from burnpy.tensor.template import reduction
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.template import accumulation, reduction
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -38,7 +38,7 @@ class NumberReductions(TensorBase[B]):
 
     __slots__ = ()
 
-    @owned
+    @accumulation
     def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """The sum over ``dim``; 0 of nothing. Ints add up in int64, 16-bit floats in float32 before they are rounded.
 
@@ -53,22 +53,14 @@ class NumberReductions(TensorBase[B]):
         >>> x.sum().item(), x.sum(dim=1).tolist(), x.sum(dim=0, keepdim=True).shape
         (10.0, [3.0, 7.0], (1, 2))
         """
-        primitive = self._primitive
-        if dtype is not None:
-            wide = dtype_of(dtype, self.kind)
-            total = self._like(self._backend.cast(primitive, wide)).sum(dim, keepdim)
-            return self._like(self._backend.cast(total._primitive, wide))
-        ndim = len(primitive.shape)
-        if keepdim is not False:
-            need_bool(keepdim, "sum")
-        out: Self = blank()
-        out._device = self._device
-        out._primitive = self._backend.sum(primitive, ALL[ndim] if dim is None else dims_of(dim, ndim, "sum"), keepdim)
-        return out
+        ...
 
-    @reduction
-    def prod(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The product over ``dim``; 1 of nothing. Ints multiply in int64. Gradients are exact where elements are 0."""
+    @accumulation
+    def prod(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """The product over ``dim``; 1 of nothing. Ints multiply in int64. Gradients are exact where elements are 0.
+
+        ``dtype`` is as for `sum`.
+        """
         ...
 
     def amax(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
@@ -115,6 +107,8 @@ class NumberReductions(TensorBase[B]):
         if dim is None:
             self._need_elements(ALL[self.ndim], "max")
             return self._like(self._backend.amax(self._primitive, ALL[self.ndim], keepdim))
+        if not self.ndim:
+            return self._of_scalar("max", dim)
         found = dim_of(dim, self.ndim, "max")
         self._need_elements((found,), "max")
         values, indices = self._backend.max_dim(self._primitive, found, keepdim)
@@ -136,6 +130,8 @@ class NumberReductions(TensorBase[B]):
         if dim is None:
             self._need_elements(ALL[self.ndim], "min")
             return self._like(self._backend.amin(self._primitive, ALL[self.ndim], keepdim))
+        if not self.ndim:
+            return self._of_scalar("min", dim)
         found = dim_of(dim, self.ndim, "min")
         self._need_elements((found,), "min")
         values, indices = self._backend.min_dim(self._primitive, found, keepdim)
@@ -157,9 +153,18 @@ class NumberReductions(TensorBase[B]):
         """
         return self._int(self._position("argmin", dim, keepdim))
 
-    def cumsum(self, dim: int) -> Self:
-        """The running sum along ``dim``. Ints add up in int64."""
-        return self._like(self._backend.cumsum(self._primitive, dim_of(dim, self.ndim, "cumsum")))
+    def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
+        """The running sum along ``dim``. Ints add up in int64; ``dtype`` is as for `sum`."""
+        wide = None if dtype is None else dtype_of(dtype, self.kind)
+        backend, primitive = self._backend, self._primitive
+        if wide is not None:
+            primitive = backend.cast(primitive, wide)
+        if primitive.shape:
+            out = backend.cumsum(primitive, dim_of(dim, len(primitive.shape), "cumsum"))
+        else:
+            scalar_dim(dim, "cumsum")
+            out = backend.sum(primitive, (), False)
+        return self._like(out if wide is None else backend.cast(out, wide))
 
     def any(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
         """Whether any element over ``dim`` is not 0."""
@@ -173,13 +178,21 @@ class NumberReductions(TensorBase[B]):
         shape = self.shape
         backend = self._backend
         need_bool(keepdim, operation)
-        if dim is not None:
+        if dim is not None and not shape:
+            scalar_dim(dim, operation)
+        elif dim is not None:
             found = dim_of(dim, len(shape), operation)
             self._need_elements((found,), operation)
             return getattr(backend, operation)(self._primitive, found, keepdim)
         self._need_elements(ALL[len(shape)], operation)
         index = getattr(backend, operation)(backend.reshape(self._primitive, (math.prod(shape),)), 0, False)
         return self._device.discrete.reshape(index, (1,) * len(shape)) if keepdim else index
+
+    def _of_scalar(self, operation: str, dim: int) -> Extremes[Self, IntTensor[B]]:
+        """What `max` and `min` give along a dimension of a 0-d tensor: its value, and 0."""
+        scalar_dim(dim, operation)
+        values = self._like(self._backend.reshape(self._primitive, ()))
+        return Extremes(values, self._int(self._device.discrete.full((), 0, int64)))
 
     def _need_elements(self, dims: tuple[int, ...], operation: str) -> None:
         """Refuse a choice among no elements."""
@@ -207,8 +220,8 @@ class BoolReductions(TensorBase[B]):
         """Whether every element over ``dim`` is true; True of nothing."""
         ...
 
-    def sum(self, dim: DimsLike = None, keepdim: bool = False) -> IntTensor[B]:
-        """How many elements over ``dim`` are true, int64.
+    def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> IntTensor[B]:
+        """How many elements over ``dim`` are true, int64 or as the int ``dtype`` says.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -216,4 +229,6 @@ class BoolReductions(TensorBase[B]):
         2
         """
         need_bool(keepdim, "sum")
-        return self._int(self._backend.sum(self._primitive, dims_of(dim, self.ndim, "sum"), keepdim))
+        wide = int64 if dtype is None else dtype_of(dtype, "int")
+        total = self._backend.sum(self._primitive, dims_of(dim, self.ndim, "sum"), keepdim)
+        return self._int(total if wide == int64 else self._backend.cast(total, wide))

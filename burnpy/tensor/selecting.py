@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import math
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
 from burnpy.tensor.base import B, TensorBase
-from burnpy.tensor.dims import dim_of
+from burnpy.tensor.dims import dim_of, scalar_dim
 from burnpy.tensor.joining import condition_of, where
 from burnpy.tensor.operands import broadcast_shape, number, operands
 from burnpy.tensor.ranges import in_range, index_of
@@ -27,7 +28,7 @@ class Selecting(TensorBase[B]):
     __slots__ = ()
 
     def index_select(self, dim: int, index: IntTensor[B]) -> Self:
-        """The slices of x along ``dim`` at a 1-d ``index``, in its order.
+        """The slices of x along ``dim`` at a 1-d ``index``, in its order; a 0-d index is one of one element.
 
         >>> from burnpy import IntTensor, Tensor
         >>> from burnpy.backend import NumPy
@@ -36,33 +37,53 @@ class Selecting(TensorBase[B]):
         [[3.0, 4.0], [3.0, 4.0], [1.0, 2.0]]
         """
         shape = self.shape
-        found = dim_of(dim, len(shape), "index_select")
         value = index_of(self, index, "index_select")
+        if not value.shape:
+            value = self.device.discrete.reshape(value, (1,))
         if len(value.shape) != 1:
             raise ShapeError(
                 f"index_select() was asked with an index of shape {value.shape}; it must be 1-d: use x[i], or gather()"
             )
+        if not shape:
+            scalar_dim(dim, "index_select")
+            if value.shape != (1,):
+                raise ShapeError(f"index_select() was asked for {value.shape[0]} slices of a 0-d tensor; it has one")
+            value = in_range(self.device, value, 1, False, "index_select()", 0, shape)
+            return self._shaped(self._backend.index_select(self._vector(), 0, value), shape)
+        found = dim_of(dim, len(shape), "index_select")
         value = in_range(self.device, value, shape[found], False, "index_select()", found, shape)
         return self._like(self._backend.index_select(self._primitive, found, value))
 
     def gather(self, dim: int, index: IntTensor[B]) -> Self:
         """The elements of x at ``index`` along ``dim``: for dim 0 ``out[i, j] = x[index[i, j], j]``.
 
-        The index has as many dimensions as x and, but for ``dim``, no larger ones; the result has its shape.
+        The index has as many dimensions as x and, but for ``dim``, no larger ones; the result has its shape. What is
+        0-d is taken for a vector of one element.
 
         Raises:
             ShapeError: the index has another number of dimensions, or a larger one.
         """
-        found = dim_of(dim, self.ndim, "gather")
-        value = self._elements("gather", found, index)
-        return self._like(self._backend.gather(self._primitive, found, value))
+        found, value = self._elements("gather", dim, index)
+        return self._shaped(self._backend.gather(self._vector(), found, value), index.shape)
 
-    def take_along_dim(self, index: IntTensor[B], dim: int) -> Self:
+    def take_along_dim(self, index: IntTensor[B], dim: int | None = None) -> Self:
         """`gather`, where x and the index broadcast in all dimensions but ``dim``: made for what ``argsort`` gives.
+
+        With ``dim`` None, the elements at the index among all of x in row-major order; 1-d.
 
         Raises:
             ShapeError: they do not broadcast, or differ in their number of dimensions.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[1.0, 9.0], [8.0, 2.0]])
+        >>> x.take_along_dim(x.argmax(1, keepdim=True), 1).tolist(), x.take_along_dim(x.argmax()).tolist()
+        ([[9.0], [8.0]], [9.0])
         """
+        if dim is None:
+            value = index_of(self, index, "take_along_dim")
+            flat = self._shaped(self._primitive, (math.prod(self.shape),))
+            return flat.gather(0, self._int(self.device.discrete.reshape(value, (math.prod(value.shape),))))
         shape, other = self.shape, index_of(self, index, "take_along_dim").shape
         found = dim_of(dim, len(shape), "take_along_dim")
         common = None
@@ -87,10 +108,9 @@ class Selecting(TensorBase[B]):
         Raises:
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger one.
         """
-        found = dim_of(dim, self.ndim, "scatter")
-        value = self._elements("scatter", found, index)
+        found, value = self._elements("scatter", dim, index)
         self, source = self._source("scatter", src, value.shape)
-        return self._like(self._backend.scatter(self._primitive, found, value, source))
+        return self._shaped(self._backend.scatter(self._vector(), found, value, source), self.shape)
 
     def scatter_add(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
         """x with ``src`` added at ``index`` along ``dim``: for dim 0 ``out[index[i, j], j] += src[i, j]``; all add up.
@@ -98,10 +118,9 @@ class Selecting(TensorBase[B]):
         Raises:
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger one.
         """
-        found = dim_of(dim, self.ndim, "scatter_add")
-        value = self._elements("scatter_add", found, index)
+        found, value = self._elements("scatter_add", dim, index)
         self, source = self._source("scatter_add", src, value.shape)
-        return self._like(self._backend.scatter_add(self._primitive, found, value, source))
+        return self._shaped(self._backend.scatter_add(self._vector(), found, value, source), self.shape)
 
     def where(self, condition: BoolTensor[B], other: Self | float) -> Self:
         """x where ``condition`` is true, ``other`` elsewhere; all three broadcast, and dtypes promote.
@@ -136,28 +155,53 @@ class Selecting(TensorBase[B]):
         whole = self._like(self._backend.expand(self._primitive, shape))
         return whole[self._bool(self._device.discrete.expand(condition, shape))]  # type: ignore[index, no-any-return]  # Indexing's
 
-    def nonzero(self) -> IntTensor[B]:
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> IntTensor[B]: ...
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[IntTensor[B], ...]: ...
+    def nonzero(self, *, as_tuple: bool = False) -> Any:
         """The indices of the elements that are not 0 (or false), in row-major order: int64, (count, ndim).
+
+        With ``as_tuple=True`` one 1-d tensor for each dimension instead, with which x can be indexed; a 0-d tensor has
+        one of them.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
-        >>> IntTensor[NumPy].from_data([[0, 7], [8, 0]]).nonzero().tolist()
-        [[0, 1], [1, 0]]
+        >>> x = IntTensor[NumPy].from_data([[0, 7], [8, 0]])
+        >>> x.nonzero().tolist(), x[x.nonzero(as_tuple=True)].tolist()
+        ([[0, 1], [1, 0]], [7, 8])
         """
+        d = self._device.discrete
         truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
-        return self._int(self._device.discrete.nonzero(truth))
+        if not as_tuple:
+            return self._int(d.nonzero(truth))
+        where = d.nonzero(truth if truth.shape else d.reshape(truth, (1,)))
+        return tuple([self._int(d.slice(where, (slice(None), dim))) for dim in range(where.shape[1])])
 
-    def _elements(self, operation: str, dim: int, index: Any) -> Int:
-        """The primitive of an index of single elements, checked."""
-        shape = self.shape
+    def _elements(self, operation: str, dim: int, index: Any) -> tuple[int, Int]:
+        """The dim and the primitive of an index of single elements, checked; a 0-d one as a vector of one element."""
+        shape = self.shape or (1,)
+        if not self.ndim:
+            scalar_dim(dim, operation)
+        found = dim_of(dim, len(shape), operation)
         value = index_of(self, index, operation)
+        if not value.shape:
+            value = self.device.discrete.reshape(value, (1,))
         sizes = value.shape
-        if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != dim):
+        if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != found):
             raise ShapeError(
-                f"{operation}() was asked for an index of shape {sizes} into shape {shape} along dim {dim}; the index "
-                "needs as many dimensions, and except for that one none larger"
+                f"{operation}() was asked for an index of shape {sizes} into shape {shape} along dim {found}; the "
+                "index needs as many dimensions, and except for that one none larger"
             )
-        return in_range(self.device, value, shape[dim], False, f"{operation}()", dim, shape)
+        return found, in_range(self.device, value, shape[found], False, f"{operation}()", found, shape)
+
+    def _vector(self) -> Value:
+        """The primitive of x; of a 0-d tensor that of a vector of one element."""
+        return self._primitive if self.ndim else self._backend.reshape(self._primitive, (1,))
+
+    def _shaped(self, primitive: Value, shape: Shape) -> Self:
+        """A tensor like this one, of a primitive in another shape."""
+        return self._like(primitive if primitive.shape == shape else self._backend.reshape(primitive, shape))
 
     def _source(self, operation: str, src: Any, shape: Shape) -> tuple[Self, Value]:
         """x and the primitive of what is placed, on one device, the latter in x's dtype and cut to ``shape``."""
@@ -167,6 +211,8 @@ class Selecting(TensorBase[B]):
             return self, backend.expand(value, shape) if shape else value
         self, value = operands(self, src, operation)
         backend = self._backend
+        if len(shape) == 1 and not value.shape:
+            value = backend.reshape(value, (1,))
         sizes = value.shape
         if len(sizes) != len(shape) or any(n < m for n, m in zip(sizes, shape, strict=True)):
             fits = f"it must be a number, or no smaller than {shape}" if shape else "it must be a number, or 0-d"

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.base import B, TensorBase, blank, owned, shown
-from burnpy.tensor.dims import addressable, dim_of, dims_of, distinct, integer, integers, new_dim_of
+from burnpy.tensor.dims import (
+    addressable,
+    dim_of,
+    dims_of,
+    distinct,
+    integer,
+    integers,
+    listed,
+    new_dim_of,
+    scalar_dim,
+)
 
 
 class Shaping(TensorBase[B]):
@@ -17,8 +27,12 @@ class Shaping(TensorBase[B]):
 
     __slots__ = ()
 
+    @overload
+    def reshape(self, *sizes: int | Sequence[int]) -> Self: ...
+    @overload
+    def reshape(self, *, shape: int | Sequence[int]) -> Self: ...
     @owned
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
+    def reshape(self, *sizes: Any, shape: Any = None) -> Self:
         """The same elements, in row-major order, in another shape; one size may be -1 and is inferred.
 
         Raises:
@@ -30,7 +44,9 @@ class Shaping(TensorBase[B]):
         (3, 4)
         """
         primitive = self._primitive
-        sizes = integers(shape, "size", "reshape")
+        sizes = (
+            integers(sizes, "size", "reshape") if shape is None else listed(sizes, shape, "shape", "size", "reshape")
+        )
         old = primitive.shape
         count = math.prod(old)
         if math.prod(sizes) != count or (sizes and min(sizes) < 0):
@@ -48,20 +64,26 @@ class Shaping(TensorBase[B]):
         """
         shape = self.shape
         if not shape:
+            for dim in (start_dim, end_dim):
+                scalar_dim(dim, "flatten")
             return self.reshape((1,))
         start, end = dim_of(start_dim, len(shape), "flatten"), dim_of(end_dim, len(shape), "flatten")
         if start > end:
             raise ArgumentError(f"flatten() was asked for dims {start_dim} to {end_dim}; the first cannot come last")
         return self.reshape((*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
-    def permute(self, *dims: int | Sequence[int]) -> Self:
+    @overload
+    def permute(self, *order: int | Sequence[int]) -> Self: ...
+    @overload
+    def permute(self, *, dims: Sequence[int]) -> Self: ...
+    def permute(self, *order: Any, dims: Any = None) -> Self:
         """The dimensions in another order: dimension i of the result is ``dims[i]`` of x.
 
         Raises:
             ArgumentError: not every dimension is named, or one twice.
         """
         ndim = self.ndim
-        order = distinct(integers(dims, "dim", "permute"), ndim, "permute")
+        order = distinct(listed(order, dims, "dims", "dim", "permute"), ndim, "permute")
         if len(order) != ndim:
             raise ArgumentError(f"permute() was asked for dims {order} of shape {self.shape}; name all {ndim}")
         return self._like(self._backend.permute(self._primitive, order))
@@ -69,6 +91,10 @@ class Shaping(TensorBase[B]):
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Two dimensions exchanged."""
         ndim = self.ndim
+        if not ndim:
+            for dim in (dim0, dim1):
+                scalar_dim(dim, "transpose")
+            return self._like(self._backend.permute(self._primitive, ()))
         first, second = dim_of(dim0, ndim, "transpose"), dim_of(dim1, ndim, "transpose")
         order = list(range(ndim))
         order[first], order[second] = second, first
@@ -80,11 +106,13 @@ class Shaping(TensorBase[B]):
         Raises:
             ArgumentError: there are not as many of one as of the other.
         """
-        ndim = self.ndim
+        ndim = self.ndim or 1  # a 0-d tensor is taken for a vector
         sources = distinct(integers((source,), "dim", "movedim"), ndim, "movedim")
         places = distinct(integers((destination,), "dim", "movedim"), ndim, "movedim")
         if len(sources) != len(places):
             raise ArgumentError(f"movedim() was asked to move dims {sources} to {places}; give as many places as dims")
+        if not self.ndim:
+            return self._like(self._backend.permute(self._primitive, ()))
         moved = dict(zip(places, sources, strict=True))
         others = iter([d for d in range(ndim) if d not in sources])
         order = tuple([moved[d] if d in moved else next(others) for d in range(ndim)])
@@ -116,13 +144,17 @@ class Shaping(TensorBase[B]):
         at = new_dim_of(dim, len(shape), "unsqueeze")
         return self._like(self._backend.reshape(self._primitive, (*shape[:at], 1, *shape[at:])))
 
-    def expand(self, *shape: int | Sequence[int]) -> Self:
-        """Dimensions of size 1 repeated to ``shape``, which may add dimensions in front; -1 keeps a size.
+    @overload
+    def expand(self, *sizes: int | Sequence[int]) -> Self: ...
+    @overload
+    def expand(self, *, size: int | Sequence[int]) -> Self: ...
+    def expand(self, *sizes: Any, size: Any = None) -> Self:
+        """Dimensions of size 1 repeated to ``sizes``, which may add dimensions in front; -1 keeps a size.
 
         Raises:
             ShapeError: a dimension that is not of size 1 would change, or the elements would be too many to address.
         """
-        sizes = integers(shape, "size", "expand")
+        sizes = listed(sizes, size, "size", "size", "expand")
         old = self.shape
         lead = len(sizes) - len(old)
         full = tuple([old[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(sizes)])
@@ -143,18 +175,32 @@ class Shaping(TensorBase[B]):
             raise KindError(f"expand_as() takes a tensor, and was given {shown(other)}; for a shape there is expand()")
         return self.expand(other.shape)
 
-    def flip(self, *dims: int | Sequence[int]) -> Self:
-        """The order of the elements along ``dims`` reversed."""
-        found = distinct(integers(dims, "dim", "flip"), self.ndim, "flip")
-        return self._like(self._backend.flip(self._primitive, tuple(sorted(found))))
+    @overload
+    def flip(self, *along: int | Sequence[int]) -> Self: ...
+    @overload
+    def flip(self, *, dims: int | Sequence[int]) -> Self: ...
+    def flip(self, *along: Any, dims: Any = None) -> Self:
+        """The order of the elements along some dimensions reversed: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``."""
+        found = dims_of(listed(along, dims, "dims", "dim", "flip"), self.ndim, "flip")
+        return self._like(self._backend.flip(self._primitive, found))
 
-    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int]) -> Self:
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """The elements moved on by ``shifts`` along ``dims``; what leaves at one end enters at the other.
+
+        With ``dims`` None by one shift, in row-major order of all elements, in the shape that they have.
 
         Raises:
             ArgumentError: there are not as many shifts as dims.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
+        >>> x.roll(1, 0).tolist(), x.roll(1).tolist()
+        ([[3, 4], [1, 2]], [[4, 1], [2, 3]])
         """
         backend, value, shape = self._backend, self._primitive, self.shape
+        if dims is None:
+            return self.reshape((math.prod(shape),)).roll(shifts, (0,)).reshape(shape)
         places = integers((dims,), "dim", "roll")
         steps = integers((shifts,), "shift", "roll")
         if len(places) != len(steps):

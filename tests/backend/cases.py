@@ -103,8 +103,8 @@ def _cases() -> list[Case]:
             add("to_float", x, float32)
             add("sum_to", x, (4,))
             continue
-        add("add sub mul maximum minimum floor_divide remainder", x, y)
-        add("add sub mul maximum minimum floor_divide remainder pow", x, 2, label=" number")
+        add("add sub mul maximum minimum clamp_min clamp_max floor_divide remainder", x, y)
+        add("add sub mul maximum minimum clamp_min clamp_max floor_divide remainder pow", x, 2, label=" number")
         add("pow", a(3, 4, low=0), y)
         add("add", x, a(4), label=" broadcast")
         add("neg abs sign square", x)
@@ -113,6 +113,7 @@ def _cases() -> list[Case]:
         add("cumsum", x, 1)
         add("arange", 1, 9, 3, dtype)
         add("clamp", x, -1, 2)
+        add("clamp_between", x, a(4), a(3, 1))
         add("sum_to", cube, (3, 1), label=" lead")
         add("matmul", x, a(4, 2))
         add("matmul_nt", x, a(2, 4))
@@ -124,11 +125,15 @@ def _cases() -> list[Case]:
         add("matmul", a(0, 3, 4), a(4, 2), label=" empty")
         add("index_add", x, 1, i, a(3, 4))
         add("index_add", a(3, 2, 40), 1, np.array([1] * 20), a(3, 20, 40), label=" many")
+        for reduce in ("prod", "amin", "amax"):
+            add("index_reduce", x, 1, i, a(3, 4), reduce, label=f" {reduce}")
+        add("index_reduce", a(3, 2, 40), 1, np.array([1] * 20), np.sign(a(3, 20, 40)), "prod", label=" many")
         add("scatter_add", x, 0, np.array([[2, 1], [2, 0]]), a(2, 2))
         if not floating:
             add("bitwise_and bitwise_or bitwise_xor", x, y)
             add("bitwise_not", x)
             add("to_float", x, float32)
+            add("index_order", np.array([1, 0, 1]), 2)
             add("one_hot", np.array([1, 0]), 3)
             continue
         add("div", x, y)

@@ -134,6 +134,19 @@ def test_index_add_of_every_dtype(dtype: Any, journal: Journal) -> None:
     assert device.to_numpy(out).tolist() == [[3, 3], [1, 1], [7, 7]]
 
 
+@pytest.mark.parametrize("name", ["add", "mul", "min", "max"])
+def test_changes_at_indices_wait_for_nothing(name: str, journal: Journal) -> None:
+    x = Tensor[Autodiff[CuPy]].ones((3, 2)).require_grad()
+    src = Tensor[Autodiff[CuPy]].full((4, 2), 2.0).require_grad()
+    index = IntTensor[Autodiff[CuPy]].from_data([2, 0, 2, 2])
+    before = journal.waits
+    out = getattr(x.at[index], name)(src)
+    grads = out.sum().backward()
+    assert journal.waits == before
+    assert out[2, 0].item() == {"add": 7.0, "mul": 8.0, "min": 1.0, "max": 2.0}[name]
+    assert grads[src][3, 0].item() == pytest.approx({"add": 1.0, "mul": 4.0, "min": 0.0, "max": 1 / 3}[name])
+
+
 @pytest.mark.parametrize("index", [2, -1, True, "0"])
 def test_no_such_gpu(index: Any, journal: Journal) -> None:
     with pytest.raises(ArgumentError, match=r"there are 2, numbered from 0: use CuPy\(0\) to CuPy\(1\)"):

@@ -229,6 +229,26 @@ def text_as_operand() -> None:
     plain * "2"  # E
 
 
+def bounds_of_another_kind() -> None:
+    """clamp() was asked of"""
+    plain.clamp(ints)  # E
+
+
+def a_tensor_as_the_dim() -> None:
+    """the larger of two tensors is x.maximum(y)"""
+    plain.max(plain)  # E
+
+
+def an_int_tensor_as_the_dim() -> None:
+    """dims are Python ints"""
+    plain.sum(ints)  # E
+
+
+def a_rounded_quotient_of_ints_and_a_float() -> None:
+    """convert the tensor first"""
+    ints.div(0.5, rounding_mode="floor")  # E
+
+
 def gradient_of_a_number() -> None:
     """it returned float"""
     func.grad(Tensor.item)(plain.sum())  # E, not pyrefly

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from burnpy.autodiff.graph import Placed, identity
-from burnpy.autodiff.rules.algebra import linear, structural
+from burnpy.autodiff.rules.algebra import general, linear, structural
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import int64
+from burnpy.backend.operations.segments import others
 from burnpy.backend.primitives import Bool, Float, Int, Shape
 
 
@@ -56,9 +57,64 @@ def gathered(i: Any, g: Float, x_shape: Shape, dim: int, index: Int) -> Float:
     return i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g)
 
 
+def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tuple[Bool, Bool, Float]:
+    """For the extremes of ``index_reduce``: where x and src are the result or NaN, and how many of both there are."""
+    d = i.discrete
+    mine = is_extreme(i, x, out)
+    theirs = is_extreme(i, src, i.index_select(out, dim, index))
+    count = d.index_add(d.to_int(mine, int64), dim, index, d.to_int(theirs, int64))  # floats of 16 bits count to 256
+    return mine, theirs, i.to_float(count, out.dtype)
+
+
+def is_extreme(i: Any, x: Float, extreme: Float) -> Bool:
+    """Where x is the extreme; where that is NaN, where x is NaN too."""
+    return i.discrete.bitwise_or(i.eq(x, extreme), i.ne(x, x))
+
+
+def rest_of_src(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
+    """For the product of ``index_reduce`` by each slice of src: the product of what else is in it."""
+    d = i.discrete
+    order = i.index_order(index, x.shape[dim])
+    ordered = d.index_select(index, 0, order)
+    rest = i.mul(i.index_select(x, dim, ordered), others(i, i.index_select(src, dim, order), dim, ordered))
+    back = d.index_put(order, 0, order, d.arange(0, index.shape[0], 1, int64))
+    return i.index_select(rest, dim, back)
+
+
+def rest_of_x(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
+    """For the product of ``index_reduce`` by x: the product of src's slices."""
+    return i.index_reduce(i.full(x.shape, 1.0, x.dtype), dim, index, src, "prod")
+
+
+def reduced_x(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
+    """By x: g times the product of the others, or g split evenly among the ties. A tangent goes the same way."""
+    if reduce == "prod":
+        return i.mul(g, rest_of_x(i, dim, index, x, src))
+    mine, _, count = ties(i, dim, index, x, src, out)
+    return i.where(mine, i.div(g, count), 0.0)
+
+
+def reduced_src(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
+    """By src, likewise."""
+    if reduce == "prod":
+        return i.mul(i.index_select(g, dim, index), rest_of_src(i, dim, index, x, src))
+    _, theirs, count = ties(i, dim, index, x, src, out)
+    return i.where(theirs, i.index_select(i.div(g, count), dim, index), 0.0)
+
+
+def reduced_src_push(i: Any, t: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
+    """The sum of src's tangents, each times the product of the others, or the share of the ties in their mean."""
+    zeros = i.full(x.shape, 0.0, x.dtype)
+    if reduce == "prod":
+        return i.index_add(zeros, dim, index, i.mul(t, rest_of_src(i, dim, index, x, src)))
+    _, theirs, count = ties(i, dim, index, x, src, out)
+    return i.div(i.index_add(zeros, dim, index, i.where(theirs, t, 0.0)), count)
+
+
 structural(Backend.index_select, lambda i, g, x_shape, dim, index: Placed(add_index, x_shape, dim, index, g))
 structural(Backend.index_put, put_over, put)
 linear(Backend.index_add, identity, lambda i, g, dim, index: i.index_select(g, dim, index))
 structural(Backend.gather, gathered)
 structural(Backend.scatter, scatter_over, scattered)
+general(Backend.index_reduce, pulls=(reduced_x, reduced_src), pushes=(reduced_x, reduced_src_push))
 linear(Backend.scatter_add, identity, lambda i, g, dim, index: i.gather(g, dim, index))

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from burnpy.autodiff.graph import identity
-from burnpy.autodiff.rules.algebra import bilinear, linear, pointwise
+from burnpy.autodiff.rules.algebra import bilinear, general, linear, pointwise
 from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import Bool, Float, Shape
 
@@ -53,6 +53,41 @@ def inside(i: Any, g: Float, x: Float, low: float | None, high: float | None) ->
     return g if high is None else i.where(i.le(x, high), g, 0.0)
 
 
+def not_below(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x >= y, else 0."""
+    return i.where(i.ge(x, y), g, 0.0)
+
+
+def below(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g where x < y, else 0."""
+    return i.where(i.lt(x, y), g, 0.0)
+
+
+def not_above(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x <= y, else 0."""
+    return i.where(i.le(x, y), g, 0.0)
+
+
+def above(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g where x > y, else 0."""
+    return i.where(i.gt(x, y), g, 0.0)
+
+
+def between(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
+    """For ``clamp_between`` g where x is within the bounds, else 0."""
+    return i.where(i.discrete.bitwise_and(i.ge(x, low), i.le(x, high)), g, 0.0)
+
+
+def at_low(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
+    """g where the lower bound is what x was raised to, else 0."""
+    return i.where(i.discrete.bitwise_and(i.lt(x, low), i.lt(low, high)), g, 0.0)
+
+
+def at_high(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
+    """g where the upper bound is what x was lowered to, or is below the lower one, else 0."""
+    return i.where(i.discrete.bitwise_or(i.gt(x, high), i.lt(high, low)), g, 0.0)
+
+
 def zeros(i: Any, g: Float) -> Float:
     """No gradient: the operation is constant wherever it has a derivative."""
     return i.full(g.shape, 0.0, g.dtype)
@@ -71,6 +106,18 @@ pointwise(Backend.div, lambda i, g, y: i.div(g, y), lambda i, g, y, out: i.neg(i
 pointwise(Backend.pow, pow_base, pow_exponent)
 pointwise(Backend.maximum, larger, lambda i, g, x, y: larger(i, g, y, x))
 pointwise(Backend.minimum, smaller, lambda i, g, x, y: smaller(i, g, y, x))
+pointwise(Backend.clamp_min, not_below, below)
+pointwise(Backend.clamp_max, not_above, above)
+general(
+    Backend.clamp_between,
+    pulls=(
+        lambda i, g, x, low, high, x_shape: i.sum_to(between(i, g, x, low, high), x_shape),
+        lambda i, g, x, low, high, low_shape: i.sum_to(at_low(i, g, x, low, high), low_shape),
+        lambda i, g, x, low, high, high_shape: i.sum_to(at_high(i, g, x, low, high), high_shape),
+    ),
+    pushes=(between, at_low, at_high),
+)
+pointwise(Backend.floor_divide, zeros, zeros)
 pointwise(Backend.remainder, identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y))))
 pointwise(Backend.clamp, inside)
 

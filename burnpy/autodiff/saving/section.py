@@ -18,9 +18,9 @@ from burnpy.autodiff.saving.arguments import (
     with_tensors,
     without_recipe,
 )
-from burnpy.autodiff.saving.fingerprint import alike, sample
 from burnpy.autodiff.saving.keeping import Saver, Stored, array_of, with_relays
 from burnpy.backend.errors import SavedTensorsError
+from burnpy.backend.fingerprint import Fingerprint
 from burnpy.backend.place import carried
 from burnpy.tensor.levels import reopened
 from burnpy.tensor.replay import States, completed, replayed
@@ -147,7 +147,7 @@ class Section(Saver):
         for step in range(len(self.parents) - 1, -1, -1):
             for kept, array in steps.get(step, ()):
                 if kept.sample is None and (kept.index is None or not sampled[step]):
-                    kept.sample = sample(kept.device, array)
+                    kept.sample = kept.device.discrete.fingerprint(array_of(array))
             if sampled[step] or any(kept.index is not None for kept, _ in steps.get(step, ())):
                 for parent in self.parents[step]:
                     sampled[parent] = True
@@ -174,7 +174,7 @@ class _Kept:
         self.index = index  #: its number among the arrays that this step computed; None where that was not seen
         self.seen = seen  #: the array as long as it is alive
         self.device: Any = None
-        self.sample: bytes | None = None  #: some of its elements
+        self.sample: Fingerprint | None = None  #: some of its elements
 
 
 class _Handle(Stored):
@@ -289,8 +289,8 @@ class _SecondRun(Saver):
         kept = self.section.kept[position]
         if kept.sample is not None and kept not in self.compared:
             self.compared.add(kept)
-            again = sample(device, x)
-            if again is not None and not alike(kept.sample, again, x.dtype):
+            again = device.discrete.fingerprint(array_of(x))
+            if again is not None and not kept.sample.resembles(again):
                 operation = next(step for step in reversed(self.section.trace[: self.traced]) if isinstance(step, str))
                 raise self._different(
                     f"has other values in what {operation} made or kept, of shape {x.shape} and dtype {x.dtype}, than "

@@ -9,7 +9,7 @@ Floating point operations (FLOPs) are counted so:
   XLA's ``HloCostAnalysis`` counts an elementwise instruction;
 - a reduction: 1 for each element of the argument; what is made of several, as softmax: 1 for each step of its
   definition;
-- additions at indices: 1 for each element added;
+- additions and reductions at indices: 1 for each element added;
 - what only moves, makes or converts elements: 0.
 
 Bytes are those of the arguments, read once, and of the results, written once; of indexing, what it picks and places;
@@ -59,7 +59,7 @@ _STEPS = {
 """For each element of the argument; softmax: largest, difference, exp, sum, quotient."""
 _COMPARING = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "floor_divide", "where"))
 _BITWISE = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
-_ADDING = frozenset(("index_add", "scatter_add", "accumulate_slice", "accumulate_index"))
+_ADDING = frozenset(("index_add", "index_reduce", "scatter_add", "accumulate_slice", "accumulate_index"))
 _VIEWS = frozenset(("reshape", "permute", "expand", "slice", "mT", "flip", "detach", "adopt_numpy"))
 _PICKING = frozenset(("index_select", "gather", "embedding"))
 _PLACING = frozenset(("accumulate_slice", "accumulate_index"))

@@ -8,7 +8,7 @@ that the inner backend's own softmax is one call here as it is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -17,6 +17,9 @@ from burnpy.backend.entries import EMPTY, Operation, operation
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.primitives import Int, Value
 from burnpy.backend.schema import declarations
+
+if TYPE_CHECKING:
+    from burnpy.backend.fingerprint import Fingerprint
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -85,6 +88,10 @@ class Decorator(Subscriptable, Backend, Generic[I]):
     def memory(self, x: Value) -> tuple[Hashable, int]:
         """The inner device's."""
         return self.inner.memory(x)
+
+    def fingerprint(self, x: Value) -> Fingerprint | None:
+        """The inner device's."""
+        return self.inner.fingerprint(x)
 
     def moment(self) -> Any:
         """The inner device's."""

@@ -38,7 +38,7 @@ class Creation(OperationsBase):
 
     @required(NONE)
     def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Value:
-        """start, start + step, … up to but without stop; 1-d."""
+        """start, start + step, … up to but without stop, which need not fit the dtype; 1-d."""
         ...
 
     @derived(NONE)

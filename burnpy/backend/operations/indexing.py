@@ -6,10 +6,10 @@ import math
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Bool, Float, Int, Key, Shape, Value
+from burnpy.backend.primitives import Bool, Float, Int, Key, Number, Shape, Value
 from burnpy.backend.schema import Algebra, derived, required
 
-STRUCTURAL, LINEAR, NONE = Algebra.STRUCTURAL, Algebra.LINEAR, Algebra.NONDIFFERENTIABLE
+STRUCTURAL, LINEAR, GENERAL, NONE = Algebra.STRUCTURAL, Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
 class Indexing(OperationsBase):
@@ -56,6 +56,40 @@ class Indexing(OperationsBase):
         return self.reshape(
             self.index_add(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
         )
+
+    @derived(GENERAL)
+    def index_reduce(self, x: Number, dim: int, index: Int, src: Number, reduce: str) -> Number:
+        """A copy of x with each slice along ``dim`` at a 1-d ``index`` reduced with src's: "prod", "amin" or "amax".
+
+        Duplicates are reduced together; NaN wins. The default sorts them, and reads no values on the CPU.
+        """
+        from burnpy.backend.operations.segments import running
+
+        order = self.index_order(index, x.shape[dim])
+        ordered = self.discrete.index_select(index, 0, order)
+        combine = {"prod": self.mul, "amin": self.minimum, "amax": self.maximum}[reduce]
+        neutral = 1 if reduce == "prod" else None
+        totals = running(self, combine, neutral, self.index_select(src, dim, order), dim, ordered)
+        combined = combine(self.index_select(x, dim, ordered), totals)
+        return self.index_put(x, dim, ordered, combined)  # where the last of duplicates, the whole total, stays
+
+    @derived(NONE)
+    def index_order(self, index: Int, size: int) -> Int:
+        """The positions of a 1-d index into ``size`` slices, sorted by index; those of duplicates stay in order.
+
+        The default is a radix sort by bits, each of which splits the positions in two, in order.
+        Source: G. E. Blelloch, Prefix Sums and Their Applications, 1990.
+        """
+        d = self.discrete
+        count = index.shape[0]
+        positions = order = d.arange(0, count, 1, int64)
+        for bit in range(max(size - 1, 0).bit_length() if count else 0):
+            digit = d.bitwise_and(d.floor_divide(d.index_select(index, 0, order), 1 << bit), 1)
+            ones = d.cumsum(digit, 0)
+            zeros = d.sub(d.full((), count, int64), d.slice(ones, (count - 1,)))
+            place = d.where(d.eq(digit, 1), d.add(d.sub(ones, 1), zeros), d.sub(positions, ones))
+            order = d.index_put(order, 0, place, order)
+        return order
 
     def _flat(self, shape: Shape, dim: int, index: Int) -> Int:
         """Where in the row-major elements of ``shape`` the elements are that ``index`` names along ``dim``; 1-d."""

@@ -8,7 +8,8 @@ from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, Float, Number, Scalar, Value
 from burnpy.backend.schema import Algebra, derived, required
 
-POINTWISE, LINEAR, BILINEAR, NONE = Algebra.POINTWISE, Algebra.LINEAR, Algebra.BILINEAR, Algebra.NONDIFFERENTIABLE
+POINTWISE, LINEAR, BILINEAR = Algebra.POINTWISE, Algebra.LINEAR, Algebra.BILINEAR
+GENERAL, NONE = Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
 class Arithmetic(OperationsBase):
@@ -49,9 +50,27 @@ class Arithmetic(OperationsBase):
         """The smaller of x and y; NaN where either is NaN."""
         ...
 
-    @required(NONE)
+    @derived(POINTWISE)
+    def clamp_min(self, x: Number, y: Number | Scalar) -> Number:
+        """The larger of x and y, whose gradient where they are equal is x's."""
+        return self.maximum(x, y)
+
+    @derived(POINTWISE)
+    def clamp_max(self, x: Number, y: Number | Scalar) -> Number:
+        """The smaller of x and y, whose gradient where they are equal is x's."""
+        return self.minimum(x, y)
+
+    @derived(GENERAL)
+    def clamp_between(self, x: Number, low: Number, high: Number) -> Number:
+        """x limited to low … high, high where that is the lower; all three broadcast and have one dtype.
+
+        The gradient at a bound is x's; where the bounds are equal, low has none.
+        """
+        return self.minimum(self.maximum(x, low), high)
+
+    @required(POINTWISE)
     def floor_divide(self, x: Number, y: Number | Scalar) -> Number:
-        """x / y rounded toward minus infinity."""
+        """x / y rounded toward minus infinity. Its gradient is 0."""
         ...
 
     @required(POINTWISE)

@@ -27,7 +27,7 @@ row(
 row(
     "arange",
     lambda start, stop, step, dtype: np.arange(start, stop, step),
-    [(0, 5, 1, CASE), (5, 0, -2, CASE), (0, 0, 1, CASE), (3, 1, 1, CASE), (2, 9, 3, CASE)],
+    [(0, 5, 1, CASE), (5, 0, -2, CASE), (0, 0, 1, CASE), (3, 1, 1, CASE), (2, 9, 3, CASE), (126, 128, 1, CASE)],
     kinds=("float", "int"),
 )
 row(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from burnpy.backend.dtypes import int64
-from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Mask, x
+from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Mask, Values, x
 from burnpy.testing.cases.table import indices, row
 
 _ALL = slice(None, None, 1)
@@ -46,6 +47,17 @@ def _scatter_added(x: Any, dim: int, index: Any, src: Any) -> Any:
     return out
 
 
+_COMBINED = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
+
+
+def _reduced(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    out = x.copy()
+    for position, target in enumerate(index):
+        at = _along(dim, target)
+        out[at] = _COMBINED[reduce](out[at], src[_along(dim, position)])
+    return out
+
+
 _MANY = Index(tuple(k * 7 % 20 for k in range(30)))
 _LARGE = Large((12, 20, 15), -1.0, 1.0)
 _PICKED = [
@@ -68,6 +80,18 @@ _PLACED = [
     (x(3, 4), 0, _NONE, x(0, 4)),
     (x(0, 3), 1, _TWICE, x(0, 3)),
 ]
+_EXTREME = Values((0.0, -0.0, math.inf, -math.inf, math.nan, 3.0, -3.0, 2.0))
+_REDUCED = [(*e, reduce) for e in _PLACED for reduce in _COMBINED] + [
+    (
+        _EXTREME,
+        0,
+        Index((0, 1, 2, 2, 5, 6, 7, 7, 5)),
+        Values((math.nan, 0.0, 1.0, 0.0, 3.0, 9.0, 4.0, 0.0, 2.0)),
+        reduce,
+    )
+    for reduce in _COMBINED
+]
+_SIXTEEN_BITS = Index((70_000, 3, 65_536, 3, 0, 70_000))
 _GRID = Index(((0, 2, 1), (2, 2, 0)))  # ties along dim 1 and along dim 0
 _GATHERED = [(x(3, 4), 0, _GRID), (x(2, 3), 1, _GRID), (x(4), 0, _TWICE), (x(3, 4), 1, EmptyIndex((0, 2)))]
 _SCATTERED = [
@@ -80,6 +104,13 @@ _SCATTERED = [
 row("index_select", lambda x, dim, index: np.take(x, index, dim), _PICKED, fresh=True)
 row("index_put", _put, _PLACED, fresh=True)
 row("index_add", _added, _PLACED, kinds=("float", "int"), loose=2)
+row("index_reduce", _reduced, _REDUCED, kinds=("float", "int"), loose=2)
+row(
+    "index_order",
+    lambda index, size: np.argsort(index, kind="stable"),
+    [(_TWICE, 3), (_MANY, 20), (_NONE, 3), (_NONE, 0), (Index((0,)), 1), (_SIXTEEN_BITS, 70_001)],
+    int64_only=True,
+)
 row("nonzero", lambda x: np.argwhere(x).astype(int64), [(Mask((2, 3)),), (Mask((4,)),), (Mask(()),), (Mask((0, 3)),)])
 row("gather", lambda x, dim, index: x[indices(dim, index)], _GATHERED, fresh=True)
 row("scatter", _scattered, _SCATTERED, fresh=True)

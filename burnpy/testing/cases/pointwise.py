@@ -74,6 +74,22 @@ row("div", np.divide, _over())
 row("pow", np.power, _POWERS, loose=2)
 row("maximum", np.maximum, PAIRS)
 row("minimum", np.minimum, PAIRS)
+row("clamp_min", np.maximum, PAIRS)
+row("clamp_max", np.minimum, PAIRS)
+row(
+    "clamp_between",
+    lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    [
+        (x(2, 3), x(2, 3, high=-0.5), x(2, 3, low=0.5, high=1.9)),
+        (x(2, 3), x(3, high=0.5), x(2, 1, low=-0.5)),
+        (x(3, 1), x(), x(1, 2)),
+        (x(), x(high=-0.1), x(2, low=0.1)),
+        (x(), x(high=1.9), x(high=0.9)),
+        (x(0, 3), x(1, 3), x()),
+        (_LEFT, _RIGHT, Values((1.0, 2.0, _NAN, 1.0, -_INF, _INF, 2.0, 1.0, _NAN, 0.0, 3.0, -1.0))),
+        (_LARGE, Large((100,), high=0.0), Large((96, 1), low=0.0)),
+    ],
+)
 row("floor_divide", np.floor_divide, _over(edges=False))
 row("remainder", np.remainder, _over(edges=False))
 
