@@ -56,7 +56,7 @@ def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -
 def _explained(cls: type[Any], taken: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     from difflib import get_close_matches
 
-    from burnpy.nn.theirs import arguments_of
+    from burnpy.hints.modules import arguments_of
 
     name = cls.__name__
     in_order = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD]

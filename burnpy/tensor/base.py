@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVa
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import KindError
+from burnpy.backend.errors import KindError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
 
 if TYPE_CHECKING:
@@ -50,8 +50,24 @@ def blank_bool() -> Any:
     raise NotImplementedError
 
 
+class Missing:
+    """Stands for a name that tensors, or those of one kind, do not have: reading it is an `AttributeError` that helps.
+
+    An attribute for each costs nothing, where a ``__getattr__`` would slow down every attribute of every tensor.
+    """
+
+    __slots__ = ()
+
+
 class TensorMeta(type):
     """Makes no tensor when it is called: a tensor needs to be told of what, and where."""
+
+    def __dir__(cls) -> list[str]:
+        """The names that there are; without those that are there to explain that they are not."""
+        found: dict[str, object] = {}
+        for base in reversed(cls.__mro__):
+            found.update(vars(base))
+        return [name for name, value in found.items() if not isinstance(value, Missing)]
 
     def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
         """What ``Tensor(...)`` gives: an error that says how tensors are made."""
@@ -116,6 +132,9 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
         """The dtype of the elements, NumPy's."""
         return self._primitive.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
+
     @property
     def device(self) -> B:
         """The device, an instance of the backend."""
@@ -170,12 +189,3 @@ def shown(value: object) -> str:
         return f"{a(type(value).__name__)} of shape {tuple(found.shape)} and dtype {found.dtype}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 90 else f"{text[:89]}…"
-
-
-def a(name: str) -> str:
-    """A class's name with its article.
-
-    >>> a("IntTensor"), a("Tensor")
-    ('an IntTensor', 'a Tensor')
-    """
-    return f"{'an' if name in ('IntTensor', 'ndarray', 'int') else 'a'} {name}"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
-from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError
+from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError, a
 from burnpy.backend.primitives import DType, KindName
-from burnpy.tensor.base import TensorBase, a, shown
+from burnpy.tensor.base import TensorBase, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

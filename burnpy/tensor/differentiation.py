@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
-from burnpy.tensor.base import B, TensorBase, a, made, shown
+from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
+from burnpy.tensor.base import B, TensorBase, made, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,6 +19,7 @@ EVERYBODY_NEEDS = {
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
         *("optimizer", "pointwise", "pooling", "random", "reduction", "shape", "windows"),
     ],
+    "burnpy.hints": ["", "names", "numpys"],
     "burnpy.tensor": [
         *("", "arithmetic", "base", "bool_tensor", "conversion", "creation", "data", "differentiation", "dims"),
         *("exchange", "float_reductions", "indexing", "int_tensor", "integers", "joining", "kinds", "levels", "logic"),

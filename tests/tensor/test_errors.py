@@ -260,9 +260,9 @@ def test_what_pytorch_has_and_where_it_is_here(kind: Any) -> None:
         ("size", "x.shape"),
         ("numpy", "x.to_numpy()"),
         ("to", "x.to_device(device)"),
-        ("view", "x.reshape(...)"),
+        ("view", "x.reshape(3, 2)"),
         ("clone", "never change"),
-        ("add_", "x = x.add(...)"),
+        ("add_", "x = x.add(y)"),
         ("zero_", "x = x.zeros_like()"),
     ):
         assert not hasattr(x, name)
