@@ -7,7 +7,6 @@ ints and bools. It checks arguments, explains mistakes and speaks to the backend
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
 from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
@@ -16,6 +15,7 @@ from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
+from burnpy.tensor.calling import copied, explained, takes_arguments
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -155,7 +155,10 @@ def made(cls: type[Any], device: Any, primitive: Value) -> Any:
 
 
 def _give_own_methods(cls: type[Any]) -> None:
-    """Give a kind its copy of every `owned` method that it inherits."""
+    """Give a kind copies of the methods that it inherits, which are named after it in errors.
+
+    Those of `owned` methods make tensors of the kind; of the others, what takes arguments explains its calls.
+    """
     kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is made before the others
     makers = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}  # quick; `TensorMeta` bars the usual
     grounds: dict[int, dict[str, Any]] = {}  # the globals of each module, with these
@@ -163,18 +166,20 @@ def _give_own_methods(cls: type[Any]) -> None:
     for base in reversed(cls.__mro__):
         inherited.update(vars(base))
     copies: dict[Any, Any] = {}  # ``add`` is also ``__add__``
-    copy: Any
     for name, method in inherited.items():
-        if type(method) is FunctionType and method in _owned:
+        if type(method) is classmethod:
+            if not name.startswith("_"):
+                setattr(cls, name, classmethod(explained(method.__func__, cls.__name__)))
+        elif type(method) is FunctionType and (method in _owned or not name.startswith("_")):
             if method not in copies:
-                module = method.__globals__
-                if id(module) not in grounds:
-                    grounds[id(module)] = module | makers
-                copies[method] = copy = FunctionType(method.__code__, grounds[id(module)])
-                copy.__defaults__, copy.__kwdefaults__ = method.__defaults__, method.__kwdefaults__
-                update_wrapper(copy, method)
-                del copy.__wrapped__  # it is no other function to whoever looks
-                copy.__qualname__ = f"{cls.__name__}.{method.__name__}"  # as Python names it in its errors
+                ground = method.__globals__
+                if method in _owned:
+                    own = grounds.get(id(ground)) or grounds.setdefault(id(ground), ground | makers)
+                    copies[method] = copied(method, cls.__name__, own)
+                elif takes_arguments(method):
+                    copies[method] = explained(method, cls.__name__)
+                else:
+                    copies[method] = copied(method, cls.__name__, ground)
             setattr(cls, name, copies[method])
 
 

@@ -11,6 +11,7 @@ from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
 from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.calling import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 
@@ -25,6 +26,7 @@ T = TypeVar("T", bound=TensorBase[Any])
 B = TypeVar("B", bound=Backend)
 
 
+@explained
 def cat(tensors: Sequence[T], dim: int = 0) -> T:
     """The tensors joined along a dimension that they have.
 
@@ -57,6 +59,7 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
     return first._like(first._backend.cat(values, found))  # type: ignore[no-any-return]  # of first's class
 
 
+@explained
 def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """The tensors joined along a new dimension.
 
@@ -152,6 +155,7 @@ def minimum(x: T, y: T | float) -> T:
     return x.minimum(y)  # type: ignore[attr-defined, no-any-return]  # as above
 
 
+@explained
 def broadcast_tensors(*tensors: T) -> list[T]:
     """The tensors repeated to their common shape.
 

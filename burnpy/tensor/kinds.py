@@ -67,7 +67,7 @@ def explain_missing_methods() -> None:
             for name in theirs.keys() - methods[kind].keys():
                 setattr(cls, name, Lacking(name, owner, theirs[name]))
     own = vars(TensorBase)
-    for name in [*names.TENSOR.split(), *names.TORCH.split(), *numpys.NAMES]:
+    for name in {*names.TENSOR.split(), *names.TORCH.split(), *numpys.NAMES}:
         if name not in own:
             setattr(TensorBase, name, Elsewhere(name))  # what a kind has comes before it
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Self, TypeVar, overload
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ShapeError
 from burnpy.tensor.base import B, TensorBase, blank, owned
+from burnpy.tensor.calling import refuse
 from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of, need_bool
 from burnpy.tensor.template import reduction
 
@@ -39,13 +40,17 @@ class NumberReductions(TensorBase[B]):
     __slots__ = ()
 
     @owned
-    def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+    def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None, **unknown: Never) -> Self:
         """The sum over ``dim``; 0 of nothing. Ints add up in int64, 16-bit floats in float32 before they are rounded.
 
         Args:
             dim: an int, several, or None for all.
             keepdim: whether reduced dimensions stay, of size 1.
             dtype: the dtype of x's kind in which to add up; None for x's own.
+            unknown: nothing; what is not taken is refused in a sentence.
+
+        Raises:
+            CallError: there is an argument that is not taken, such as NumPy's ``axis``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -53,6 +58,8 @@ class NumberReductions(TensorBase[B]):
         >>> x.sum().item(), x.sum(dim=1).tolist(), x.sum(dim=0, keepdim=True).shape
         (10.0, [3.0, 7.0], (1, 2))
         """
+        if unknown:
+            refuse(self, "sum", unknown)
         primitive = self._primitive
         if dtype is not None:
             wide = dtype_of(dtype, self.kind)

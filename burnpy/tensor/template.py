@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from burnpy.tensor.base import blank, blank_bool, owned
+from burnpy.tensor.calling import refuse
 from burnpy.tensor.dims import ALL, dims_of, need_bool
 from burnpy.tensor.operands import explain, operands
 
@@ -90,7 +91,9 @@ def _binary(self: Any, other: Any) -> Any:
     return out
 
 
-def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
+def _reduction(self: Any, dim: Any, keepdim: Any, **unknown: Any) -> Any:
+    if unknown:
+        refuse(self, "OPERATION", unknown)
     primitive = self._primitive
     ndim = len(primitive.shape)
     if keepdim is not False:

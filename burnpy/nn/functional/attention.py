@@ -11,6 +11,7 @@ from burnpy.nn.functional.checks import dims_at_least, floats
 from burnpy.nn.functional.dropout import dropout
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.bool_tensor import BoolTensor
+from burnpy.tensor.calling import explained
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@explained
 def scaled_dot_product_attention(
     query: Tensor[B],
     key: Tensor[B],
