@@ -61,3 +61,12 @@ SENTENCES: dict[str, str] = {
     ),
 }
 """By their name: what to say of one that is not taken under another name either."""
+
+MISSING = "(missing)"
+"""What is said of arguments that were not given stands under this name."""
+
+_STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
+METHODS: dict[str, dict[str, str]] = {
+    "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
+}
+"""By the name of a method: what to say of its arguments in particular."""

@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any
 
 from burnpy.backend.errors import CallError
-from burnpy.hints.arguments import OURS, SENTENCES
+from burnpy.hints.arguments import METHODS, MISSING, OURS, SENTENCES
 from burnpy.hints.spelling import meant
 
 
@@ -27,7 +27,7 @@ def call_error(
         args: what it was given by position.
         kwargs: what it was given by name.
         hints: what to say of arguments by name, besides what is said of PyTorch's and NumPy's; under "" what to say
-            of too many by position.
+            of too many by position, and under `MISSING` of too few.
     """
     try:
         inspect.Signature(parameters).bind(*args, **kwargs)
@@ -41,7 +41,8 @@ def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     parameters = [*inspect.signature(function).parameters.values()]
     if parameters and parameters[0].name in ("self", "cls"):
         parameters, args = parameters[1:], args[1:]
-    return call_error(function.__name__, [p for p in parameters if p.kind is not p.VAR_KEYWORD], args, kwargs)
+    taken, name = [p for p in parameters if p.kind is not p.VAR_KEYWORD], function.__name__
+    return call_error(name, taken, args, kwargs, METHODS.get(name))
 
 
 def _mistake(
@@ -66,7 +67,8 @@ def _mistake(
     there = {*in_order[: len(args)], *kwargs}
     missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in there]
     where = "; device= says where it is: NumPy, or Autodiff[NumPy] to train it" if "device" in missing else ""
-    return f"was not given {', '.join(missing)}{where or '; it cannot do without'}"
+    way_out = where or f"; {hints.get(MISSING, 'it cannot do without')}"
+    return f"was not given {', '.join(missing)}{way_out}"
 
 
 def _called(key: str, names: Sequence[str]) -> str | None:

@@ -10,6 +10,7 @@ from burnpy.backend.errors import NotTrackedError
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.stateful import Stateful
 from burnpy.nn.transforms import Transforms
+from burnpy.tensor.calling import composed
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -31,6 +32,7 @@ class HasForward(Protocol[P, R_co]):
         ...
 
 
+@composed
 class Module(Stateful[B], Transforms[B]):
     """A model, or a layer of one: an immutable tree of parameters, buffers and other modules on backend ``B``.
 
@@ -144,6 +146,7 @@ class Unplaced(Stateful[Any], Transforms[Any]):
         return self
 
 
+@composed
 class Stateless(Unplaced):
     """A layer with nothing to hold, from one tensor to one of the same backend, whichever it is: an activation, a pool.
 

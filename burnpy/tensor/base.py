@@ -15,7 +15,7 @@ from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
-from burnpy.tensor.calling import copied, explained, takes_arguments
+from burnpy.tensor.calling import adopted, copied
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -167,20 +167,14 @@ def _give_own_methods(cls: type[Any]) -> None:
         inherited.update(vars(base))
     copies: dict[Any, Any] = {}  # ``add`` is also ``__add__``
     for name, method in inherited.items():
-        if type(method) is classmethod:
-            if not name.startswith("_"):
-                setattr(cls, name, classmethod(explained(method.__func__, cls.__name__)))
-        elif type(method) is FunctionType and (method in _owned or not name.startswith("_")):
+        if type(method) is FunctionType and method in _owned:
             if method not in copies:
                 ground = method.__globals__
-                if method in _owned:
-                    own = grounds.get(id(ground)) or grounds.setdefault(id(ground), ground | makers)
-                    copies[method] = copied(method, cls.__name__, own)
-                elif takes_arguments(method):
-                    copies[method] = explained(method, cls.__name__)
-                else:
-                    copies[method] = copied(method, cls.__name__, ground)
+                own = grounds.get(id(ground)) or grounds.setdefault(id(ground), ground | makers)
+                copies[method] = copied(method, cls, own)
             setattr(cls, name, copies[method])
+        elif type(method) in (FunctionType, classmethod) and not name.startswith("_"):
+            setattr(cls, name, adopted(method, cls))
 
 
 def shown(value: object) -> str:

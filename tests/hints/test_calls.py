@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from burnpy.backend.errors import CallError
 from burnpy.nn import functional
 from burnpy.tensor import template
 
+PACKAGES = (burnpy, burnpy.nn, burnpy.optim, burnpy.autodiff, burnpy.record)
 KINDS = (Tensor, IntTensor, BoolTensor)
 QUICK = {"matmul", "reshape"}
 """Methods that are too quick to look for what they do not take, besides unary and binary ones: Python refuses it."""
@@ -52,6 +54,8 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: F.dropout(x, inplace=True), "dropout() does not take inplace; nothing is changed in place"),
     (lambda x, i, b: F.layer_norm(x), "layer_norm() was not given normalized_shape"),
     (lambda x, i, b: optim.clip_by_norm(x, max_nrom=1.0), "is it max_norm?"),
+    (lambda x, i, b: optim.Adam().step(x, x), "the rate comes first: model = optim.step(1e-3, model, grads)"),
+    (lambda x, i, b: optim.Adam().step(x, x, learning_rate=0.1), "the rate comes first"),
 ]
 
 
@@ -77,6 +81,28 @@ def test_methods_are_named_after_the_class_that_users_know(cls: Any) -> None:
     for name, method in methods(cls):
         assert method.__qualname__ == f"{cls.__name__}.{name}"
         assert method.__doc__, name
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_no_class_shows_the_parts_that_it_is_composed_of(package: Any) -> None:
+    """Methods of public classes are named after one: it, or one that it is a subclass of."""
+    known = {cls.__name__ for each in PACKAGES for cls in classes_of(each)}
+    for cls in classes_of(package):
+        if not issubclass(cls, burnpy.Backend):  # whose methods users do not call
+            for name, method in methods(cls):
+                owner = method.__qualname__.rpartition(".")[0]
+                assert owner in known or not (getattr(method, "__module__", None) or "").startswith("burnpy"), (
+                    f"{cls.__name__}.{name}"
+                )
+
+
+def classes_of(package: Any) -> list[type]:
+    return [found for name in package.__all__ if isinstance(found := getattr(package, name), type)]
+
+
+def test_methods_are_pickled_by_their_names() -> None:
+    for method in (Tensor.softmax, Tensor.add, Tensor.tolist, IntTensor.one_hot, burnpy.cat, burnpy.nn.Module.params):
+        assert pickle.loads(pickle.dumps(method)) is method
 
 
 @pytest.mark.parametrize("cls", KINDS)
