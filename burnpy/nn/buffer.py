@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import NotTrackedError
+from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.held import Held
 from burnpy.tensor.calling import composed
 
@@ -56,7 +56,7 @@ class Buffer(Held[B]):
     def _admitted(self, value: Any) -> Any:
         if value.is_require_grad():
             raise NotTrackedError(
-                f"a {type(self).__name__} was given a tracked tensor of shape {value.shape}, and buffers have no "
+                f"{a(type(self).__name__)} was given a tracked tensor of shape {value.shape}, and buffers have no "
                 "gradient; give it value.detach(), or make it a Param"
             )
         return value

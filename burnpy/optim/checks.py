@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, a
 
 
 def number(value: Any, what: str) -> float:
@@ -27,7 +27,7 @@ def number(value: Any, what: str) -> float:
         shown = (
             f"{value!r:.80}"
             if isinstance(value, (str, bool, complex, bytes, type(None)))
-            else f"a {type(value).__name__}"
+            else f"{a(type(value).__name__)}"
         )
         raise ArgumentError(f"{what} is a number, and was given as {shown}{hint}")
     if math.isnan(value):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
-from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError
+from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.norms import norm_of
@@ -117,7 +117,7 @@ def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
 
 def _limit(grads: object, limit: float, operation: str) -> float:
     if not isinstance(grads, (Gradients, GradientsParams)):
-        raise KindError(f"{operation}() takes Gradients or GradientsParams, and was given a {type(grads).__name__}")
+        raise KindError(f"{operation}() takes Gradients or GradientsParams, and was given {a(type(grads).__name__)}")
     found = number(limit, f"the limit of {operation}()")
     if found < 0:
         raise ArgumentError(f"{operation}() was given the limit {limit!r}; it is not negative")

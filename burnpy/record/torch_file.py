@@ -19,6 +19,7 @@ from burnpy.backend.errors import (
     RecordError,
     RecordFileError,
     RecordNotFoundError,
+    a,
 )
 from burnpy.record.memory import chunks, damaged, fill, new_bytes, of_dtype, raw
 from burnpy.record.torch_pickle import unpickled
@@ -199,4 +200,4 @@ def _is_state(found: Any) -> bool:
 def _candidates(found: Any) -> str:
     if isinstance(found, dict):
         return f"a dict of {', '.join(map(str, found)) or 'nothing'}"[:400]
-    return f"a {type(found).__name__}"
+    return f"{a(type(found).__name__)}"

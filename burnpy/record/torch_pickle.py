@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickletools
 from typing import Any
 
-from burnpy.backend.errors import RecordError
+from burnpy.backend.errors import RecordError, a
 from burnpy.record.memory import damaged
 from burnpy.record.torch_values import called, hashable, named, refused, storage_of
 
@@ -148,7 +148,7 @@ class _Machine:
     def _top(self, kind: type) -> Any:
         value = self.stack[-1]
         if type(value) is not kind:
-            raise TypeError(f"a {type(value).__name__} where a {kind.__name__} should be")
+            raise TypeError(f"{a(type(value).__name__)} where a {kind.__name__} should be")
         return value
 
     def _empty_set(self, argument: Any) -> None:

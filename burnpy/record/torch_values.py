@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from burnpy.backend.errors import RecordError
+from burnpy.backend.errors import RecordError, a
 
 
 class Name(NamedTuple):
@@ -156,7 +156,7 @@ def hashable(key: Any) -> Any:
     """
     if key is None or type(key) in (str, int, float, bool, bytes):
         return key
-    raise TypeError(f"a {type(key).__name__} as a key")
+    raise TypeError(f"{a(type(key).__name__)} as a key")
 
 
 def _plain(values: Any = ()) -> tuple[Any, ...]:

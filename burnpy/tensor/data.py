@@ -73,7 +73,7 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     """
     if not isinstance(data, np.ndarray):
         raise ArgumentError(
-            f"from_data(copy=False) takes a read-only NumPy array, not a {type(data).__name__}; leave copy=False out"
+            f"from_data(copy=False) takes a read-only NumPy array, not {a(type(data).__name__)}; leave copy=False out"
         )
     base: Any = data
     while isinstance(base, np.ndarray):  # a read-only view of what can be written to will change with it

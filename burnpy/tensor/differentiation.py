@@ -57,7 +57,7 @@ class DiscreteDifferentiation(TensorBase[B]):
             KindError: always.
         """
         raise KindError(
-            f"require_grad() was asked of an {type(self).__name__} of dtype {self.dtype}; only float tensors have "
+            f"require_grad() was asked of {a(type(self).__name__)} of dtype {self.dtype}; only float tensors have "
             "gradients: convert it first, as in x.float().require_grad()"
         )
 

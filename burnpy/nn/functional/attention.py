@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.errors import ArgumentError, ShapeError, a
 from burnpy.nn.functional.checks import dims_at_least, floats
 from burnpy.nn.functional.dropout import dropout
 from burnpy.tensor.base import TensorBase
@@ -113,6 +113,6 @@ def _composed(
 
 def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
     if not isinstance(mask, TensorBase) or mask.kind == "int":
-        raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not a {type(mask).__name__}")
+        raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
     if broadcast_shape(mask.shape, shape) != shape:
         raise ShapeError(f"{name}() was given a mask of shape {mask.shape}, which does not broadcast to {shape}")
