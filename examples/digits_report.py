@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+
+if TYPE_CHECKING:  # what takes long to import waits until it is needed
+    from rich.console import Console
+    from rich.progress import Progress as Bar
 
 
 def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
@@ -44,41 +44,59 @@ class Curves:
 
 
 class Progress:
-    """A live bar on a terminal; elsewhere one plain line for every epoch."""
+    """On a terminal a bar that moves with every batch; elsewhere one plain line for every epoch."""
 
-    def __init__(self, epochs: int, title: str) -> None:
-        console = Console(highlight=False)
-        self._epochs, self._title, self._console = epochs, title, console
-        columns = (
-            TextColumn("epoch"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("{task.description}"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-        )
-        self._bar = Bar(*columns, console=console) if console.is_terminal else None
+    def __init__(self, epochs: int, batches: int, title: str, console: Console | None = None) -> None:
+        from rich.console import Console
+
+        self._console = console or Console(highlight=False)
+        self._epochs, self._title = epochs, title
+        self._bar = bar(self._console) if self._console.is_terminal else None
+        if self._bar is not None:
+            self._task = self._bar.add_task("", total=epochs * batches, epoch=f"epoch 1/{epochs}")
 
     def __enter__(self) -> Self:
         self._console.print(self._title, soft_wrap=True)
         if self._bar is not None:
             self._bar.start()
-            self._task = self._bar.add_task("", total=self._epochs)
         return self
+
+    def batch(self) -> None:
+        """Move on by a batch."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
 
     def epoch(self, number: int, learned: Score, tested: Score) -> None:
         """Show the scores of an epoch, the first of which is number 1."""
         text = f"loss {learned.loss:.3f}, held out {tested.loss:.3f}, accuracy {tested.accuracy:.1%}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=number, description=text)
-        else:
+        if self._bar is None:
             self._console.print(f"epoch {number}/{self._epochs}: {text}", soft_wrap=True)
+            return
+        if self._console.width < 100:  # the number of the epoch and the time come first, then the bar
+            text = f"accuracy {tested.accuracy:.1%}" if self._console.width >= 60 else ""
+        following = min(number + 1, self._epochs)
+        self._bar.update(self._task, description=text, epoch=f"epoch {following}/{self._epochs}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def bar(console: Console) -> Bar:
+    """The number of the epoch, a bar that takes what room there is, the scores, and the time that is left."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    columns = (
+        TextColumn("{task.fields[epoch]}", table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5)),
+        TextColumn("left", table_column=Column(no_wrap=True)),
+    )
+    return Progress(*columns, console=console, expand=True)
 
 
 def plot(
@@ -90,7 +108,7 @@ def plot(
     shown: int = 6,
 ) -> Path:
     """Draw the loss, the accuracy and up to ``shown`` misread images to a PNG file, whose path is returned."""
-    figure: Any = Figure(figsize=(10, 6.4), layout="constrained")  # half typed
+    figure: Any = import_module("matplotlib.figure").Figure(figsize=(10, 6.4), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
 
     epochs = range(1, len(curves.learned) + 1)

@@ -188,18 +188,10 @@ class CuPy(Random):
         return self._call(_last_slices, self.xp, src, dim, index, size)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-<<<<<<< HEAD
         self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)
-=======
-        self._call(_add_at, self._extra, out, (*(slice(None),) * dim, index), src)
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
         self._call(reduce_at, self.xp, out, dim, index, src, reduce)
-
-
-def _stacked(xp: Any, values: list[Any]) -> Any:
-    return xp.stack([value.astype(int64) for value in values]).get()
->>>>>>> tensor
 
 
 def _event(xp: Any) -> Any:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
+from burnpy_array.base import is_half
 from burnpy_numpy.quiet import is_anothers, run
 
 _add = np.add
@@ -34,7 +36,12 @@ class Accumulation(ArrayBackend):
         return order_of(index, size)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-        self._call(combine_at, _add, out, dim, index, src)
+        if is_half(out.dtype):  # else each addition would be rounded
+            wide = out.astype(float32)
+            self._call(combine_at, _add, wide, dim, index, src.astype(float32))
+            out[...] = wide
+        else:
+            self._call(combine_at, _add, out, dim, index, src)
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
         self._call(combine_at, _REDUCE[reduce], out, dim, index, src)

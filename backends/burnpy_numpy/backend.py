@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
-from burnpy_array.base import NUMBERS, is_half
+from burnpy_array.base import NUMBERS
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation
@@ -151,17 +151,6 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
     def _erf(self, x: Any) -> Any:
         return erf(x)
 
-<<<<<<< HEAD
-    def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-        if is_half(out.dtype):  # else each addition would be rounded
-            wide = out.astype(float32)
-            self._call(add_at, wide, dim, index, src.astype(float32))
-            out[...] = wide
-        else:
-            self._call(add_at, out, dim, index, src)
-
-=======
->>>>>>> tensor
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int" and (y < 0).any():
             raise negative_power(x)

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.alias import BoundAlias
-from burnpy.backend.errors import DeviceError
+from burnpy.backend.errors import DeviceError, a
 from burnpy.backend.schema import declarations, missing
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def device_of(backend: B | type[B]) -> B:
         return found  # type: ignore[no-any-return]  # an instance of a backend class
     if isinstance(found, DeviceMeta) or (isinstance(found, BoundAlias) and isinstance(found.__origin__, DeviceMeta)):
         return found()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
-    what = f"a {type(found).__name__}" if hasattr(found, "dtype") else " ".join(repr(backend).split())
+    what = f"{a(type(found).__name__)}" if hasattr(found, "dtype") else " ".join(repr(backend).split())
     raise DeviceError(
         f"{what} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
     )

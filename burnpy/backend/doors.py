@@ -17,11 +17,13 @@ def opened(package: str, later: Mapping[str, tuple[str, ...]], name: str) -> Any
         name: the attribute that was asked for.
 
     Raises:
-        AttributeError: the package offers no such name.
+        MissingNameError: the package offers no such name.
     """
     for module, names in later.items():
         if name in names:
             found = getattr(import_module(module), name)
             setattr(sys.modules[package], name, found)
             return found
-    raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    from burnpy.hints.missing import from_package
+
+    raise from_package(package, name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.errors import DTypeError
+from burnpy.backend.errors import DTypeError, a
 from burnpy.backend.primitives import DType, KindName
 
 float16: DType = np.dtype(np.float16)
@@ -67,7 +67,7 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     if kind is not None and kind_of(found) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
         raise DTypeError(
-            f"dtype {found} was asked of a {owner[kind]}, which holds {kind} dtypes; "
+            f"dtype {found} was asked of {a(owner[kind])}, which holds {kind} dtypes; "
             f"use {owner[kind_of(found)]} instead"
         )
     return found
@@ -81,7 +81,7 @@ def _parsed(dtype: Any) -> DType:
     except (TypeError, ValueError):
         found = None
     if dtype is None or found is None:
-        what = f"a {type(dtype).__name__}" if hasattr(dtype, "shape") else repr(dtype)
+        what = f"{a(type(dtype).__name__)}" if hasattr(dtype, "shape") else repr(dtype)
         known = ", ".join((*FLOATS, *INTS, "bool"))
         raise DTypeError(f"{what} is no known dtype; use one of {known}")
     kind_of(found)  # refuses complex, object and string dtypes

@@ -5,6 +5,17 @@ A message says in one sentence what was asked, the shapes, dtypes or devices inv
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+
+def a(name: str) -> str:
+    """A class's name with its article, as messages have it.
+
+    >>> a("IntTensor"), a("Tensor"), a("ndarray"), a("UserDict")
+    ('an IntTensor', 'a Tensor', 'an ndarray', 'a UserDict')
+    """
+    return f"{'an' if name[:1] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
+
 
 class BurnpyError(Exception):
     """The base of all of burnpy's own errors."""
@@ -20,6 +31,16 @@ class ArgumentError(BurnpyError, ValueError):
 
 class CallError(BurnpyError, TypeError):
     """A class called with arguments that it does not take, or without one that it needs."""
+
+
+class MissingNameError(BurnpyError, AttributeError):
+    """An attribute that there is not; the message says what to write instead.
+
+    ``name`` is None, or Python would add a guess of its own to the message, by spelling alone.
+    """
+
+    if not TYPE_CHECKING:
+        name = property(lambda self: None, lambda self, value: None)  # Python sets it
 
 
 class DTypeError(BurnpyError, TypeError):

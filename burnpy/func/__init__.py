@@ -39,17 +39,10 @@ __all__ = [
     "vjp",
 ]
 
-_PYTORCH = {
-    "vmap": "write for batches, as all operations broadcast, or compute Jacobians in chunks: jacobian(f, chunk_size=8)",
-    "grad_and_value": "it is called value_and_grad, and gives the value first",
-    "functional_call": "modules are trees: grad(loss)(model) takes one as it is",
-    "functionalize": "everything is functional already",
-    "stack_module_state": "burnpy.stack stacks tensors",
-}
-"""Names of torch.func's that there are not, with what to write instead."""
-
 if not TYPE_CHECKING:  # which otherwise takes every name to be here
 
     def __getattr__(name: str) -> NoReturn:
-        instead = f"; {_PYTORCH[name]}" if name in _PYTORCH else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")
+        """What to say of a name that there is not, as one of PyTorch's."""
+        from burnpy.hints.missing import from_package
+
+        raise from_package(__name__, name)

@@ -88,6 +88,6 @@ if not TYPE_CHECKING:  # to type checkers the names above are all that there is
 
     def __getattr__(name: str) -> object:
         """What to say of a name that there is not, as one of PyTorch's."""
-        from burnpy.nn.theirs import missing
+        from burnpy.hints.missing import from_package
 
-        raise missing(__name__, name, __all__)
+        raise from_package(__name__, name)

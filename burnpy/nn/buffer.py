@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import NotTrackedError
+from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.held import Held
+from burnpy.tensor.calling import composed
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import KindName
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@composed
 class Buffer(Held[B]):
     """A tensor that goes with a module and is not learned: it is moved, saved and loaded, and has no gradient.
 
@@ -54,12 +56,13 @@ class Buffer(Held[B]):
     def _admitted(self, value: Any) -> Any:
         if value.is_require_grad():
             raise NotTrackedError(
-                f"a {type(self).__name__} was given a tracked tensor of shape {value.shape}, and buffers have no "
+                f"{a(type(self).__name__)} was given a tracked tensor of shape {value.shape}, and buffers have no "
                 "gradient; give it value.detach(), or make it a Param"
             )
         return value
 
 
+@composed
 class IntBuffer(Held[B]):
     """A buffer of ints: counts, positions, tables of indices. Otherwise as `Buffer`."""
 
@@ -81,6 +84,7 @@ class IntBuffer(Held[B]):
         return value
 
 
+@composed
 class BoolBuffer(Held[B]):
     """A buffer of truth values: masks. Otherwise as `Buffer`."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from burnpy.backend.errors import DeviceError, ModuleError
+from burnpy.backend.errors import DeviceError, ModuleError, a
 from burnpy.nn.held import Held
 from burnpy.nn.hidden import refuse_hidden
 from burnpy.nn.tree import FrozenDict, joined, places, regrouped, walk
@@ -72,8 +72,8 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
     if hasattr(type(value), "forward") and hasattr(value, "_sealed"):
         if not value._sealed:
             raise ModuleError(
-                f"{name}.{path} holds a {type(value).__name__} whose __init__ is not done yet; a module cannot contain "
-                "itself: let its parts be modules of their own"
+                f"{name}.{path} holds {a(type(value).__name__)} whose __init__ is not done yet; a module cannot "
+                "contain itself: let its parts be modules of their own"
             )
         return value, True
     if isinstance(value, TensorBase):
@@ -105,7 +105,7 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
         for part in value:
             if _settled(part, name, joined(path, "…"))[1]:
                 raise ModuleError(
-                    f"{name}.{path} is a set that holds a {type(part).__name__}, which has no path in it; "
+                    f"{name}.{path} is a set that holds {a(type(part).__name__)}, which has no path in it; "
                     "use a list, a tuple or a dict"
                 )
         return frozenset(value), False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVa
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ImmutableError, KindError
+from burnpy.backend.errors import ImmutableError, KindError, a
 from burnpy.backend.primitives import KindName
 from burnpy.tensor.base import TensorBase
 
@@ -106,7 +106,7 @@ class Held(Subscriptable, Generic[B]):
 
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise ImmutableError(
-            f"a {type(self).__name__} never changes: its {name} cannot be assigned to; optim.step(...), model.map(f) "
+            f"{a(type(self).__name__)} never changes: its {name} cannot be assigned to; optim.step(...), model.map(f) "
             "and model.replace({path: ...}) return a new model"
         )
 
@@ -121,7 +121,7 @@ class Held(Subscriptable, Generic[B]):
             raise missing_attribute(self, "Held", name)
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise KindError(f"a {type(self).__name__} is no array but holds a tensor, of which NumPy takes .value")
+        raise KindError(f"{a(type(self).__name__)} is no array but holds a tensor, of which NumPy takes .value")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._value, self._frozen, self._id)
@@ -141,6 +141,5 @@ def _restored(cls: type[Held[Any]], value: Any, frozen: bool, id: str) -> Held[A
 
 def _shown(value: object) -> str:
     if isinstance(value, TensorBase):
-        article = "an" if value.kind == "int" else "a"
-        return f"{article} {type(value).__name__} of shape {value.shape}"
-    return f"a {type(value).__name__}" + (f" of shape {getattr(value, 'shape', '')}" if hasattr(value, "shape") else "")
+        return f"{a(type(value).__name__)} of shape {value.shape}"
+    return a(type(value).__name__) + (f" of shape {getattr(value, 'shape', '')}" if hasattr(value, "shape") else "")

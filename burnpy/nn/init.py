@@ -266,3 +266,12 @@ def around_zero(fan_in: int) -> Uniform:
     """Uniform in ±1 / √fan_in: what `Linear`, `Conv2d` and `Lstm` begin with, as PyTorch's do."""
     bound = 1.0 / math.sqrt(fan_in) if fan_in > 0 else 0.0
     return Uniform(-bound, bound)
+
+
+if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+
+    def __getattr__(name: str) -> object:
+        """What to say of a name that there is not, as one of PyTorch's."""
+        from burnpy.hints.missing import from_package
+
+        raise from_package(__name__, name)

@@ -40,12 +40,11 @@ def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
         kind: the name that PyTorch's methods are known under.
         name: what was asked for.
     """
-    cls = type(owner).__name__
     if name.startswith("_"):  # as `copy`, `pickle` and NumPy ask for
-        return AttributeError(f"{cls!r} object has no attribute {name!r}", name=name, obj=owner)
-    from burnpy.nn.theirs import attribute_hint
+        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    from burnpy.hints.missing import of_object
 
-    return AttributeError(f"{cls} has no {name}{attribute_hint(owner, kind, name)}", name=name, obj=owner)
+    return of_object(owner, kind, name)
 
 
 def _lines(module: ModuleBase[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:

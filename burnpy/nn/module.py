@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overl
 
 from burnpy.autodiff.saving.balanced import Balanced
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import NotTrackedError
+from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.stateful import Stateful
 from burnpy.nn.transforms import Transforms
+from burnpy.tensor.calling import composed
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -31,6 +32,7 @@ class HasForward(Protocol[P, R_co]):
         ...
 
 
+@composed
 class Module(Stateful[B], Transforms[B]):
     """A model, or a layer of one: an immutable tree of parameters, buffers and other modules on backend ``B``.
 
@@ -144,6 +146,7 @@ class Unplaced(Stateful[Any], Transforms[Any]):
         return self
 
 
+@composed
 class Stateless(Unplaced):
     """A layer with nothing to hold, from one tensor to one of the same backend, whichever it is: an activation, a pool.
 
@@ -181,7 +184,7 @@ def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the clas
     device: Any = next((held.device for held in module._all_held().values()), None)
     if device is not None and not hasattr(device, "lower"):
         raise NotTrackedError(
-            f"valid() was asked of a {type(module).__name__} on {device}, which records no graph; it is what valid() "
+            f"valid() was asked of {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
             "gives: use it as it is, or make the model on Autodiff[...] to train it"
         )
     found: Any = module  # of the class that the caller declares

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError
 from burnpy.nn.held import Held
+from burnpy.tensor.calling import composed
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@composed
 class Param(Held[B]):
     """A tensor that a module learns, under an id of its own.
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, a
 from burnpy.nn.held import Held
 from burnpy.nn.tree import held_in, walk
 
@@ -52,7 +52,7 @@ def _patterns(where: Any, operation: str) -> Sequence[str]:
     if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
         raise ArgumentError(
             f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, and was "
-            f"given a {type(where).__name__}"
+            f"given {a(type(where).__name__)}"
         )
     return [*patterns]
 

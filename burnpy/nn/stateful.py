@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError
+from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.carrying import carried
 from burnpy.nn.held import Held
@@ -155,7 +155,7 @@ def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[
     if not isinstance(given, Mapping):
         hint = "; of a file's record, write record.apply_to(model)" if hasattr(given, "parts") else ""
         raise KindError(
-            f"the state of a {type(module).__name__} is a mapping by path, not a {type(given).__name__}{hint}"
+            f"the state of {a(type(module).__name__)} is a mapping by path, not {a(type(given).__name__)}{hint}"
         )
     first = {id(held): path for path, held in module._all_held().items()}
     known = {path: item for path, item in walk(module) if isinstance(item, Held)}
@@ -185,7 +185,7 @@ def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[
 def _trouble(held: Held[Any], value: Any) -> str:
     """Why a value does not fit; empty if it does."""
     if not isinstance(value, (TensorBase, np.ndarray)):
-        return f"neither tensor nor array: a {type(value).__name__}"
+        return f"neither tensor nor array: {a(type(value).__name__)}"
     if tuple(value.shape) != held.shape:
         return f"of shape {tuple(value.shape)}, not {held.shape}"
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError
+from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.carrying import carried
 from burnpy.nn.held import Held, new_id
@@ -191,7 +191,7 @@ class Transforms(ModuleBase[B]):
                 return held
             if value.shape != held.shape or value.dtype != held.dtype or value.kind != held.kind:
                 raise ShapeError(
-                    f"with_values() was given a {type(value).__name__} of shape {value.shape} and dtype {value.dtype} "
+                    f"with_values() was given {a(type(value).__name__)} of shape {value.shape} and dtype {value.dtype} "
                     f"for {path}, which is of shape {held.shape} and dtype {held.dtype}"
                 )
             return held.holding(carried(value.detach() if value.kind == "float" else value, device))

@@ -8,7 +8,7 @@ from typing import Any, Generic, NoReturn, TypeVar, final
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError, ImmutableError, KindError
+from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 
@@ -80,7 +80,7 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         given: object = grads
         if not isinstance(given, GradientsParams):
             raise KindError(
-                f"add() takes GradientsParams, and was given a {type(given).__name__}; "
+                f"add() takes GradientsParams, and was given {a(type(given).__name__)}; "
                 "write GradientsParams.from_grads(grads, model)"
             )
         counts = number(weight, "the weight of a micro-batch")

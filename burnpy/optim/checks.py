@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, a
 
 
 def number(value: Any, what: str) -> float:
@@ -20,9 +20,15 @@ def number(value: Any, what: str) -> float:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         hint = "; of a tensor, give x.item()" if hasattr(value, "item") else ""
+        if hasattr(value, "named_params"):
+            hint = "; the rate comes first: model = optim.step(1e-3, model, grads)"
         if hasattr(value, "at"):
             hint = "; of a schedule, give that of a step: schedule(step)"
-        shown = f"{value!r:.80}" if isinstance(value, (str, bool, complex, bytes)) else f"a {type(value).__name__}"
+        shown = (
+            f"{value!r:.80}"
+            if isinstance(value, (str, bool, complex, bytes, type(None)))
+            else f"{a(type(value).__name__)}"
+        )
         raise ArgumentError(f"{what} is a number, and was given as {shown}{hint}")
     if math.isnan(value):
         raise ArgumentError(f"{what} was given as NaN, of which nothing can be made")

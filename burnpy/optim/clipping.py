@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
-from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError
+from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.norms import norm_of
+from burnpy.tensor.calling import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -24,6 +25,7 @@ _EPS = 1e-6
 """What PyTorch adds to the norm."""
 
 
+@explained
 def clip_by_value(grads: G, limit: float) -> G:
     """Every element clamped to [-limit, limit]; NaN stays NaN. As `torch.nn.utils.clip_grad_value_`.
 
@@ -40,6 +42,7 @@ def clip_by_value(grads: G, limit: float) -> G:
     return _mapped(grads, lambda grad: grad.clamp(-bound, bound))
 
 
+@explained
 def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinite: bool = False) -> G:
     """The gradient of each tensor by itself scaled down to a norm of at most ``max_norm``.
 
@@ -67,6 +70,7 @@ def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinit
     return _mapped(grads, scaled)
 
 
+@explained
 def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinite: bool = False) -> G:
     """All gradients scaled down by one factor, so that their norm together is at most ``max_norm``.
 
@@ -113,7 +117,7 @@ def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
 
 def _limit(grads: object, limit: float, operation: str) -> float:
     if not isinstance(grads, (Gradients, GradientsParams)):
-        raise KindError(f"{operation}() takes Gradients or GradientsParams, and was given a {type(grads).__name__}")
+        raise KindError(f"{operation}() takes Gradients or GradientsParams, and was given {a(type(grads).__name__)}")
     found = number(limit, f"the limit of {operation}()")
     if found < 0:
         raise ArgumentError(f"{operation}() was given the limit {limit!r}; it is not negative")

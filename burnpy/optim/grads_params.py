@@ -16,6 +16,7 @@ from burnpy.backend.errors import (
     ImmutableError,
     KindError,
     MissingGradientError,
+    a,
 )
 from burnpy.nn.param import Param
 from burnpy.nn.selecting import meets, suggestion
@@ -274,7 +275,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         given: object = other
         if not isinstance(given, GradientsParams):
             raise KindError(
-                f"GradientsParams are added to GradientsParams, not to a {type(given).__name__}; to change each, use "
+                f"GradientsParams are added to GradientsParams, not to {a(type(given).__name__)}; to change each, use "
                 "grads.map(f), and of Gradients make such with GradientsParams.from_grads(grads, model)"
             )
         if other._device is not self._device:
@@ -307,7 +308,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         given: object = key
         if not isinstance(given, str):
             raise KindError(
-                f"gradients by parameter are asked for by Param, id or path, not by a {type(given).__name__}; "
+                f"gradients by parameter are asked for by Param, id or path, not by {a(type(given).__name__)}; "
                 "of model.weight, give model.weight itself, not its value"
             )
         if key in self._paths:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.autodiff.gradients import Gradients
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.carrying import carried
 from burnpy.nn.param import Param
@@ -26,7 +26,7 @@ def beneath(model: ModuleBase[Any]) -> Any:
     """
     given: object = model
     if not isinstance(given, ModuleBase):
-        raise KindError(f"a model is a burnpy.nn.Module, and was given as a {type(given).__name__}")
+        raise KindError(f"a model is a burnpy.nn.Module, and was given as {a(type(given).__name__)}")
     device: Any = model.device
     return device.inner if hasattr(device, "lower") else device
 
@@ -57,13 +57,13 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
     if not isinstance(given, Gradients):
         hint = "; of what burnpy.func gives write GradientsParams.from_module(gradients)"
         raise KindError(
-            f"from_grads() takes the Gradients that backward() returned, and was given a {type(given).__name__}"
+            f"from_grads() takes the Gradients that backward() returned, and was given {a(type(given).__name__)}"
             + (hint if isinstance(given, ModuleBase) else "")
         )
     refuse_device(model, grads.device)
     if not hasattr(model.device, "lower"):
         raise DeviceError(
-            f"from_grads() was given a {type(model).__name__} on {model.device}, which computes no gradients; "
+            f"from_grads() was given {a(type(model).__name__)} on {model.device}, which computes no gradients; "
             "give the model on Autodiff[...] that computed the loss, not what valid() made of it"
         )
     learning = {path: param for path, param in model.named_params().items() if not param.frozen}
@@ -90,7 +90,7 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
     learning = {path: param for path, param in gradients.named_params().items() if not param.frozen}
     if not learning:
         raise ArgumentError(
-            f"from_module() was given a {type(gradients).__name__} in which no parameter learns; it takes what "
+            f"from_module() was given {a(type(gradients).__name__)} in which no parameter learns; it takes what "
             "burnpy.func.grad(loss)(model) returned"
         )
     values: Tensors = {param.id: carried(param.value.detach(), device) for param in learning.values()}
@@ -100,7 +100,7 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
 def _strangers(grads: Gradients[Any], model: ModuleBase[Any], learning: int) -> str:
     name = type(model).__name__
     if not learning:
-        return f"a {name} was given of which every parameter is frozen; model.require_grad() lets them learn"
+        return f"{a(name)} was given of which every parameter is frozen; model.require_grad() lets them learn"
     return (
         f"these gradients of {len(grads)} leaves have none of the {learning} parameters of this {name}; give the very "
         "model that computed the loss: step(), fork() and to_device() make models with leaves of their own"

@@ -20,6 +20,7 @@ from burnpy.optim.matching import beneath, refuse_device
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, refuse_shape, rekeyed
 from burnpy.tensor.base import made
+from burnpy.tensor.calling import explained
 from burnpy.tensor.protocols import bare
 from burnpy.tensor.tensor import Tensor
 
@@ -142,6 +143,7 @@ class Optimizer(metaclass=Explaining):
         """What is remembered of a parameter before its first update: zeros, in new memory."""
         return tuple(device.full(param.shape, 0.0, param.dtype) for _ in self.slots)
 
+    @explained
     def step(self, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]) -> M:
         """The model after one update of every parameter that has a gradient.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import BurnpyError, StateError
+from burnpy.backend.errors import BurnpyError, StateError, a
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, Pa
     if not isinstance(record, tuple) or len(record) != 2 or not isinstance(record[1], Mapping):
         hint = "; of a file's record, give record.optim" if hasattr(record, "parts") else ""
         raise StateError(
-            f"load_record() of {name} takes what into_record() gave, not a {type(record).__name__}; nothing was loaded"
+            f"load_record() of {name} takes what into_record() gave, not {a(type(record).__name__)}; nothing was loaded"
             + hint
         )
     made_by, states = record
@@ -59,7 +59,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, Pa
     found = {}
     for ident, given in states.items():
         if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[2], Mapping):
-            raise StateError(f"this record of {name} has no state for {ident}, but a {type(given).__name__}")
+            raise StateError(f"this record of {name} has no state for {ident}, but {a(type(given).__name__)}")
         state = ParamState(*given)
         trouble = _trouble(state, slots)
         if trouble:
@@ -130,7 +130,7 @@ def _trouble(state: ParamState, slots: Sequence[str]) -> str:
         return f"holds {has}, and this optimizer remembers {wants}: it was saved with other settings"
     for name, value in state.values.items():
         if not isinstance(value, (Tensor, np.ndarray)):
-            return f"has a {type(value).__name__} for {name}"
+            return f"has {a(type(value).__name__)} for {name}"
         try:
             kind = kind_of(value.dtype)
         except BurnpyError:

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import RecordError
+from burnpy.backend.errors import RecordError, a
 from burnpy.record.failures import is_anothers
 from burnpy.record.memory import LARGEST, brief, damaged
 
@@ -110,7 +110,7 @@ def parsed(text: bytes, size: int, source: str) -> Header:
             raise
         raise RecordError(f"{source} is no safetensors file, or a damaged one: its header cannot be read") from error
     if not isinstance(entries, dict):
-        raise damaged(source, f"its header is a {type(entries).__name__}")
+        raise damaged(source, f"its header is {a(type(entries).__name__)}")
     metadata = entries.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise damaged(source, "its metadata are not strings by name")

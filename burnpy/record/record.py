@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from burnpy.backend.errors import MissingPartError, RecordError
+from burnpy.backend.errors import MissingPartError, RecordError, a
 from burnpy.nn.module import Module
 from burnpy.nn.stateful import Entry, State, StateReport
 from burnpy.record.fitting import DTypePolicy, Remap, fit, fitted, remapped
@@ -139,7 +139,7 @@ def _shown(part: Any) -> str:
     if hasattr(part, "_fields"):
         return repr(part)
     if isinstance(part, (Mapping, list, tuple)):
-        return f"a {type(part).__name__} of {len(part)}"
+        return f"{a(type(part).__name__)} of {len(part)}"
     if hasattr(part, "shape"):
         return f"an array of shape {part.shape}"
     return f"{part!r:.40}"

@@ -23,6 +23,7 @@ from burnpy.backend.errors import (
     RecordError,
     RecordFileError,
     RecordNotFoundError,
+    a,
 )
 from burnpy.record.failures import is_anothers
 from burnpy.record.memory import LARGEST, brief, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
@@ -219,7 +220,7 @@ def _candidates(found: Any) -> str:
 
 def _names(found: Any) -> str:
     """What a dict has, or what else there is."""
-    return _listed(found) or "nothing" if isinstance(found, dict) else f"a {type(found).__name__}"
+    return _listed(found) or "nothing" if isinstance(found, dict) else a(type(found).__name__)
 
 
 def _listed(names: Collection[Any]) -> str:

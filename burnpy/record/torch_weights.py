@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError
+from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a
 from burnpy.nn.module import Module
 from burnpy.record.checkpoints import MARK
 from burnpy.record.failures import is_anothers
@@ -100,7 +100,7 @@ def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple
     if not isinstance(given, (str, os.PathLike)):
         hint = "; give it model.state_dict()" if hasattr(given, "state_dict") else ""
         raise KindError(
-            f"from_torch() takes a file's path or a state dict, and was given a {type(given).__name__}{hint}"
+            f"from_torch() takes a file's path or a state dict, and was given {a(type(given).__name__)}{hint}"
         )
     path = path_of(source, "from_torch()")
     if not path.endswith(".safetensors") and not _is_safetensors(path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.int_tensor import IntTensor
@@ -51,3 +53,18 @@ def __dir__() -> list[str]:
 
 
 explain_missing_methods()  # now that all three classes are there
+
+
+class _Package(ModuleType):
+    """This package, which is called where one means PyTorch's function ``tensor``."""
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        from burnpy.backend.errors import CallError
+
+        raise CallError(
+            "burnpy.tensor(...) was called, which is a package; write Tensor.from_data(data, device=device), of ints "
+            "IntTensor, of truth values BoolTensor"
+        )
+
+
+sys.modules[__name__].__class__ = _Package

@@ -7,15 +7,15 @@ ints and bools. It checks arguments, explains mistakes and speaks to the backend
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
 from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import KindError
+from burnpy.backend.errors import KindError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
+from burnpy.tensor.calling import adopted, copied
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -50,8 +50,24 @@ def blank_bool() -> Any:
     raise NotImplementedError
 
 
+class Missing:
+    """Stands for a name that tensors, or those of one kind, do not have: reading it is an `AttributeError` that helps.
+
+    An attribute for each costs nothing, where a ``__getattr__`` would slow down every attribute of every tensor.
+    """
+
+    __slots__ = ()
+
+
 class TensorMeta(type):
     """Makes no tensor when it is called: a tensor needs to be told of what, and where."""
+
+    def __dir__(cls) -> list[str]:
+        """The names that there are; without those that are there to explain that they are not."""
+        found: dict[str, object] = {}
+        for base in reversed(cls.__mro__):
+            found.update(vars(base))
+        return [name for name, value in found.items() if not isinstance(value, Missing)]
 
     def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
         """What ``Tensor(...)`` gives: an error that says how tensors are made."""
@@ -116,6 +132,9 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
         """The dtype of the elements, NumPy's."""
         return self._primitive.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
+
     @property
     def device(self) -> B:
         """The device, an instance of the backend."""
@@ -136,7 +155,10 @@ def made(cls: type[Any], device: Any, primitive: Value) -> Any:
 
 
 def _give_own_methods(cls: type[Any]) -> None:
-    """Give a kind its copy of every `owned` method that it inherits."""
+    """Give a kind copies of the methods that it inherits, which are named after it in errors.
+
+    Those of `owned` methods make tensors of the kind; of the others, what takes arguments explains its calls.
+    """
     kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is made before the others
     makers = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}  # quick; `TensorMeta` bars the usual
     grounds: dict[int, dict[str, Any]] = {}  # the globals of each module, with these
@@ -144,19 +166,15 @@ def _give_own_methods(cls: type[Any]) -> None:
     for base in reversed(cls.__mro__):
         inherited.update(vars(base))
     copies: dict[Any, Any] = {}  # ``add`` is also ``__add__``
-    copy: Any
     for name, method in inherited.items():
         if type(method) is FunctionType and method in _owned:
             if method not in copies:
-                module = method.__globals__
-                if id(module) not in grounds:
-                    grounds[id(module)] = module | makers
-                copies[method] = copy = FunctionType(method.__code__, grounds[id(module)])
-                copy.__defaults__, copy.__kwdefaults__ = method.__defaults__, method.__kwdefaults__
-                update_wrapper(copy, method)
-                del copy.__wrapped__  # it is no other function to whoever looks
-                copy.__qualname__ = f"{cls.__name__}.{method.__name__}"  # as Python names it in its errors
+                ground = method.__globals__
+                own = grounds.get(id(ground)) or grounds.setdefault(id(ground), ground | makers)
+                copies[method] = copied(method, cls, own)
             setattr(cls, name, copies[method])
+        elif type(method) in (FunctionType, classmethod) and not name.startswith("_"):
+            setattr(cls, name, adopted(method, cls))
 
 
 def shown(value: object) -> str:
@@ -170,12 +188,3 @@ def shown(value: object) -> str:
         return f"{a(type(value).__name__)} of shape {tuple(found.shape)} and dtype {found.dtype}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 90 else f"{text[:89]}…"
-
-
-def a(name: str) -> str:
-    """A class's name with its article.
-
-    >>> a("IntTensor"), a("Tensor")
-    ('an IntTensor', 'a Tensor')
-    """
-    return f"{'an' if name in ('IntTensor', 'ndarray', 'int') else 'a'} {name}"

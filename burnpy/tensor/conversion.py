@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int64, kind_of
-from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError
-from burnpy.tensor.base import B, TensorBase, a, made
+from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError, a
+from burnpy.tensor.base import B, TensorBase, made
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.leaving import told, watches
 from burnpy.tensor.readonly import readonly

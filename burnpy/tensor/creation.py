@@ -14,7 +14,7 @@ import numpy as np
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, dtype_of
-from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError
+from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
 from burnpy.tensor.base import made, shown
@@ -143,7 +143,7 @@ def lifted(cls: Any, x: Any, named: Any) -> Any:
     """``Tensor.from_inner`` and its kin: the values of ``x`` one level up, in the same memory."""
     origin: type[Any] = getattr(cls, "__origin__", cls)
     if type(x) is not origin:
-        raise KindError(f"{origin.__name__}.from_inner() takes a {origin.__name__}, not {shown(x)}")
+        raise KindError(f"{origin.__name__}.from_inner() takes {a(origin.__name__)}, not {shown(x)}")
     if cls is origin and named is None:
         from burnpy.autodiff.autodiff import Autodiff
 

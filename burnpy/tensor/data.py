@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
-from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError
+from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError, a
 from burnpy.backend.primitives import DType, KindName
-from burnpy.tensor.base import TensorBase, a, shown
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.readonly import writer
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     """
     if not isinstance(data, np.ndarray):
         raise ArgumentError(
-            f"from_data(copy=False) takes a read-only NumPy array, not a {type(data).__name__}; leave copy=False out"
+            f"from_data(copy=False) takes a read-only NumPy array, not {a(type(data).__name__)}; leave copy=False out"
         )
     trouble = writer(data)
     if trouble:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
+from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
 from burnpy.tensor.base import B, TensorBase, made, shown
 from burnpy.tensor.leaving import told, watches
 
@@ -59,7 +59,7 @@ class DiscreteDifferentiation(TensorBase[B]):
             KindError: always.
         """
         raise KindError(
-            f"require_grad() was asked of an {type(self).__name__} of dtype {self.dtype}; only float tensors have "
+            f"require_grad() was asked of {a(type(self).__name__)} of dtype {self.dtype}; only float tensors have "
             "gradients: convert it first, as in x.float().require_grad()"
         )
 

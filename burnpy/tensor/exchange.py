@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError
-from burnpy.tensor.base import B, a
+from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, a
+from burnpy.tensor.base import B
 from burnpy.tensor.conversion import Conversion
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
 from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.calling import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 
@@ -30,6 +31,7 @@ def cat(tensors: Sequence[Tensor[B]], dim: int = 0) -> Tensor[B]: ...
 def cat(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 @overload
 def cat(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
+@explained
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The tensors joined along a dimension that they have.
 
@@ -67,6 +69,7 @@ def stack(tensors: Sequence[Tensor[B]], dim: int = 0) -> Tensor[B]: ...
 def stack(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 @overload
 def stack(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
+@explained
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The tensors joined along a new dimension.
 
@@ -175,6 +178,7 @@ def broadcast_tensors(*tensors: Tensor[B]) -> list[Tensor[B]]: ...
 def broadcast_tensors(*tensors: IntTensor[B]) -> list[IntTensor[B]]: ...
 @overload
 def broadcast_tensors(*tensors: BoolTensor[B]) -> list[BoolTensor[B]]: ...
+@explained
 def broadcast_tensors(*tensors: Any) -> list[Any]:
     """The tensors repeated to their common shape.
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from burnpy.backend.errors import KindError
+from burnpy.backend.errors import KindError, MissingNameError
 from burnpy.backend.primitives import KindName
-from burnpy.tensor.base import TensorBase
+from burnpy.hints import names, numpys
+from burnpy.tensor.base import Missing, TensorBase
 
 _ARTICLE = {"float": "a float", "int": "an int", "bool": "a bool"}
 
 
-class MissingMethodError(KindError, AttributeError):
+class MissingMethodError(KindError, MissingNameError):
     """A method that a kind lacks and another has."""
 
 
-class Lacking:
-    """Stands for such a method: ``i.mean`` of an int tensor says ``i.float().mean()``.
+class Lacking(Missing):
+    """Stands for such a method: ``i.mean`` of an int tensor says ``i.float().mean()``."""
 
-    An attribute for each costs nothing, where a ``__getattr__`` would slow down every attribute of every tensor.
-    """
+    __slots__ = ("call", "factory", "name", "owner")
 
     def __init__(self, name: str, owner: KindName, value: object) -> None:
         self.name, self.factory = name, isinstance(value, classmethod)
@@ -40,60 +40,36 @@ class Lacking:
         )
 
 
-_IN_PLACE = "nothing is changed in place: "
-PYTORCH = {
-    "requires_grad": "x.is_require_grad() tells, and x = x.require_grad() makes a leaf",
-    "requires_grad_": f"{_IN_PLACE}x = x.require_grad() makes a leaf",
-    "is_leaf": "of a tracked tensor, x.grad_fn is None tells",
-    "data": "x.inner() has the values, on the backend where nothing is recorded",
-    "detach_": f"{_IN_PLACE}x = x.detach()",
-    "retains_grad": 'x.grad_fn.name == "retain_grad" tells',
-    "register_post_accumulate_grad_hook": "x, handle = x.register_hook(f) sees a leaf's gradient when it is complete",
-    "size": "x.shape is a tuple of ints, and x.shape[d] one of them",
-    "dim": "x.ndim is the number of dimensions",
-    "numpy": "x.to_numpy() gives a read-only array, np.array(x) one of your own",
-    "to": "x.to_device(device) moves it, x.to_dtype(dtype) keeps the kind, x.float(), x.int() and x.bool() change it",
-    "cpu": "x.to_device(NumPy) moves it to the CPU, x.to_numpy() is its values there",
-    "cuda": "x.to_device(CuPy) moves it to the GPU",
-    "long": "x.int() gives int64",
-    "view": "x.reshape(...) copies nothing where a view will do",
-    "unflatten": "x.reshape(...) does that",
-    "clone": "tensors never change, so that x itself is as good as a copy",
-    "contiguous": "how the elements lie in memory is the backend's affair",
-    "nelement": "x.numel() counts the elements",
-    "zero_": f"{_IN_PLACE}x = x.zeros_like()",
-    "fill_": f"{_IN_PLACE}x = x.full_like(value)",
-    "copy_": f"{_IN_PLACE}x = y",
-    **{
-        f"{name}_": f"{_IN_PLACE}x = x.{name}(...)"
-        for name in ("add", "sub", "mul", "div", "pow", "clamp", "masked_fill", "scatter", "scatter_add", "unsqueeze")
-    },
-}
-"""What to write in place of attributes of PyTorch's tensors that have another form here."""
+class Elsewhere(Missing):
+    """Stands for an attribute that PyTorch's or NumPy's tensors have, and says what to write instead."""
 
+    __slots__ = ("name",)
 
-class Elsewhere:
-    """Stands for such an attribute."""
-
-    def __init__(self, name: str, instead: str) -> None:
-        self.message = f"tensors have no attribute {name}; {instead}"
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __get__(self, tensor: object, cls: type) -> NoReturn:
-        raise AttributeError(self.message)
+        from burnpy.hints.missing import of_tensor
+
+        raise of_tensor(cls.__name__, self.name)
 
     def __set__(self, tensor: object, value: object) -> NoReturn:
-        raise AttributeError(self.message)
+        self.__get__(tensor, type(tensor))
 
 
 def explain_missing_methods() -> None:
-    """Give each kind an explanation of every public method that another one has and it has not, and of `PYTORCH`."""
+    """Give each kind an explanation of every public method that another one has and it has not, and to all of them one
+    of every name that PyTorch or NumPy has.
+    """
     methods: dict[KindName, dict[str, object]] = {kind: _methods(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
         for owner, theirs in methods.items():
             for name in theirs.keys() - methods[kind].keys():
                 setattr(cls, name, Lacking(name, owner, theirs[name]))
-        for name, instead in PYTORCH.items():
-            setattr(cls, name, Elsewhere(name, instead))
+    own = vars(TensorBase)
+    for name in {*names.TENSOR.split(), *names.TORCH.split(), *numpys.NAMES}:
+        if name not in own:
+            setattr(TensorBase, name, Elsewhere(name))  # what a kind has comes before it
 
 
 def _methods(cls: type) -> dict[str, object]:

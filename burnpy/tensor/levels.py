@@ -126,7 +126,8 @@ def refuse_mixed(operation: str, one: Any, other: Any) -> NoReturn:
         )
     else:
         hint = "move one with .to_device(...), or lift a plain tensor with Tensor[...].from_inner(x)"
-    raise DeviceError(f"{operation}() was asked of tensors on {first} and {second}; {hint}")
+    asked = operation if operation.endswith("]") else f"{operation}()"  # x[...] is no call
+    raise DeviceError(f"{asked} was asked of tensors on {first} and {second}; {hint}")
 
 
 def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:

@@ -13,6 +13,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
 from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.calling import explained
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.ranges import in_range, out_of_range
@@ -43,6 +44,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor[B]: ...
+@explained
 def cross_entropy(
     logits: Tensor[B],
     target: IntTensor[B] | Tensor[B],
@@ -99,6 +101,7 @@ def cross_entropy(
     return _reduced("cross_entropy", losses, reduction)
 
 
+@explained
 def nll_loss(
     log_probabilities: Tensor[B],
     target: IntTensor[B],
@@ -124,6 +127,7 @@ def nll_loss(
     return _classes("nll_loss", log_probabilities, target, weight, ignore_index, 0.0, reduction)
 
 
+@explained
 def mse_loss(input: Tensor[B], target: Tensor[B], *, reduction: Reduction = "mean") -> Tensor[B]:
     """The squared differences. The shapes must be equal: here broadcasting is a mistake more often than a wish.
 
@@ -139,6 +143,7 @@ def mse_loss(input: Tensor[B], target: Tensor[B], *, reduction: Reduction = "mea
     return _reduced("mse_loss", (input - target).square(), reduction)
 
 
+@explained
 def binary_cross_entropy_with_logits(
     input: Tensor[B],
     target: Tensor[B],

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import result_type
-from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError
+from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError, a
 from burnpy.backend.primitives import Scalar, Shape
-from burnpy.tensor.base import TensorBase, a, shown
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
-from burnpy.backend.errors import ScalarError, ShapeError
-from burnpy.tensor.base import B, a, made
+from burnpy.backend.errors import ScalarError, ShapeError, a
+from burnpy.tensor.base import B, made
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.readonly import writer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Self, TypeVar, overload
 
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ShapeError
@@ -39,13 +39,17 @@ class NumberReductions(TensorBase[B]):
     __slots__ = ()
 
     @accumulation
-    def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+    def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None, **unknown: Never) -> Self:
         """The sum over ``dim``; 0 of nothing. Ints add up in int64, 16-bit floats in float32 before they are rounded.
 
         Args:
             dim: an int, several, or None for all.
             keepdim: whether reduced dimensions stay, of size 1.
             dtype: the dtype of x's kind in which to add up; None for x's own.
+            unknown: nothing; what is not taken is refused in a sentence.
+
+        Raises:
+            CallError: there is an argument that is not taken, such as NumPy's ``axis``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -56,7 +60,7 @@ class NumberReductions(TensorBase[B]):
         ...
 
     @accumulation
-    def prod(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+    def prod(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None, **unknown: Never) -> Self:
         """The product over ``dim``; 1 of nothing. Ints multiply in int64. Gradients are exact where elements are 0.
 
         ``dtype`` is as for `sum`.

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.tensor.base import blank, blank_bool, owned
+from burnpy.tensor.calling import refuse
 from burnpy.tensor.dims import ALL, dims_of, need_bool
 from burnpy.tensor.operands import explain, operands
 
@@ -137,7 +138,9 @@ def _optional(self: Any, other: Any, option: Any) -> Any:
     return out
 
 
-def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
+def _reduction(self: Any, dim: Any, keepdim: Any, **unknown: Any) -> Any:
+    if unknown:
+        refuse(self, "OPERATION", unknown)
     primitive = self._primitive
     ndim = len(primitive.shape)
     if keepdim is not False:
@@ -149,7 +152,9 @@ def _reduction(self: Any, dim: Any, keepdim: Any) -> Any:
     return out
 
 
-def _accumulation(self: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
+def _accumulation(self: Any, dim: Any, keepdim: Any, dtype: Any, **unknown: Any) -> Any:
+    if unknown:
+        refuse(self, "OPERATION", unknown)
     primitive = self._primitive
     if dtype is not None:
         wide = dtype_of(dtype, self.kind)

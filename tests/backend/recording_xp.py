@@ -104,7 +104,18 @@ def _arange(start: Any, step: Any, out: Any) -> Any:
     return out
 
 
+def _index_reduce(combine: Any) -> Any:
+    def run(place: Any, value: Any, out: Any) -> None:
+        assert out.flags.c_contiguous, "the kernel counts places in row-major order"
+        combine.at(out.reshape(-1), place, value)
+
+    return run
+
+
 KERNELS: dict[str, Any] = {
+    **{f"burnpy_index_prod_{size}": _index_reduce(np.multiply) for size in (4, 8)},
+    **{f"burnpy_index_amin_{size}": _index_reduce(np.minimum) for size in (4, 8)},
+    **{f"burnpy_index_amax_{size}": _index_reduce(np.maximum) for size in (4, 8)},
     "burnpy_floor_divide": np.floor_divide,
     "burnpy_floor_divide_by": np.floor_divide,
     "burnpy_remainder": np.remainder,
@@ -115,7 +126,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
     "burnpy_bounded": _bounded,
 }
-"""What `burnpy_cupy.kernels` computes, by name."""
+"""What `burnpy_cupy.kernels` and `burnpy_cupy.reduce_at` compute, by name."""
 
 
 def _recorded(journal: Journal, name: str, function: Any) -> Any:
@@ -141,17 +152,6 @@ def _wrapped(journal: Journal, value: Any) -> Any:
     if isinstance(value, np.random.Generator):
         return RecordingModule(journal, "random.Generator.", value)
     return tuple(_wrapped(journal, v) for v in value) if type(value) is tuple else value
-
-
-def _kernel(in_params: str, out_params: str, source: str, name: str) -> Any:
-    """What stands in for ``cupy.ElementwiseKernel``: of our kernels, by name, what they do."""
-    reduce = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}[name.split("_")[2]]
-
-    def run(place: Any, value: Any, out: Any) -> None:
-        assert out._array.flags.c_contiguous, "the kernel counts places in row-major order"
-        reduce.at(out._array.reshape(-1), place._array, value._array)
-
-    return run
 
 
 class StandInError(RuntimeError):
@@ -210,12 +210,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
     cuda = Cuda(runtime=runtime, Device=Device, nvrtc=types.SimpleNamespace(getVersion=nvrtc_version))
     kernels = {kind: _kernel(journal, kind) for kind in ("ElementwiseKernel", "ReductionKernel")}
     return {
-<<<<<<< HEAD
         "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **kernels}),
-=======
-        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, "ElementwiseKernel": _kernel}),
-        "cupyx": RecordingModule(journal, "cupyx.", None, extra),
->>>>>>> tensor
         "cupyx.scipy.special": special,
     }
 
@@ -256,21 +251,12 @@ def mismatch(record: Record) -> str | None:
 
 def _signature(real: Any, method: bool) -> inspect.Signature:
     """The signature of a function of CuPy; of a compiled one, from the first line of its documentation."""
-<<<<<<< HEAD
     kind, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     inputs = None if isinstance(real, type) else getattr(real, "nin", getattr(real, "_nin", None))
     if inputs is not None:  # a ufunc: inputs, outputs, and two keywords that NumPy's has too
         required = [inspect.Parameter(f"in{i}", kind) for i in range(inputs)]
         how = kind if hasattr(real, "nin") else by_name  # a generalized one takes its output by name only
         return inspect.Signature(required + [inspect.Parameter(n, how, default=None) for n in ("out", "dtype")])
-=======
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if isinstance(getattr(real, "nin", None), int):  # a ufunc: inputs, outputs, and two keywords that NumPy's has too
-        names = [f"in{i}" for i in range(real.nin)]
-        required = [inspect.Parameter(n, kind) for n in names]
-        optional = [inspect.Parameter(n, kind, default=None) for n in ("out", "dtype")]
-        return inspect.Signature(required + optional)
->>>>>>> tensor
     try:
         found = inspect.signature(real)
     except ValueError:

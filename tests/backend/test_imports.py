@@ -19,9 +19,10 @@ EVERYBODY_NEEDS = {
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
         *("optimizer", "pointwise", "pooling", "random", "reduction", "shape", "windows"),
     ],
+    "burnpy.hints": ["", "names", "numpys"],
     "burnpy.tensor": [
-        *("", "arithmetic", "base", "bool_tensor", "conversion", "creation", "data", "differentiation", "dims"),
-        *("exchange", "float_reductions", "indexing", "int_tensor", "integers", "joining", "kinds", "leaving"),
+        *("", "arithmetic", "base", "bool_tensor", "calling", "conversion", "creation", "data", "differentiation"),
+        *("dims", "exchange", "float_reductions", "indexing", "int_tensor", "integers", "joining", "kinds", "leaving"),
         *("levels", "logic", "matmul", "operands", "pointwise", "printing", "protocols", "ranges", "readonly"),
         *("reductions", "sampling", "selecting", "shaping", "template", "tensor"),
     ],

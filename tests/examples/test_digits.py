@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from burnpy.backend import errors
 
@@ -34,8 +39,46 @@ def test_a_few_epochs_learn_and_draw(tmp_path: Path) -> None:
     assert accuracy(done.stdout) >= 96
     assert (tmp_path / "deep" / "out" / "digits.png").read_bytes().startswith(b"\x89PNG")
     lines = done.stdout.splitlines()
-    assert [line.split(":")[0] for line in lines[1:-1]] == [f"epoch {n}/4" for n in (1, 2, 3, 4)]
+    assert lines[0] == "A convolutional network learns to read handwritten digits, in about 3 seconds …"
+    assert [line.split(":")[0] for line in lines[2:-1]] == [f"epoch {n}/4" for n in (1, 2, 3, 4)]
     assert "\x1b" not in done.stdout, "escape sequences where no terminal is"
+
+
+def test_what_takes_long_is_imported_after_the_first_line() -> None:
+    code = "import sys; sys.path.insert(0, 'examples'); import digits; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=EXAMPLE.parents[1]
+    )
+    assert not {"sklearn", "matplotlib", "rich"} & {*done.stdout.split()}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_bar_moves_with_every_batch_and_keeps_number_and_time(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
+    report: Any = import_module("digits_report")
+    clock = itertools.count()
+    console = Console(
+        file=io.StringIO(), force_terminal=True, width=width, color_system=None, get_time=lambda: float(next(clock))
+    )
+    progress = report.Progress(3, 20, "title", console)
+    bars = []
+    for batch in range(40):
+        progress.batch()
+        if batch % 20 == 19:
+            progress.epoch(batch // 20 + 1, report.Score(1.25, 0.5), report.Score(1.125, 0.625))
+        with console.capture() as capture:
+            console.print(progress._bar.get_renderable())
+        (line,) = capture.get().splitlines()
+        assert len(line) <= width
+        assert line.startswith(f"epoch {1 + (batch + 1) // 20}/3 ")
+        assert re.search(r" (\d\d:\d\d|--:--) left$", line)
+        assert "…" not in line
+        assert ("accuracy 62.5%" in line) == (batch > 18 and width >= 60)
+        assert ("loss 1.250, held out 1.125" in line) == (batch > 18 and width >= 100)
+        bars.append(line.count("━") * 2 + line.count("╸"))
+    assert re.search(r" \d\d:\d\d left$", line)
+    assert bars[18] >= 3
+    assert width < 80 or len({*bars[:18]}) > 9
 
 
 def test_one_seed_gives_one_result(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""What MIGRATING.md says one writes in burnpy runs, cell by cell, and each cell that has none says why."""
+"""What MIGRATING.md says one writes in burnpy runs, cell by cell, and each cell that has none says why.
+
+Of the tensor operations, which are made from a table, that is shown in ``tests/hints``.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,16 @@ import pytest
 
 from burnpy import Autodiff, Tensor, autodiff, nn, optim, record
 from burnpy.backend import NumPy
+from burnpy.docs import migrating
 from burnpy.nn import functional
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "MIGRATING.md").read_text(encoding="utf-8")
-PROLOGUE = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+BY_HAND = PAGE.partition(migrating.BEGIN)[0] + PAGE.partition(migrating.END)[2]
+PROLOGUE = "\n".join(re.findall(r"^```python\n(.*?)^```", BY_HAND, re.MULTILINE | re.DOTALL))
 ROWS = [
     tuple(cell.strip() for cell in line.strip("|").split("|"))
-    for line in PAGE.splitlines()
+    for line in BY_HAND.splitlines()
     if line.startswith("| ") and not line.startswith(("| PyTorch", "| ---"))
 ]
 CODE = [code for row in ROWS for code in re.findall(r"`(.+?)`", row[1])]

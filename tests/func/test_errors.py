@@ -77,7 +77,7 @@ def test_names_of_pytorchs_and_others() -> None:
     for name, instead in (("vmap", "jacobian(f, chunk_size=8)"), ("grad_and_value", "value_and_grad")):
         with pytest.raises(AttributeError, match=re.escape(instead)):
             getattr(func, name)
-    with pytest.raises(AttributeError, match=r"module 'burnpy.func' has no attribute 'other'$"):
+    with pytest.raises(AttributeError, match=r"burnpy\.func has no other$"):
         func.other
 
 

@@ -208,7 +208,7 @@ def make(cls: Any, value: Any) -> Any:
     ("made", "error", "words"),
     [
         (lambda: make(Param, IntTensor[NumPy].zeros((2,))), KindError, "holds one Tensor, and was given an IntTensor"),
-        (lambda: make(Buffer, np.ones(3)), KindError, r"Buffer\(\) holds one Tensor, .* a ndarray of shape \(3,\)"),
+        (lambda: make(Buffer, np.ones(3)), KindError, r"Buffer\(\) holds one Tensor, .* an ndarray of shape \(3,\)"),
         (lambda: make(IntBuffer, plain(2)), KindError, "holds one IntTensor"),
         (lambda: Param(Tensor[Train].ones((2,)).require_grad() * 2), NotTrackedError, r"give it value\.detach\(\)"),
         (lambda: Buffer(Tensor[Train].ones((2,)).require_grad()), NotTrackedError, "or make it a Param"),

@@ -221,7 +221,7 @@ def test_sources_that_are_none() -> None:
             return {}
 
     source: Any
-    for source, message in ((Theirs(), r"a Theirs; give it model\.state_dict\(\)"), (3, "was given a int$")):
+    for source, message in ((Theirs(), r"a Theirs; give it model\.state_dict\(\)"), (3, "was given an int$")):
         with pytest.raises(errors.KindError, match=message):
             from_torch(mlp(), source)
     model: Any = Linear

@@ -76,7 +76,7 @@ def test_a_part_of_a_checkpoint() -> None:
         read_torch(FIXTURES / "layers.pt", "ema")
     with pytest.raises(errors.ArgumentError, match="no state dict at 'optimizer', but a dict of state, param_groups"):
         read_torch(FIXTURES / "layers.pt", "optimizer")
-    with pytest.raises(errors.ArgumentError, match="no state dict at 'step', but a int"):
+    with pytest.raises(errors.ArgumentError, match="no state dict at 'step', but an int"):
         read_torch(FIXTURES / "layers.pt", "step")
 
 

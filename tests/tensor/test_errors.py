@@ -218,7 +218,7 @@ NUMBERS: list[Mistake] = [
     (lambda x, i, b: i.one_hot(1 << 62), ShapeError, ["one_hot()", "more elements"]),
     (lambda x, i, b: x.expand_as((2, 3)), KindError, ["expand_as()", "(2, 3)", "expand()"]),
     (lambda x, i, b: x[np.array(["a"])], KindError, ["ndarray", "ints or truth values"]),
-    (lambda x, i, b: x.to_dtype(np.ones(3)), DTypeError, ["a ndarray", "no known dtype"]),
+    (lambda x, i, b: x.to_dtype(np.ones(3)), DTypeError, ["an ndarray", "no known dtype"]),
     (lambda x, i, b: x.to_device(i), DeviceError, ["IntTensor", "no backend"]),
     (lambda x, i, b: x.to_device({}), DeviceError, ["{}", "no backend"]),
     (lambda x, i, b: functions.Autodiff({}), DeviceError, ["{}", "no backend"]),
@@ -298,9 +298,9 @@ def test_what_pytorch_has_and_where_it_is_here(kind: Any) -> None:
         ("size", "x.shape"),
         ("numpy", "x.to_numpy()"),
         ("to", "x.to_device(device)"),
-        ("view", "x.reshape(...)"),
+        ("view", "x.reshape(3, 2)"),
         ("clone", "never change"),
-        ("add_", "x = x.add(...)"),
+        ("add_", "x = x.add(y)"),
         ("zero_", "x = x.zeros_like()"),
     ):
         assert not hasattr(x, name)

@@ -196,16 +196,15 @@ def test_wrong_parameters() -> None:
 
 
 def test_the_handler_of_a_signal_draws_amid_the_first_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(Generator):
-        def __init__(self, seed: int | None) -> None:
-            monkeypatch.undo()
-            drawn.append(Tensor[NumPy].normal((3,)).tolist())
-            super().__init__(seed)
+    def interrupted(seed: int | None) -> Generator:
+        monkeypatch.undo()
+        drawn.append(Tensor[NumPy].normal((3,)).tolist())
+        return Generator(seed)
 
     drawn: list[Any] = []
     manual_seed(0)
     wanted = Tensor[NumPy].normal((6,)).tolist()
     manual_seed(0)
-    monkeypatch.setattr(generator, "Generator", Interrupted)  # in the midst of which the handler comes
+    monkeypatch.setattr(generator, "Generator", interrupted)  # in the midst of which the handler comes
     drawn.append(Tensor[NumPy].normal((3,)).tolist())
     assert [*drawn[0], *drawn[1]] == wanted

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward.forward import Forward
-from burnpy.backend.errors import DeviceError, KindError
+from burnpy.backend.errors import DeviceError, KindError, a
 from burnpy.backend.primitives import DType, Shape, Value
 from burnpy.tensor.base import TensorBase, made
 from burnpy.tensor.levels import levels_between, raised
@@ -63,8 +63,8 @@ def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence
             device = argument.device
         elif isinstance(argument, (tuple, list, dict)) and _holds_tensors(argument):
             raise KindError(
-                f"{operation}() was given tensors inside of a {type(argument).__name__}, as argument {position}, where "
-                "they would not be differentiated; pass each as an argument of its own: f(*xs)"
+                f"{operation}() was given tensors inside of {a(type(argument).__name__)}, as argument {position}, "
+                "where they would not be differentiated; pass each as an argument of its own: f(*xs)"
             )
     if alike:
         return device, arguments

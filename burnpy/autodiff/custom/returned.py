@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.autodiff.custom.arguments import Kept, brought
 from burnpy.autodiff.graph import Placed, absent
 from burnpy.autodiff.returns import probable_cause
-from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, made
 from burnpy.tensor.tensor import Tensor
@@ -20,9 +20,7 @@ def misfit(found: object, like: Kept, device: Any) -> Exception | None:
     The error's message is the end of a sentence that names what was asked of whom.
     """
     if not isinstance(found, Tensor):
-        shown = (
-            f"an {type(found).__name__}" if isinstance(found, TensorBase) else f"{type(found).__name__} {found!r:.80}"
-        )
+        shown = a(type(found).__name__) if isinstance(found, TensorBase) else f"{type(found).__name__} {found!r:.80}"
         return KindError(f"{shown}, where a Tensor of shape {like.shape} is needed")
     if found.device is not device:
         hint = "; use .inner()" if getattr(found.device, "inner", None) is device else ""
@@ -82,7 +80,7 @@ def parts_of(
             parts.append(Placed(absent, place.shape, place.dtype) if asked and place is not None else None)
             continue
         if place is None or not place.floats or (marked is not None and marked[k]):
-            kind = "no tensor" if place is None else f"an {place.cls.__name__}"
+            kind = "no tensor" if place is None else a(place.cls.__name__)
             if place is not None and place.floats:
                 kind = "marked as non-differentiable"
             raise KindError(

@@ -15,7 +15,7 @@ from burnpy.autodiff.saving.keeping import (
     refuse_where_disabled,
     tensor_around,
 )
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError, a
 from burnpy.tensor.base import TensorBase
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class _Packed(Stored):
         if type(found) is not self.kind or found.device is not self.device:
             error = DeviceError if type(found) is self.kind else KindError
             shown = f"one on {found.device}" if type(found) is self.kind else repr(found)
-            raise error(f"{self._asked()} must give back a {self.kind.__name__} on {self.device}, not {shown}")
+            raise error(f"{self._asked()} must give back {a(self.kind.__name__)} on {self.device}, not {shown}")
         if (found.shape, found.dtype) != (self.shape_, self.dtype_):
             raise ShapeError(
                 f"{self._asked()} must give back shape {self.shape_} and dtype {self.dtype_}, "

@@ -39,9 +39,6 @@ if not TYPE_CHECKING:  # to type checkers the names above are all that there is
 
     def __getattr__(name: str) -> object:
         """What to say of a name that there is not: many are methods of tensors."""
-        from burnpy.nn.theirs import missing
-        from burnpy.tensor.tensor import Tensor
+        from burnpy.hints.missing import from_package
 
-        if not name.startswith("_") and hasattr(Tensor, name):
-            raise AttributeError(f"{__name__} has no {name}, which is a method: x.{name}(...)", name=name)
-        raise missing(__name__, name, __all__)
+        raise from_package(__name__, name)

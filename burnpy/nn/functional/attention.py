@@ -6,12 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.errors import ArgumentError, ShapeError, a
 from burnpy.nn.functional.checks import dims_at_least, floats
 from burnpy.nn.functional.dropout import dropout
 from burnpy.nn.sizes import whole
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.bool_tensor import BoolTensor
+from burnpy.tensor.calling import explained
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@explained
 def scaled_dot_product_attention(
     query: Tensor[B],
     key: Tensor[B],
@@ -141,6 +143,6 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
 
 def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
     if not isinstance(mask, TensorBase) or mask.kind == "int":
-        raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not a {type(mask).__name__}")
+        raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
     if broadcast_shape(mask.shape, shape) != shape:
         raise ShapeError(f"{name}() was given a mask of shape {mask.shape}, which does not broadcast to {shape}")

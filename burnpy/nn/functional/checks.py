@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import promote_types
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
@@ -34,9 +34,9 @@ def _together(operation: str, tensors: dict[str, Any]) -> list[Any]:
     given = [x for x in tensors.values() if x is not None]
     for name, x in tensors.items():
         if x is not None and (not isinstance(x, TensorBase) or x.kind != "float"):
-            what = f"{type(x).__name__} of dtype {x.dtype}" if isinstance(x, TensorBase) else type(x).__name__
+            what = a(type(x).__name__) + (f" of dtype {x.dtype}" if isinstance(x, TensorBase) else "")
             hint = "; convert it with x.float()" if isinstance(x, TensorBase) else ""
-            raise KindError(f"{operation}() takes a float Tensor as {name}, and was given a {what}{hint}")
+            raise KindError(f"{operation}() takes a float Tensor as {name}, and was given {what}{hint}")
     placed = list(together(operation, *given))
     if any(x.dtype != placed[0].dtype for x in placed):
         dtype = reduce(promote_types, [x.dtype for x in placed])

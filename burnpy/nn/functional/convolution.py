@@ -9,6 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import exact_dims, floats
 from burnpy.nn.functional.windows import refuse_too_small
 from burnpy.nn.sizes import Pair, pair
+from burnpy.tensor.calling import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 
@@ -18,6 +19,7 @@ Padding: TypeAlias = Pair | Literal["same", "valid"]
 """Zeros around an image, the same on both sides of each dimension; or what they are to do."""
 
 
+@explained
 def conv2d(
     x: Tensor[B],
     weight: Tensor[B],

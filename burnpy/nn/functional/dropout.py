@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.nn.functional.checks import floats, probability
+from burnpy.tensor.calling import explained
 from burnpy.tensor.generator import drawn_from
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@explained
 def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor[B]:
     """x with each element zero with probability ``p``, the others times 1 / (1 - p).
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.checks import exact_dims, floats
+from burnpy.tensor.calling import explained
 from burnpy.tensor.operands import together
 from burnpy.tensor.ranges import in_range, index_of
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@explained
 def embedding(index: IntTensor[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
     """The rows of ``weight`` at ``index``.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.functional.checks import floats
+from burnpy.tensor.calling import explained
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@explained
 def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]:
     """``x @ weight + bias``.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import dims_at_least, floats
+from burnpy.tensor.calling import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@explained
 def layer_norm(
     x: Tensor[B],
     normalized_shape: int | Sequence[int],
@@ -65,6 +67,7 @@ class BatchNormed(NamedTuple, Generic[B]):
     var: Tensor[B]  #: of each channel, with Bessel's correction, untracked; shape (channels,)
 
 
+@explained
 def batch_norm(
     x: Tensor[B],
     running_mean: Tensor[B] | None,
@@ -112,6 +115,7 @@ def batch_norm(
     return found
 
 
+@explained
 def batch_normed(
     x: Tensor[B], weight: Tensor[B] | None = None, bias: Tensor[B] | None = None, *, eps: float = 1e-5
 ) -> BatchNormed[B]:

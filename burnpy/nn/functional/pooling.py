@@ -9,6 +9,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.checks import exact_dims, floats
 from burnpy.nn.functional.windows import refuse_too_small
 from burnpy.nn.sizes import Pair, pair
+from burnpy.tensor.calling import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -18,6 +19,7 @@ B = TypeVar("B", bound=Backend)
 _FORM, _HINT = "(N, channels, height, width)", "; of one image make a batch with x.unsqueeze(0)"
 
 
+@explained
 def max_pool2d(
     x: Tensor[B],
     kernel_size: Pair,
@@ -58,6 +60,7 @@ def max_pool2d(
     return x._like(device.max_pool2d(x._primitive, kernel, strides, pads, dilations, bool(ceil_mode)))
 
 
+@explained
 def avg_pool2d(
     x: Tensor[B],
     kernel_size: Pair,
@@ -92,6 +95,7 @@ def avg_pool2d(
     return x._like(device.avg_pool2d(x._primitive, kernel, strides, pads, bool(ceil_mode), bool(count_include_pad)))
 
 
+@explained
 def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
     """The means of as many windows of equal size, or nearly, as make images of ``output_size``.
 

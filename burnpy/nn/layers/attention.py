@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.checks import exact_dims, probability
 from burnpy.nn.functional.linear import linear
@@ -155,7 +155,7 @@ class MultiHeadAttention(Module[B]):
         given: Any = key_mask
         if not isinstance(given, BoolTensor) or given.ndim != 2:
             shape = f" of shape {key_mask.shape}" if hasattr(given, "shape") else ""
-            what = f"a {type(given).__name__}{shape}"
+            what = f"{a(type(given).__name__)}{shape}"
             error = ShapeError if isinstance(given, BoolTensor) else KindError
             raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, and was given {what}")
         wide = key_mask[:, None, None, :]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module import Unplaced
+from burnpy.tensor.calling import composed
 from burnpy.tensor.losses import Reduction, binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Backend)
 
 
+@composed
 class CrossEntropyLoss(Unplaced):
     """The cross entropy of the softmax of logits against classes or probabilities: see `burnpy.cross_entropy`.
 
@@ -65,6 +67,7 @@ class CrossEntropyLoss(Unplaced):
             ...
 
 
+@composed
 class NllLoss(Unplaced):
     """The negative logarithm of the probability given to the right class: see `burnpy.nll_loss`.
 
@@ -97,6 +100,7 @@ class NllLoss(Unplaced):
             ...
 
 
+@composed
 class MseLoss(Unplaced):
     """The squared differences: see `burnpy.mse_loss`.
 
@@ -121,6 +125,7 @@ class MseLoss(Unplaced):
             ...
 
 
+@composed
 class BceWithLogitsLoss(Unplaced):
     """The cross entropy of sigmoids against probabilities: see `burnpy.binary_cross_entropy_with_logits`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import KindError, ShapeError
+from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.nn.functional.checks import exact_dims, probability
 from burnpy.nn.functional.dropout import dropout as dropped
 from burnpy.nn.functional.linear import linear
@@ -184,5 +184,5 @@ class Lstm(Module[B]):
 def _state_of(state: object) -> LstmState[Any]:
     """A state of what may be a plain pair."""
     if not isinstance(state, tuple) or len(state) != 2 or not all(isinstance(part, Tensor) for part in state):
-        raise KindError(f"Lstm() takes a state as LstmState(hidden, cell), and was given a {type(state).__name__}")
+        raise KindError(f"Lstm() takes a state as LstmState(hidden, cell), and was given {a(type(state).__name__)}")
     return LstmState(*state)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import IndexRangeError, ModuleError
+from burnpy.backend.errors import IndexRangeError, ModuleError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module, Stateless, rebound
 
@@ -47,7 +47,7 @@ class Sequential(Module[B]):
                     else "of a function make one: a subclass of burnpy.nn.Stateless whose forward() calls it"
                 )
                 raise ModuleError(
-                    f"Sequential() was given a {type(given).__name__} as layer {k}, which is no module; {way_out}"
+                    f"Sequential() was given {a(type(given).__name__)} as layer {k}, which is no module; {way_out}"
                 )
             setattr(self, str(k), layer)
 

@@ -1,15 +1,12 @@
-"""PyTorch's names of classes and arguments, and what they are called here; looked at where one was not found."""
+"""PyTorch's names of the arguments and attributes of modules, optimizers and schedules, and ours in their place."""
 
 from __future__ import annotations
-
-from difflib import get_close_matches
-from typing import Any
 
 _AS_CALLED = "it is called {} here"
 _BATCH_FIRST = "the batch always comes first"
 _CHANNELS = {"num_features": _AS_CALLED.format("channels")}
 
-_ARGUMENTS: dict[str, dict[str, str]] = {
+ARGUMENTS: dict[str, dict[str, str]] = {
     "Module": {"dtype": "make it, and cast it then: model.astype(dtype)"},
     "BatchNorm": _CHANNELS,
     "Conv2d": {"padding_mode": "around the images are zeros always"},
@@ -95,50 +92,8 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
 }
 """By the name of a class, or of one above it: what to say of an argument; under "", what of too many by position."""
 
-_CLASSES: dict[str, dict[str, str]] = {
-    "burnpy.nn": {
-        "ReLU": "Relu",
-        "GELU": "Gelu",
-        "SiLU": "Silu",
-        "LSTM": "Lstm",
-        "MultiheadAttention": "MultiHeadAttention",
-        **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"), "BatchNorm"),
-        "NLLLoss": "NllLoss",
-        "MSELoss": "MseLoss",
-        "BCEWithLogitsLoss": "BceWithLogitsLoss",
-        "Parameter": "Param",
-        "ModuleList": "a list, as a field of a Module",
-        "ModuleDict": "a dict, as a field of a Module",
-        "ParameterList": "a list of Param, as a field of a Module",
-        "ParameterDict": "a dict of Param, as a field of a Module",
-    },
-    "burnpy.optim": {
-        "SGD": "Sgd",
-        "RMSprop": "RmsProp",
-        "Adagrad": "AdaGrad",
-        "CosineAnnealingLR": "CosineLr",
-        "CosineAnnealingWarmRestarts": "CosineRestartsLr",
-        "ChainedScheduler": "ProductLr",
-        "LambdaLR": "a subclass of LrSchedule with a method at(step)",
-        "lr_scheduler": "StepLr, CosineLr and the like, in burnpy.optim itself",
-        **{
-            f"{name}LR": f"{name}Lr"
-            for name in (
-                "Constant",
-                "Exponential",
-                "Linear",
-                "MultiStep",
-                "OneCycle",
-                "Polynomial",
-                "Sequential",
-                "Step",
-            )
-        },
-    },
-}
-
 _GRADIENTS = "gradients are not stored: loss.backward() returns them"
-_ATTRIBUTES: dict[str, dict[str, str]] = {
+ATTRIBUTES: dict[str, dict[str, str]] = {
     "Module": {
         "parameters": "it is model.params()",
         "named_parameters": "it is model.named_params()",
@@ -167,32 +122,12 @@ _ATTRIBUTES: dict[str, dict[str, str]] = {
     },
     "Held": {"grad": _GRADIENTS, "data": "it is param.value"},
 }
+"""By the name that PyTorch's methods are known under: what to say of an attribute."""
 
 
-def attribute_hint(owner: object, kind: str, name: str) -> str:
-    """What to say of an attribute that there is not, as the end of a sentence; empty if nothing is known."""
-    hint = _ATTRIBUTES[kind].get(name)
-    if hint:
-        return f"; {hint}"
-    value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)
-    if value is not None and hasattr(type(getattr(owner, "value", None)), name):
-        return f", but its tensor has: .value.{name}"
-    known = [each for each in [*getattr(owner, "__dict__", ()), *dir(type(owner))] if not each.startswith("_")]
-    close = get_close_matches(name, known, n=1)
-    return f"; is it {close[0]}?" if close else ""
-
-
-def arguments_of(cls: type[Any]) -> dict[str, str]:
+def arguments_of(cls: type) -> dict[str, str]:
     """What to say of arguments that PyTorch's class takes, or a class before it."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        found |= _ARGUMENTS.get(base.__name__, {})
+        found |= ARGUMENTS.get(base.__name__, {})
     return found
-
-
-def missing(module: str, name: str, names: list[str]) -> AttributeError:
-    """The error that a package has no such name, with what it is called here."""
-    ours = _CLASSES.get(module, {}).get(name)
-    close = get_close_matches(name, names, n=1)
-    hint = f"; here it is {ours}" if ours else f"; is it {close[0]}?" if close else ""
-    return AttributeError(f"{module} has no {name}{hint}", name=name)

@@ -1,0 +1,106 @@
+"""The tensor operations in ``MIGRATING.md``, made from the table of PyTorch's names.
+
+``python -m burnpy.docs.migrating`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from burnpy.hints import names, numpys
+from burnpy.hints.table import IN_PLACE, NOTHING, Row, parsed, rows
+
+PAGE = Path(__file__).parents[2] / "MIGRATING.md"
+BEGIN, END = "<!-- made by python -m burnpy.docs.migrating -->", "<!-- up to here -->"
+BY_HAND = ("Autograd",)
+"""Sections that the page has in other places, in more words."""
+
+PROLOGUE = """\
+import math
+
+import numpy as np
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.backend import NumPy
+
+Train = Autodiff[NumPy]
+device = Train
+x = Tensor[Train].from_data([[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]]).require_grad()
+y = Tensor[Train].from_data([[2.0, 1.0, 0.5], [1.0, 4.0, 2.0]])
+v, m = x[0], Tensor[Train].eye(3)              # a vector and a matrix
+p = x.sigmoid()                                # probabilities
+i = IntTensor[Train].from_data([[0, 1, 0], [1, 0, 1]])
+j = i + 1
+b, c = x > 0.0, y > 1.0                        # truth values
+rows = IntTensor[Train].from_data([1, 0])
+array = np.ones((2, 3))
+low, high, value, shape = 0.0, 1.0, 0.5, (2, 3)
+"""
+"""What the code in the second column needs."""
+
+_HEAD = """\
+In the code, `x` and `y` are float tensors of shape (2, 3), `v` is a vector, `m` a matrix, `p` holds probabilities, `i`
+and `j` ints, `b` and `c` truth values, `rows` indices:
+
+```python
+{prologue}```
+"""
+
+
+def section() -> str:
+    """The text between the marks."""
+    table = rows()
+    parts = [_HEAD.format(prologue=PROLOGUE)]
+    for title in dict.fromkeys(row.section for row in table.values()):
+        if title not in BY_HAND:
+            own = {name: row for name, row in table.items() if row.section == title}
+            parts.append(f"### {title}\n\n| PyTorch | burnpy | where it differs |\n| --- | --- | --- |")
+            parts += [line(name, row) for name, row in own.items()]
+            parts[-1] += "\n"
+    return "\n".join(parts)
+
+
+def page(text: str) -> str:
+    """``MIGRATING.md`` with the text between the marks made anew."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{begin}\n\n{section()}\n{end}{after}"
+
+
+def line(name: str, row: Row) -> str:
+    """A row of a table."""
+    ours = f"`{row.ours}`" if row.ours else NOTHING
+    why = row.why or _by_itself(name, row.ours)
+    if name.endswith("_"):
+        why = f"{IN_PLACE}{f'; {why}' if row.why else ''}"
+    cells = (", ".join(f"`{each}`" for each in theirs(name)), ours, _sentence(why))
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def theirs(name: str) -> list[str]:
+    """Where PyTorch has a name: as a method, in place, as a function; NumPy's as they are."""
+    if name.startswith("torch."):
+        return [name]
+    of_tensors, of_torch = names.TENSOR.split(), names.TORCH.split()
+    both = (name,) if f"{name}_" in rows() else (name, f"{name}_")
+    found = [f"x.{each}" for each in both if each in of_tensors]
+    if name in of_torch and f"torch.{name}" not in rows():
+        found.append(f"torch.{name}")
+    return found or [f"np.{name}" if name in parsed(numpys.ROWS) else name]
+
+
+def _by_itself(name: str, ours: str) -> str:
+    """What there is to say of code that does what PyTorch does."""
+    if re.fullmatch(rf"(?:\w+\.)+{name}\b(\(.*\))?", ours):
+        return "the same"
+    return "another name" if re.fullmatch(r"(?:\w+\.)+\w+(\([^()]*\))?", ours) else "not by one name"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper() if text[0].islower() else text[0]}{text[1:]}."
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,89 @@
+"""What is said of a call with arguments that a function, a method or a class does not take."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
+from typing import Any
+
+from burnpy.backend.errors import CallError
+from burnpy.hints.arguments import METHODS, MISSING, OURS, SENTENCES
+from burnpy.hints.spelling import meant
+
+
+def call_error(
+    name: str,
+    parameters: Sequence[Parameter],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    hints: Mapping[str, str] | None = None,
+) -> CallError | None:
+    """Why a call is none that these parameters allow; None if it is one, and the mistake is elsewhere.
+
+    Args:
+        name: what was called.
+        parameters: what it takes; without ``self``.
+        args: what it was given by position.
+        kwargs: what it was given by name.
+        hints: what to say of arguments by name, besides what is said of PyTorch's and NumPy's; under "" what to say
+            of too many by position, and under `MISSING` of too few.
+    """
+    try:
+        inspect.Signature(parameters).bind(*args, **kwargs)
+    except TypeError:
+        return CallError(f"{name}() {_mistake(parameters, args, kwargs, hints or {})}")
+    return None
+
+
+def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
+    """As `call_error`, of a method, whose first argument is the tensor, or of a function."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    if parameters and parameters[0].name in ("self", "cls"):
+        parameters, args = parameters[1:], args[1:]
+    taken, name = [p for p in parameters if p.kind is not p.VAR_KEYWORD], function.__name__
+    return call_error(name, taken, args, kwargs, METHODS.get(name))
+
+
+def _mistake(
+    parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any], hints: Mapping[str, str]
+) -> str:
+    in_order = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = [key for key in kwargs if key not in names]
+    called = [_called(key, names) for key in unknown]
+    if len(unknown) > 1 and all(called):
+        return f"does not take {', '.join(unknown)}; they are called {', '.join(filter(None, called))} here"
+    if unknown:
+        return f"does not take {unknown[0]}; {hints.get(unknown[0]) or _instead(unknown[0], parameters, names)}"
+    if len(args) > len(in_order) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        by_name = [f"{key}=" for key in names if key not in in_order]
+        others = f"; give the others by name: {', '.join(by_name)}" if by_name else ""
+        hint = f"; {hints['']}" if "" in hints else others
+        return f"takes {', '.join(in_order) or 'nothing'} by position, and was given {len(args)} values{hint}"
+    twice = [key for key in in_order[: len(args)] if key in kwargs]
+    if twice:
+        return f"was given {twice[0]} twice, by position and by name; it is one value"
+    there = {*in_order[: len(args)], *kwargs}
+    missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in there]
+    where = "; device= says where it is: NumPy, or Autodiff[NumPy] to train it" if "device" in missing else ""
+    way_out = where or f"; {hints.get(MISSING, 'it cannot do without')}"
+    return f"was not given {', '.join(missing)}{way_out}"
+
+
+def _called(key: str, names: Sequence[str]) -> str | None:
+    """What an argument is called that is taken."""
+    return next((ours for ours in OURS.get(key, ()) if ours in names), None)
+
+
+def _instead(key: str, parameters: Sequence[Parameter], names: Sequence[str]) -> str:
+    """What to write for an argument that is not taken."""
+    ours = _called(key, names)
+    if ours:
+        return f"it is called {ours} here"
+    several = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+    if several and (key in several or several[0] in OURS.get(key, ())):
+        return f"give it by position, as *{several[0]}"
+    slip = meant(key, names)
+    there = [*(f"*{p.name}" for p in parameters if p.kind is p.VAR_POSITIONAL), *names]
+    return SENTENCES.get(key) or (f"is it {slip}?" if slip else f"there is {', '.join(there) or 'nothing to give'}")

@@ -1,0 +1,203 @@
+"""PyTorch's names that move, choose or join elements, and ours in their place; and what memory it shows."""
+
+from __future__ import annotations
+
+ROWS = """
+# Shape
+reshape | x.reshape(3, 2)
+reshape_as | x.reshape(y.shape)
+view | x.reshape(3, 2) | copies nothing where a view will do; of dtypes `x.to_dtype(dtype)`
+view_as | x.reshape(y.shape)
+flatten | x.flatten()
+ravel | x.flatten()
+unflatten | x.reshape(2, 3, 1)
+squeeze | x.squeeze()
+unsqueeze | x.unsqueeze(0)
+expand | x.expand(4, 2, 3)
+expand_as | x.expand_as(y)
+broadcast_to | x.broadcast_to((4, 2, 3))
+broadcast_tensors | burnpy.broadcast_tensors(x, v)
+broadcast_shapes | np.broadcast_shapes(x.shape, v.shape)
+atleast_1d | x.reshape(1) if x.ndim == 0 else x
+atleast_2d | v.reshape(1, -1) if v.ndim < 2 else v
+atleast_3d | x.unsqueeze(-1) if x.ndim < 3 else x
+resize | x.reshape(3, 2) | a tensor keeps its number of elements
+resize_as | x.reshape(y.shape) | a tensor keeps its number of elements
+permute | x.permute(1, 0)
+transpose | x.transpose(0, 1)
+swapaxes | x.transpose(0, 1)
+swapdims | x.transpose(0, 1)
+t | x.T
+T | x.T | of a matrix; of more dimensions mT or permute
+mT | x.mT
+movedim | x.movedim(0, 1)
+moveaxis | x.movedim(0, 1)
+flip | x.flip(0)
+fliplr | x.flip(1)
+flipud | x.flip(0)
+rot90 | x.transpose(0, 1).flip(0)
+roll | x.roll(1, 0)
+repeat | burnpy.cat([x, x], dim=0) | `x.expand(...)` repeats dimensions of size 1
+tile | burnpy.cat([x, x], dim=0) | `x.expand(...)` repeats dimensions of size 1
+repeat_interleave | x.unsqueeze(1).expand(2, 2, 3).flatten(0, 1)
+unfold | – | not yet
+as_strided | – | how elements lie in memory is the backend's affair
+meshgrid | burnpy.broadcast_tensors(v.unsqueeze(1), v)
+cartesian_prod | – | not yet
+combinations | – | not yet
+pixel_shuffle | – | not yet
+pixel_unshuffle | – | not yet
+channel_shuffle | – | not yet
+
+# Joining and splitting
+cat | burnpy.cat([x, y], dim=0)
+concat | burnpy.cat([x, y], dim=0)
+concatenate | burnpy.cat([x, y], dim=0)
+stack | burnpy.stack([x, y])
+hstack | burnpy.cat([x, y], dim=1)
+vstack | burnpy.cat([x, y], dim=0)
+row_stack | burnpy.cat([x, y], dim=0)
+column_stack | burnpy.cat([x, y], dim=1)
+dstack | burnpy.stack([x, y], dim=2)
+block_diag | – | not yet
+split | x.split(1)
+split_with_sizes | x.split([1, 1])
+chunk | x.chunk(2)
+tensor_split | x.split([1, 2], dim=1) | sizes, not places
+hsplit | x.split([1, 2], dim=1) | sizes, not places
+vsplit | x.split([1, 1], dim=0) | sizes, not places
+dsplit | x.unsqueeze(2).split([1], dim=2) | sizes, not places
+unbind | x.unbind()
+unsafe_chunk | x.chunk(2)
+unsafe_split | x.split(1)
+unsafe_split_with_sizes | x.split([1, 1])
+
+# Choosing and writing elements
+where | burnpy.where(b, x, y)
+index | x[rows]
+gather | x.gather(0, i)
+take_along_dim | x.take_along_dim(i, dim=0)
+take | x.flatten().index_select(0, rows)
+index_select | x.index_select(0, rows)
+masked_select | x.masked_select(b)
+masked_fill | x.masked_fill(b, value)
+nonzero | x.nonzero()
+argwhere | x.nonzero()
+nonzero_static | x.nonzero() | of as many rows as there are
+narrow | x[:, 0:2]
+narrow_copy | x[:, 0:2]
+select | x[0]
+tril | x.tril()
+triu | x.triu()
+diagonal | m[[0, 1, 2], [0, 1, 2]] | not yet as one operation
+diag | m[[0, 1, 2], [0, 1, 2]] | not yet as one operation; of a vector `v.unsqueeze(-1) * Tensor.eye(3, device=device)`
+diag_embed | v.unsqueeze(-1) * Tensor.eye(3, device=device) | not yet as one operation
+diagflat | v.unsqueeze(-1) * Tensor.eye(3, device=device) | not yet as one operation
+scatter | x.scatter(0, i, y)
+scatter_add | x.scatter_add(0, i, y)
+scatter_reduce | x.at[rows].max(y) | `x.scatter_add(dim, i, y)` adds; `.at` has add, mul, min and max
+index_add | x.at[rows].add(y)
+index_copy | x.at[rows].set(y)
+index_fill | x.at[rows].set(value)
+index_put | x.at[rows].set(y) | `accumulate=True` is `.add(y)`
+index_reduce | x.at[rows].max(y) | and `.mul(y)`, `.min(y)`
+put | x.flatten().at[rows].set(value)
+select_scatter | x.at[0].set(value)
+slice_scatter | x.at[:, 1:].set(value)
+slice_inverse | – | internal there
+diagonal_scatter | m.at[[0, 1, 2], [0, 1, 2]].set(v)
+as_strided_scatter | – | how elements lie in memory is the backend's affair
+masked_scatter | x.at[b].set(y.flatten()[: int(b.sum())]) | as many values as the mask has places
+unravel_index | np.unravel_index(3, x.shape)
+embedding | burnpy.nn.functional.embedding(rows, m)
+fill | x.full_like(value)
+
+# In place
+zero_ | x = x.zeros_like()
+fill_ | x = x.full_like(value)
+fill_diagonal_ | m = m.at[[0, 1, 2], [0, 1, 2]].set(value)
+copy_ | x = y
+set_ | x = y
+resize_ | x = x.reshape(3, 2)
+resize_as_ | x = x.reshape(y.shape)
+as_strided_ | – | how elements lie in memory is the backend's affair
+map_ | x = x + y | write it with operations, which are differentiated too
+map2_ | x = x + y | write it with operations, which are differentiated too
+apply_ | x = x.sin() | write it with operations, which are differentiated too
+share_memory_ | – | threads share tensors as they are
+sparse_resize_ | – | there are no sparse tensors
+resize_as_sparse_ | – | there are no sparse tensors
+sparse_resize_and_clear_ | – | there are no sparse tensors
+
+# Memory, layouts and other devices
+stride | – | how elements lie in memory is the backend's affair
+storage_offset | – | how elements lie in memory is the backend's affair
+storage | – | how elements lie in memory is the backend's affair
+storage_type | – | how elements lie in memory is the backend's affair
+untyped_storage | – | how elements lie in memory is the backend's affair
+data_ptr | – | how elements lie in memory is the backend's affair
+const_data_ptr | – | how elements lie in memory is the backend's affair
+dim_order | – | how elements lie in memory is the backend's affair
+layout | – | how elements lie in memory is the backend's affair
+is_set_to | – | how elements lie in memory is the backend's affair
+pin_memory | – | how elements lie in memory is the backend's affair
+is_pinned | – | how elements lie in memory is the backend's affair
+is_shared | – | threads share tensors as they are
+record_stream | – | how elements lie in memory is the backend's affair
+as_subclass | – | the three kinds of tensors are final classes
+module_load | model.load_record(model.into_record())
+is_meta | – | there are no tensors without values
+is_nested | – | there are no nested tensors
+to_padded_tensor | – | there are no nested tensors
+is_distributed | – | not yet
+coalesce | – | there are no sparse tensors
+is_coalesced | – | there are no sparse tensors
+is_sparse | – | there are no sparse tensors
+is_sparse_csr | – | there are no sparse tensors
+indices | – | there are no sparse tensors
+values | – | there are no sparse tensors
+ccol_indices | – | there are no sparse tensors
+col_indices | – | there are no sparse tensors
+crow_indices | – | there are no sparse tensors
+row_indices | – | there are no sparse tensors
+dense_dim | – | there are no sparse tensors
+sparse_dim | – | there are no sparse tensors
+sparse_mask | – | there are no sparse tensors
+smm | – | there are no sparse tensors
+sspaddmm | – | there are no sparse tensors
+to_dense | x | there are no sparse tensors
+to_sparse | – | there are no sparse tensors
+to_sparse_bsc | – | there are no sparse tensors
+to_sparse_bsr | – | there are no sparse tensors
+to_sparse_coo | – | there are no sparse tensors
+to_sparse_csc | – | there are no sparse tensors
+to_sparse_csr | – | there are no sparse tensors
+sparse_bsc_tensor | – | there are no sparse tensors
+sparse_bsr_tensor | – | there are no sparse tensors
+sparse_compressed_tensor | – | there are no sparse tensors
+sparse_coo_tensor | – | there are no sparse tensors
+sparse_csc_tensor | – | there are no sparse tensors
+sparse_csr_tensor | – | there are no sparse tensors
+dequantize | – | there are no quantized tensors
+int_repr | – | there are no quantized tensors
+is_quantized | – | there are no quantized tensors
+q_per_channel_axis | – | there are no quantized tensors
+q_per_channel_scales | – | there are no quantized tensors
+q_per_channel_zero_points | – | there are no quantized tensors
+q_scale | – | there are no quantized tensors
+q_zero_point | – | there are no quantized tensors
+qscheme | – | there are no quantized tensors
+to_mkldnn | – | there is the CPU, NumPy, and the GPU, CuPy
+is_mkldnn | – | there is the CPU, NumPy, and the GPU, CuPy
+is_ipu | – | there is the CPU, NumPy, and the GPU, CuPy
+is_maia | – | there is the CPU, NumPy, and the GPU, CuPy
+is_mps | – | there is the CPU, NumPy, and the GPU, CuPy
+is_mtia | – | there is the CPU, NumPy, and the GPU, CuPy
+is_vulkan | – | there is the CPU, NumPy, and the GPU, CuPy
+is_xla | – | there is the CPU, NumPy, and the GPU, CuPy
+is_xpu | – | there is the CPU, NumPy, and the GPU, CuPy
+ipu | – | there is the CPU, NumPy, and the GPU, CuPy
+mtia | – | there is the CPU, NumPy, and the GPU, CuPy
+xpu | – | there is the CPU, NumPy, and the GPU, CuPy
+"""
+"""A line for each name: what to write here, or – for nothing, and what differs."""

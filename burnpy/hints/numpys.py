@@ -1,0 +1,51 @@
+"""NumPy's names, other than those that PyTorch has as well, and ours in their place."""
+
+from __future__ import annotations
+
+ROWS = """
+# NumPy's names
+array | Tensor.from_data([[1.0, 2.0]], device=device)
+asanyarray | Tensor.from_data(array, device=device)
+ascontiguousarray | x | how elements lie in memory is the backend's affair
+identity | Tensor.eye(3, device=device)
+astype | x.to_dtype("float64") | `x.float()`, `x.int()` and `x.bool()` change the kind
+copy | x | tensors never change, so that x itself is as good as a copy
+ptp | x.amax() - x.amin()
+compress | x[rows]
+choose | burnpy.where(b, x, y)
+power | x.pow(y) | also `x ** y`
+mod | x.remainder(y) | also `x % y`
+fabs | x.abs()
+rint | x.round()
+around | x.round()
+cbrt | x.abs() ** (1.0 / 3.0) * x.sign()
+average | x.mean()
+argpartition | – | not yet
+partition | – | not yet
+expand_dims | x.unsqueeze(0)
+append | burnpy.cat([x, y], dim=0)
+delete | x[rows]
+insert | burnpy.cat([x[:1], y, x[1:]], dim=0)
+array_split | x.chunk(2)
+rollaxis | x.movedim(0, 1)
+itemset | x = x.at[0, 0].set(value)
+ndindex | np.ndindex(x.shape)
+array_equal | bool((x == y).all())
+invert | ~i
+left_shift | i * 2 ** j
+right_shift | i // 2 ** j
+iscomplex | – | there are no complex numbers
+pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
+random | Tensor.uniform(shape, device=device) | `burnpy.Generator(0)` is a generator of your own
+tobytes | x.to_numpy().tobytes()
+tofile | x.to_numpy().tofile("x.bin")
+setflags | x | tensors never change
+strides | – | how elements lie in memory is the backend's affair
+flat | x.flatten()
+base | – | tensors never change, so that it does not matter what shares their memory
+byteswap | – | bytes are in this machine's order
+dump | record.save("run.safetensors", model=model, step=3)
+"""
+"""A line for each name: what to write here, or – for nothing, and what differs."""
+
+NAMES = [line.partition(" | ")[0] for line in ROWS.splitlines()[2:]]

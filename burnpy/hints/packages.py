@@ -1,0 +1,125 @@
+"""PyTorch's names in its packages of modules, functions and optimizers, and ours in their place."""
+
+from __future__ import annotations
+
+NN = """
+ReLU | Relu
+GELU | Gelu
+SiLU | Silu
+LSTM | Lstm
+MultiheadAttention | MultiHeadAttention
+BatchNorm1d | BatchNorm
+BatchNorm2d | BatchNorm
+BatchNorm3d | BatchNorm
+SyncBatchNorm | – | not yet: with distributed training
+NLLLoss | NllLoss
+MSELoss | MseLoss
+BCEWithLogitsLoss | BceWithLogitsLoss
+BCELoss | BceWithLogitsLoss | of logits, which is exact
+L1Loss | (x - y).abs().mean() | no layer
+Parameter | Param
+Container | Sequential
+ModuleList | a list, as a field of a Module
+ModuleDict | a dict, as a field of a Module
+ParameterList | a list of Param, as a field of a Module
+ParameterDict | a dict of Param, as a field of a Module
+LeakyReLU | burnpy.where(x > 0.0, x, 0.01 * x) | in forward()
+ReLU6 | x.clamp(0.0, 6.0) | in forward()
+Hardtanh | x.clamp(-1.0, 1.0) | in forward()
+LogSigmoid | -(-x).softplus() | in forward()
+Softsign | x / (1.0 + x.abs()) | in forward()
+Tanhshrink | x - x.tanh() | in forward()
+Mish | x * x.softplus().tanh() | in forward()
+Softmin | (-x).softmax(dim=1) | in forward()
+Unflatten | x.reshape(2, 3, 1) | in forward()
+UninitializedParameter | Param | sizes are given
+UninitializedBuffer | Buffer | sizes are given
+LazyLinear | Linear | sizes are given
+DataParallel | – | not yet: with distributed training
+utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.optim
+"""
+
+FUNCTIONAL = """
+binary_cross_entropy | binary_cross_entropy_with_logits(x, y) | of logits, which is exact
+l1_loss | (x - y).abs().mean()
+one_hot | i.one_hot(3)
+leaky_relu | burnpy.where(x > 0.0, x, 0.01 * x)
+relu6 | x.clamp(0.0, 6.0)
+elu | burnpy.where(x > 0.0, x, x.expm1())
+celu | burnpy.where(x > 0.0, x, x.expm1())
+hardtanh | x.clamp(-1.0, 1.0)
+hardsigmoid | (x / 6.0 + 0.5).clamp(0.0, 1.0)
+hardswish | x * (x / 6.0 + 0.5).clamp(0.0, 1.0)
+logsigmoid | -(-x).softplus()
+softsign | x / (1.0 + x.abs())
+tanhshrink | x - x.tanh()
+mish | x * x.softplus().tanh()
+softmin | (-x).softmax(dim=1)
+normalize | x / x.square().sum(dim=1, keepdim=True).sqrt()
+rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
+multi_head_attention_forward | burnpy.nn.MultiHeadAttention
+pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
+"""
+
+INIT = """
+calculate_gain | gain
+constant_ | Constant
+dirac_ | – | not yet
+eye_ | – | not yet
+kaiming_normal_ | KaimingNormal
+kaiming_uniform_ | KaimingUniform
+normal_ | Normal
+ones_ | Ones
+orthogonal_ | Orthogonal
+sparse_ | – | not yet
+trunc_normal_ | – | not yet
+uniform_ | Uniform
+xavier_normal_ | XavierNormal
+xavier_uniform_ | XavierUniform
+zeros_ | Zeros
+"""
+
+OPTIM = """
+SGD | Sgd
+RMSprop | RmsProp
+Adagrad | AdaGrad
+ConstantLR | ConstantLr
+ExponentialLR | ExponentialLr
+LinearLR | LinearLr
+MultiStepLR | MultiStepLr
+OneCycleLR | OneCycleLr
+PolynomialLR | PolynomialLr
+SequentialLR | SequentialLr
+StepLR | StepLr
+CosineAnnealingLR | CosineLr
+CosineAnnealingWarmRestarts | CosineRestartsLr
+ChainedScheduler | ProductLr
+LRScheduler | LrSchedule
+LambdaLR | a subclass of LrSchedule with a method at(step)
+MultiplicativeLR | a subclass of LrSchedule with a method at(step)
+ReduceLROnPlateau | – | not yet; the rate is an argument of step(), so that a loop goes by what it sees
+lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
+swa_utils | model.map(f) | averages of weights are not yet there ready-made
+"""
+
+FUNC = """
+vmap | jacobian(f, chunk_size=8) | not yet; write for batches, as all operations broadcast
+grad_and_value | value_and_grad | it gives the value first
+functional_call | grad(loss)(model) | modules are trees
+functionalize | – | everything is functional already
+stack_module_state | burnpy.stack([x, y]) | of tensors
+rearrange | x.reshape(2, 3, 1).permute(2, 0, 1) | no pattern language
+debug_unwrap | x.inner()
+replace_all_batch_norm_modules_ | – | a forward pass changes no state
+"""
+
+AUTODIFF = """
+Variable | x.require_grad() | a tensor is all that is needed
+variable | x.require_grad() | a tensor is all that is needed
+functional | burnpy.func
+set_multithreading_enabled | – | a pass runs in the thread that calls it
+profiler | burnpy.backend.Profiled
+forward_ad | make_dual, unpack_dual
+gradcheck | burnpy.testing.gradcheck
+gradgradcheck | burnpy.testing.gradgradcheck
+"""

@@ -1,0 +1,146 @@
+"""Calls with arguments that are not taken: an error that says what they are called here, and nothing is computed."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import CallError
+from burnpy.nn import functional
+from burnpy.tensor import template
+
+PACKAGES = (burnpy, burnpy.nn, burnpy.optim, burnpy.autodiff, burnpy.record)
+KINDS = (Tensor, IntTensor, BoolTensor)
+QUICK = {"matmul", "reshape"}
+"""Methods that are too quick to look for what they do not take, besides unary and binary ones: Python refuses it."""
+functions: Any = burnpy
+optim: Any = burnpy.optim
+F: Any = functional
+
+CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
+    (lambda x, i, b: x.sum(axis=1), "sum() does not take axis; it is called dim here"),
+    (
+        lambda x, i, b: x.mean(axis=1, keepdims=True),
+        "mean() does not take axis, keepdims; they are called dim, keepdim",
+    ),
+    (lambda x, i, b: x.var(unbiased=False), "var() does not take unbiased; correction=1 is unbiased=True"),
+    (lambda x, i, b: x.std(1, ddof=0), "std() does not take ddof; it is called correction here"),
+    (lambda x, i, b: x.softmax(axis=1), "softmax() does not take axis; it is called dim here"),
+    (lambda x, i, b: i.amax(axis=1), "amax() does not take axis; it is called dim here"),
+    (lambda x, i, b: b.any(axis=1), "any() does not take axis; it is called dim here"),
+    (lambda x, i, b: b.sum(axis=1), "sum() does not take axis; it is called dim here"),
+    (lambda x, i, b: x.gelu(inplace=True), "gelu() does not take inplace; nothing is changed in place"),
+    (lambda x, i, b: x.clamp(a_min=0.0), "clamp() does not take a_min; it is called min here"),
+    (lambda x, i, b: x.squeeze(axis=0), "squeeze() does not take axis; it is called dim here"),
+    (lambda x, i, b: x.transpose(axis1=0, axis2=1), "they are called dim0, dim1 here"),
+    (lambda x, i, b: x.softmax(), "softmax() was not given dim; it cannot do without"),
+    (lambda x, i, b: x.gather(0, i, i), "gather() takes dim, index by position, and was given 3 values"),
+    (lambda x, i, b: x.tril(digaonal=1), "tril() does not take digaonal; is it diagonal?"),
+    (lambda x, i, b: x.unsqueeze(where=1), "unsqueeze() does not take where; there is dim"),
+    (lambda x, i, b: np.sum(x, axis=1), "sum() does not take axis"),
+    (lambda x, i, b: Tensor[NumPy].zeros((2,), requires_grad=True), "call .require_grad() of what comes out"),  # type: ignore[call-overload]
+    (lambda x, i, b: functions.Tensor.zeros(size=(2,), device=NumPy), "zeros() does not take size; it is called shape"),
+    (lambda x, i, b: functions.cat([x, x], axis=1), "cat() does not take axis; it is called dim here"),
+    (lambda x, i, b: functions.stack(arrays=[x, x]), "stack() does not take arrays; it is called tensors here"),
+    (lambda x, i, b: functions.mse_loss(x, x, size_average=True), 'it is reduction="mean", "sum" or "none"'),
+    (lambda x, i, b: F.dropout(x, inplace=True), "dropout() does not take inplace; nothing is changed in place"),
+    (lambda x, i, b: F.layer_norm(x), "layer_norm() was not given normalized_shape"),
+    (lambda x, i, b: optim.clip_by_norm(x, max_nrom=1.0), "is it max_norm?"),
+    (lambda x, i, b: optim.Adam().step(x, x), "the rate comes first: model = optim.step(1e-3, model, grads)"),
+    (lambda x, i, b: optim.Adam().step(x, x, learning_rate=0.1), "the rate comes first"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), CALLS, ids=range(len(CALLS)))
+def test_calls_are_explained(call: Callable[..., Any], said: str) -> None:
+    x = Tensor[NumPy].ones((2, 3))
+    with pytest.raises(CallError) as caught:
+        call(x, x.int(), x > 0)
+    assert said in str(caught.value)
+    assert isinstance(caught.value, TypeError)
+
+
+def methods(cls: Any) -> Iterator[tuple[str, Any]]:
+    """The public methods of a class, its factories included."""
+    for name in dir(cls):
+        found = getattr(cls, name)
+        if not name.startswith("_") and inspect.isroutine(found):
+            yield name, found
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_methods_are_named_after_the_class_that_users_know(cls: Any) -> None:
+    for name, method in methods(cls):
+        assert method.__qualname__ == f"{cls.__name__}.{name}"
+        assert method.__doc__, name
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_no_class_shows_the_parts_that_it_is_composed_of(package: Any) -> None:
+    """Methods of public classes are named after one: it, or one that it is a subclass of."""
+    known = {cls.__name__ for each in PACKAGES for cls in classes_of(each)}
+    for cls in classes_of(package):
+        if not issubclass(cls, burnpy.Backend):  # whose methods users do not call
+            for name, method in methods(cls):
+                owner = method.__qualname__.rpartition(".")[0]
+                assert owner in known or not (getattr(method, "__module__", None) or "").startswith("burnpy"), (
+                    f"{cls.__name__}.{name}"
+                )
+
+
+def classes_of(package: Any) -> list[type]:
+    return [found for name in package.__all__ if isinstance(found := getattr(package, name), type)]
+
+
+def test_methods_are_pickled_by_their_names() -> None:
+    for method in (Tensor.softmax, Tensor.add, Tensor.tolist, IntTensor.one_hot, burnpy.cat, burnpy.nn.Module.params):
+        assert pickle.loads(pickle.dumps(method)) is method
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_every_method_explains_what_it_does_not_take(cls: Any) -> None:
+    x = cls[NumPy].ones((2, 2))
+    for name, method in methods(cls):
+        taken = [p for p in inspect.signature(method).parameters.values() if p.name != "self"]
+        quick = name in QUICK or name in {*quick_ones(cls)}
+        with pytest.raises(TypeError) as caught:
+            getattr(x, name)(nonsense=1)
+        if taken and not quick and name != "backward":  # which has more to say
+            assert isinstance(caught.value, CallError), name
+            assert "does not take nonsense; there is " in str(caught.value)
+        else:
+            assert str(caught.value).startswith((f"{cls.__name__}.{name}() got an unexpected", "backward() takes no"))
+
+
+def quick_ones(cls: type) -> Iterator[str]:
+    """Unary and binary operations."""
+    for name, method in vars(cls).items():
+        code = getattr(method, "__code__", None)
+        if code and code.co_filename == template.__file__ and "unknown" not in code.co_varnames:
+            yield name
+
+
+def test_a_type_error_of_what_is_called_stays_what_it_is() -> None:
+    x: Any = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
+
+    def hook(grad: Any) -> Any:
+        return len(3)  # type: ignore[arg-type]
+
+    hooked, _ = x.register_hook(hook)
+    with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)") as caught:
+        hooked.sum().backward()
+    assert not isinstance(caught.value, CallError)
+
+
+def test_signatures_are_those_of_the_declarations() -> None:
+    assert list(inspect.signature(Tensor.softmax).parameters) == ["self", "dim"]
+    assert list(inspect.signature(burnpy.cat).parameters) == ["tensors", "dim"]
+    assert list(inspect.signature(Tensor[NumPy].zeros).parameters) == ["shape", "dtype", "device"]

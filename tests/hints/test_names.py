@@ -1,0 +1,244 @@
+"""Every name of PyTorch's is here, or leads to what is, or is said not to be here: never to something else."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+import traceback
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import BurnpyError, CallError, MissingNameError
+from burnpy.docs import migrating
+from burnpy.hints import names
+from burnpy.hints.spelling import meant
+from burnpy.hints.table import advice, row_of, rows
+
+TENSOR, TORCH, FUNCTIONAL = names.TENSOR.split(), names.TORCH.split(), names.FUNCTIONAL.split()
+OPERATIONS = sorted({*TENSOR, *(name for name in TORCH if name in TENSOR or name not in FUNCTIONAL)})
+SETTING = """
+from burnpy import func, record
+def f(x): return (x * x).sum()
+hook = print
+model = burnpy.nn.Linear(2, 2, device=device)
+loss = f(x)
+grads = loss.backward(retain_graph=True)
+record.save("run.safetensors", model=model, step=3)
+"""
+"""What rows need that the page does not show."""
+OTHER_MEANING = {"inner"}
+"""Names that mean something else here."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some of the code writes files
+
+
+def refusal(owner: Any, name: str) -> AttributeError | None:
+    """The error that something has no such attribute, if it has none."""
+    try:
+        getattr(owner, name)
+    except AttributeError as error:
+        return error
+    return None
+
+
+def setting() -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    exec(migrating.PROLOGUE + SETTING, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_table_has_a_row_for_each_operation(name: str) -> None:
+    row = row_of(name)
+    assert row is not None
+    assert row.ours or row.why
+    assert not row.why.endswith(".")
+
+
+@pytest.mark.parametrize("name", [name for name, row in rows().items() if row.ours])
+def test_code_of_the_table_runs(name: str) -> None:
+    exec(rows()[name].ours, setting())
+
+
+@pytest.mark.parametrize("name", [name for name in rows() if "." not in name])
+def test_what_is_said_not_to_be_there_is_not(name: str) -> None:
+    """A row must change when its name comes: code that is of another name, or none, is said of what is missing."""
+    row = rows()[name]
+    by_that_name = re.search(rf"(?<![\w.])(x|v|m|p|i|b|loss|Tensor|IntTensor|burnpy)(\[.*\])?\.{name}\b", row.ours)
+    there = any(hasattr(cls, name) for cls in (Tensor, IntTensor, BoolTensor)) or name in burnpy.__all__
+    assert there == bool(by_that_name) or name in OTHER_MEANING, f"the row of {name} says {row.ours!r}"
+
+
+@pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor, Tensor[NumPy], Tensor[Autodiff[NumPy]].ones((2, 2))])
+def test_tensors_say_what_to_write(kind: Any) -> None:
+    for name in OPERATIONS:
+        error = refusal(kind, name)
+        if error is not None:
+            row, said = row_of(name), str(error)
+            assert isinstance(error, BurnpyError)
+            assert "Did you mean" not in "".join(traceback.format_exception(error))
+            assert "convert it first" in said or "write" in said or (row and said.endswith(advice(row)))
+
+
+@pytest.mark.parametrize(
+    ("package", "theirs"),
+    [
+        ("burnpy", TORCH),
+        ("burnpy", TENSOR),
+        ("burnpy.nn", names.NN.split()),
+        ("burnpy.nn.functional", FUNCTIONAL),
+        ("burnpy.nn.init", names.INIT.split()),
+        ("burnpy.optim", names.OPTIM.split()),
+        ("burnpy.func", names.FUNC.split()),
+    ],
+)
+def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
+    module: Any = attrgetter(package.partition(".")[2])(burnpy) if "." in package else burnpy
+    for name in theirs:
+        error = refusal(module, name)
+        if error is not None:
+            said = str(error)
+            assert isinstance(error, MissingNameError)
+            assert said.startswith(f"{package} has no {name}")
+            assert len(said) > len(f"{package} has no {name}"), "says nothing"
+            assert "; is it " not in said, "guesses by spelling where the name is known"
+            assert "Did you mean" not in "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (burnpy, "zeros", "write Tensor.zeros(shape, device=device)"),
+        (burnpy, "sum", "which is a method: x.sum(dim=1, keepdim=True)"),
+        (burnpy, "clip", "write x.clamp(low, high)"),
+        (burnpy, "linalg", "burnpy has no linalg; it is not here yet"),
+        (burnpy, "Linear", "it is burnpy.nn.Linear"),
+        (burnpy, "NumPy", "it is burnpy.backend.NumPy"),
+        (burnpy, "float", "write burnpy.float32"),
+        (burnpy, "no_grad", "write burnpy.autodiff.no_grad()"),
+        (burnpy, "conv1d", "it is PyTorch's, and not here yet"),
+        (burnpy, "shape", "which is an attribute: x.shape"),
+        (burnpy, "one_hot", "which is a method: i.one_hot(...)"),
+        (burnpy, "uniform", "write Tensor.uniform(..., device=device)"),
+        (burnpy, "stak", "is it stack?"),
+        (burnpy, "sofmax", "is it x.softmax?"),
+        (burnpy.nn.functional, "l1_loss", "write (x - y).abs().mean()"),
+        (burnpy.nn.functional, "relu_", "which is a method: x.relu()"),
+        (burnpy.nn.init, "xavier_uniform_", "write XavierUniform"),
+        (burnpy.autodiff, "Variable", "write x.require_grad()"),
+        (Tensor, "randn", "Tensor has no randn; write Tensor.normal(shape, device=device)"),
+        (Tensor[NumPy], "clip", "Tensor has no clip; write x.clamp(low, high)"),
+        (IntTensor[NumPy].ones((2,)), "clip", "IntTensor has no clip; write x.clamp(low, high)"),
+        (Tensor[NumPy].ones((2,)), "dot", "write v @ v"),
+        (Tensor[NumPy].ones((2,)), "relu_", "write x = x.relu() (nothing is changed in place)"),
+        (Tensor[NumPy].ones((2,)), "svd", "Tensor has no svd; it is not here yet: with linalg"),
+    ],
+)
+def test_what_is_said(owner: Any, name: str, said: str) -> None:
+    assert not hasattr(owner, name)
+    with pytest.raises(MissingNameError) as caught:
+        getattr(owner, name)
+    assert said in str(caught.value)
+
+
+def test_the_package_of_tensors_is_not_called() -> None:
+    package: Any = burnpy.tensor
+    with pytest.raises(
+        CallError, match=r"burnpy\.tensor\(\.\.\.\) was called.* Tensor\.from_data\(data, device=device\)"
+    ):
+        package([1.0, 2.0])
+
+
+@pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor])
+def test_what_is_missing_is_not_listed(kind: Any) -> None:
+    x = kind[NumPy].ones((2, 2))
+    assert {name for name in [*dir(x), *dir(type(x))] if not hasattr(x, name)} == set()
+    assert {"reshape", "shape", "zeros", "__eq__", "at"} <= {*dir(x)} & {*dir(type(x))}
+    assert "clip" not in dir(x)
+    assert copy.deepcopy(x).tolist() == pickle.loads(pickle.dumps(x)).tolist() == np.asarray(x).tolist()
+    with pytest.raises(AttributeError) as caught:
+        x.__cuda_array_interface__  # as libraries ask for: no table is looked at
+    assert type(caught.value) is AttributeError
+
+
+def test_assignments_are_explained_too() -> None:
+    x: Any = Tensor[NumPy].ones((2,))
+    with pytest.raises(
+        MissingNameError, match=r"write x\.is_require_grad\(\) \(x = x\.require_grad\(\) makes a leaf\)"
+    ):
+        x.requires_grad = True
+
+
+def test_slips_of_spelling() -> None:
+    for name, wanted in (
+        ("sofmax", "softmax"),
+        ("tarnspose", "transpose"),
+        ("crossentropy", "cross_entropy"),
+        ("cross_entorpy", "cross_entropy"),
+        ("Conv2D", "Conv2d"),
+        ("l1_loss", None),
+        ("conv1d", None),
+        ("min", None),
+        ("BatchNorm1d", None),
+        ("sinh", None),
+        ("cdist", None),
+    ):
+        known = [
+            "softmax",
+            "transpose",
+            "cross_entropy",
+            "nll_loss",
+            "mse_loss",
+            "Conv2d",
+            "conv2d",
+            "max",
+            "BatchNorm",
+        ]
+        assert meant(name, [*known, "sin", "cos", "list"]) == wanted
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    text = migrating.PAGE.read_text(encoding="utf-8")
+    assert text == migrating.page(text), "MIGRATING.md is out of date: run python -m burnpy.docs.migrating"
+    shown = {*text.replace("`", " ").replace(",", " ").split()}
+    printed = [name for name in OPERATIONS if (row := row_of(name)) and row.section not in migrating.BY_HAND]
+    assert {f"x.{name}" for name in printed if name in TENSOR} <= shown
+    assert {f"torch.{name}" for name in printed if name in TORCH} <= shown
+
+
+def test_expressions_of_the_table_compute_what_they_should() -> None:
+    """A few that are no operation of that name."""
+    n = {name: np.asarray(value) for name, value in setting().items() if hasattr(value, "to_numpy")}
+    expected = {
+        "log2": np.log2(np.abs(n["x"])),
+        "addcmul": n["x"] + 0.5 * n["y"] * n["y"],
+        "outer": np.outer(n["v"], n["v"]),
+        "logaddexp": np.logaddexp(n["x"], n["y"]),
+        "trunc": np.trunc(n["x"]),
+        "rot90": np.rot90(n["x"]),
+        "diff": np.diff(n["x"]),
+        "std_mean": (n["x"].std(1, ddof=1), n["x"].mean(1)),
+        "repeat_interleave": np.repeat(n["x"], 2, axis=0),
+        "trace": np.trace(n["m"]),
+    }
+    namespace = setting() | {"math": math}
+    namespace["x"] = namespace["x"].detach()
+    for name, value in expected.items():
+        ours = rows()[name].ours.replace("x.log()", "x.abs().log()")
+        found = eval(ours, namespace)
+        np.testing.assert_allclose(
+            np.stack([np.asarray(part) for part in found]) if isinstance(found, tuple) else np.asarray(found),
+            np.stack(value) if isinstance(value, tuple) else value,
+            rtol=1e-6,
+        )
