@@ -17,12 +17,12 @@ class Attention(ArrayBase):
     _scores_bytes = 1 << 19
     """How large the scores of a block may be."""
 
-    def attention(self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+    def attention(self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
         if is_half(q.dtype):
             wide = [self.cast(x, float32) for x in (q, k, v)]
-            out, total = self.attention(wide[0], wide[1], wide[2], mask, causal, scale)
+            out, total = self.attention(wide[0], wide[1], wide[2], mask, offset, scale)
             return self.cast(out, q.dtype), self.cast(total, q.dtype)
-        out, total = self._call(_forward, self, q, k, v, mask, causal, scale)
+        out, total = self._call(_forward, self, q, k, v, mask, offset, scale)
         return out, total
 
     def attention_backward(
@@ -34,35 +34,35 @@ class Attention(ArrayBase):
         logsumexp: Any,
         level: Any,
         mask: Any,
-        causal: bool,
+        offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
         given = (grad, q, k, v, logsumexp, level)
         if is_half(q.dtype):
             wide = tuple([self.cast(x, float32) for x in given])
-            parts = [self.cast(part, q.dtype) for part in self._call(_backward, self, wide, mask, causal, scale)]
+            parts = [self.cast(part, q.dtype) for part in self._call(_backward, self, wide, mask, offset, scale)]
             return parts[0], parts[1], parts[2]
-        by_q, by_k, by_v = self._call(_backward, self, given, mask, causal, scale)
+        by_q, by_k, by_v = self._call(_backward, self, given, mask, offset, scale)
         return by_q, by_k, by_v
 
 
 class Limits:
     """What scores may be at most: minus infinity for a key that a query does not attend to, infinity for others."""
 
-    def __init__(self, b: Attention, lead: Shape, queries: int, keys: int, mask: Any, causal: bool, dtype: Any) -> None:
+    def __init__(
+        self, b: Attention, lead: Shape, queries: int, keys: int, mask: Any, offset: int | None, dtype: Any
+    ) -> None:
         xp, self.xp, self.dtype = b.xp, b.xp, dtype
-        self.shared: Any = None
         self.own: Any = None
-        if mask is None or math.prod(mask.shape[:-2]) == 1:
-            one = None if mask is None else mask.reshape(mask.shape[-2:])
-            allowed = allowed_keys(b, queries, keys, one, causal)
-            self.shared = None if allowed is None else self._limits(allowed)
-            return
-        self.own = mask.reshape((-1, *mask.shape[-2:]))
-        positions = xp.arange(self.own.shape[0]).reshape(mask.shape[:-2])
-        self.which = xp.broadcast_to(positions, lead).reshape(-1)  # of the masks, for each of what is flattened
-        if causal:
-            self.shared = self._limits(allowed_keys(b, queries, keys, None, causal))
+        one = None
+        if mask is not None and math.prod(mask.shape[:-2]) == 1:
+            one = mask.reshape(mask.shape[-2:])
+        elif mask is not None:
+            self.own = mask.reshape((-1, *mask.shape[-2:]))
+            positions = xp.arange(self.own.shape[0]).reshape(mask.shape[:-2])
+            self.which = xp.broadcast_to(positions, lead).reshape(-1)  # of the masks, for each of what is flattened
+        allowed = allowed_keys(b, queries, keys, one, offset)
+        self.shared: Any = None if allowed is None else self._limits(allowed)
 
     def _limits(self, allowed: Any) -> Any:
         infinity = self.dtype.type(math.inf)
@@ -82,9 +82,9 @@ def _blocks(b: Attention, begin: int, end: int, each: int, dtype: Any) -> list[t
     return [(start, min(start + step, end)) for start in range(begin, end, step)]
 
 
-def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
     xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
-    limits = Limits(b, lead, queries, keys, mask, causal, q.dtype)
+    limits = Limits(b, lead, queries, keys, mask, offset, q.dtype)
     flat_q, flat_k, flat_v = (x.reshape((math.prod(lead), *x.shape[-2:])) for x in (q, k, v))
     out = xp.zeros((*flat_q.shape[:2], v.shape[-1]), q.dtype)
     total = xp.zeros(flat_q.shape[:2], q.dtype)
@@ -107,10 +107,12 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, causal: bool, scal
     return out.reshape((*q.shape[:-1], v.shape[-1])), total.reshape(q.shape[:-1])
 
 
-def _backward(b: Attention, given: tuple[Any, ...], mask: Any, causal: bool, scale: float) -> tuple[Any, Any, Any]:
+def _backward(
+    b: Attention, given: tuple[Any, ...], mask: Any, offset: int | None, scale: float
+) -> tuple[Any, Any, Any]:
     grad, q, k, v, logsumexp, level = given
     xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
-    limits = Limits(b, lead, queries, keys, mask, causal, q.dtype)
+    limits = Limits(b, lead, queries, keys, mask, offset, q.dtype)
     count = math.prod(lead)
     grads, flat_q, flat_k, flat_v = (x.reshape((count, *x.shape[-2:])) for x in (grad, q, k, v))
     totals, levels = logsumexp.reshape((count, queries, 1)), level.reshape((count, queries, 1))

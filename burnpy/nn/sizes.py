@@ -23,6 +23,18 @@ def positive(layer: str, **sizes: int) -> None:
             raise ArgumentError(f"{layer}() was given {name}={size!r}; it is a positive int")
 
 
+def whole(operation: str, name: str, value: int) -> int:
+    """A number as an int.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    found = _int(value)
+    if found is None:
+        raise ArgumentError(f"{operation}() was given {name}={value!r}; it is an int")
+    return found
+
+
 def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, int]:
     """A size for height and width as two ints, at least ``least``.
 

@@ -57,7 +57,7 @@ def kept_bytes(out: Any) -> int:
     ("what", "f", "shapes"),
     [
         ("normalize", lambda d, x, w, b: d.normalize(x, w, b, (1,), 0.1)[0], [(3, 4), (4,), (4,)]),
-        ("attention", lambda d, q, k, v: d.attention(q, k, v, None, True, 0.5)[0], [(3, 2), (3, 2), (3, 2)]),
+        ("attention", lambda d, q, k, v: d.attention(q, k, v, None, 0, 0.5)[0], [(3, 2), (3, 2), (3, 2)]),
         ("conv2d_bias", lambda d, x, w, b: d.conv2d_bias(x, w, b, *CONV), [(1, 1, 3, 3), (2, 1, 2, 2), (2,)]),
         ("rms_norm", lambda d, x, w: d.rms_norm(x, w, (1,), 0.1), [(3, 4), (4,)]),
     ],
@@ -87,7 +87,7 @@ def test_only_what_is_tracked_gets_a_gradient(operation: str, which: tuple[int, 
         "normalize": [(3, 4), (4,), (4,)],
         "attention": [(3, 2), (3, 2), (3, 2)],
     }
-    how: dict[str, tuple[Any, ...]] = {"conv2d_bias": CONV, "normalize": ((1,), 0.1), "attention": (None, False, 1.0)}
+    how: dict[str, tuple[Any, ...]] = {"conv2d_bias": CONV, "normalize": ((1,), 0.1), "attention": (None, None, 1.0)}
     values = [PLAIN.from_numpy(RNG.uniform(-1, 1, shape)) for shape in shapes[operation]]
 
     def run(tracked: tuple[int, ...]) -> list[Any]:
@@ -122,7 +122,7 @@ def test_a_norm_keeps_its_argument_and_little_more() -> None:
 
 def test_attention_keeps_no_weights() -> None:
     q, k, v = leaf(2, 64, 8), leaf(2, 64, 8), leaf(2, 64, 8)
-    out, total = TRACKED.attention(q, k, v, None, False, 1.0)
+    out, total = TRACKED.attention(q, k, v, None, None, 1.0)
     assert kept_bytes(out) <= out.value.nbytes + total.value.nbytes
 
 
@@ -131,7 +131,7 @@ def test_a_query_that_attends_to_nothing() -> None:
     mask = np.array([[True, False], [False, False]])
     for device in (TRACKED, Autodiff(Autodiff(NumPy()))):
         q, k, v = (leaf(2, 3, device=device) for _ in range(3))
-        out, total = device.attention(q, k, v, mask, False, 1.0)
+        out, total = device.attention(q, k, v, mask, None, 1.0)
         assert not device.to_numpy(out)[1].any()
         assert device.to_numpy(total)[1] == 0
         inner = device.inner
@@ -147,7 +147,7 @@ def test_a_query_that_attends_to_nothing() -> None:
 def test_a_query_that_attends_to_nothing_in_forward_mode() -> None:
     device: Any = Forward(NumPy())
     ones = PLAIN.full((2, 3), 1.0, float64)
-    out, _ = device.attention(*(device.dual(ones, ones) for _ in range(3)), np.zeros((2, 2), bool), False, 1.0)
+    out, _ = device.attention(*(device.dual(ones, ones) for _ in range(3)), np.zeros((2, 2), bool), None, 1.0)
     assert not np.asarray(out.tangent).any()
 
 

@@ -204,10 +204,10 @@ def _layers(a: Any, add: Any) -> None:
     add("rms_norm", image, a(6), (3,), 0.5)
     add("rms_norm_backward", image, image, a(4, 1, 1), (1,), 0.5)
     q, sums, mask = a(2, 3, 4) / 4, np.abs(a(2, 3)) + 1, np.array([[True, False, True]] * 3)
-    for found, causal in ((None, False), (mask, True), (np.stack([mask, ~mask]), False)):
-        label = f" {causal} {None if found is None else found.ndim}"
-        add("attention", q, q, q, found, causal, 0.5, label=label)
-        add("attention_backward", q, q, q, q, sums, sums, found, causal, 0.5, label=label)
+    for found, offset in ((None, None), (mask, 0), (np.stack([mask, ~mask]), None)):
+        label = f" {offset} {None if found is None else found.ndim}"
+        add("attention", q, q, q, found, offset, 0.5, label=label)
+        add("attention_backward", q, q, q, q, sums, sums, found, offset, 0.5, label=label)
     index = np.array([[1, 0, 2], [2, 2, 1]])
     add("linear", a(3, 4), a(4, 2), a(2))
     add("embedding", a(3, 4), index, None)

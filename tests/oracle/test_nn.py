@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,7 +18,10 @@ from burnpy.nn import init
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.torch.jit:DeprecationWarning", "ignore:enable_nested_tensor", "ignore:Using padding=.same"
+    "ignore:.torch.jit:DeprecationWarning",
+    "ignore:enable_nested_tensor",
+    "ignore:Using padding=.same",
+    "ignore:Lower right causal bias",
 )
 
 Train = Autodiff[NumPy]
@@ -334,6 +338,29 @@ def test_attention_function(mask: str, causal: bool) -> None:
             np.testing.assert_allclose(grads[a].to_numpy(), b.grad.numpy(), rtol=1e-9, atol=1e-11)
     else:
         assert all(np.isfinite(g.to_numpy()).all() for g in found.sum().backward().values())
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 5), (2, 5), (5, 2), (3, 3)])
+def test_causal_attention_of_fewer_or_more_queries_than_keys(queries: int, keys: int) -> None:
+    """PyTorch's two ways to say where the queries stand: at the first places, or at the last."""
+    bias = importlib.import_module("torch.nn.attention.bias")
+    q, k, v = data(2, queries, 4), data(2, keys, 4), data(2, keys, 3)
+    for made, offset in ((bias.causal_upper_left, 0), (bias.causal_lower_right, keys - queries)):
+        given = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+        mask = made(queries, keys)._materialize()
+        expected = torch.nn.functional.scaled_dot_product_attention(*given, mask)
+        inputs = [as_ours(x) for x in (q, k, v)]
+        for dtype in (None, "float64"):  # of what is added: the fused operation, and what is made of others
+            zeros = None if dtype is None else Tensor.zeros((queries, keys), dtype=dtype, device=Train)
+            found = F.scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], zeros, causal=True, offset=offset)
+            np.testing.assert_allclose(
+                found.to_numpy(), np.nan_to_num(expected.detach().numpy()), rtol=1e-10, atol=1e-12
+            )
+            if mask.any(-1).all():
+                grads = found.sum().backward()
+                wanted = torch.autograd.grad(expected.sum(), given, retain_graph=True)
+                for a, b in zip(inputs, wanted, strict=True):
+                    np.testing.assert_allclose(grads[a].to_numpy(), b.numpy(), rtol=1e-9, atol=1e-11)
 
 
 LAYERS = {

@@ -19,7 +19,7 @@ def attention_pull(
     out: Float,
     out1: Float,
     mask: Bool | None,
-    causal: bool,
+    offset: int | None,
     scale: float,
 ) -> tuple[Float, ...]:
     """The gradients by q, k and v, through the result and through logsumexp, which only shifts the level."""
@@ -29,7 +29,7 @@ def attention_pull(
     level = i.sum(i.mul(by_out, out), (len(out.shape) - 1,), False)
     if by_sum is not None:
         level = i.sub(level, by_sum)
-    by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out1, level, mask, causal, scale)
+    by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out1, level, mask, offset, scale)
     return by_q, by_k, by_v
 
 

@@ -19,16 +19,16 @@ GENERAL = Algebra.GENERAL
 class Attention(OperationsBase):
     """Queries q (…, T, E), keys k (…, S, E) and values v (…, S, F), with the same dimensions before those.
 
-    ``mask``, which broadcasts to (…, T, S), says which keys a query attends to; with ``causal`` query t attends to
-    none after key t.
+    ``mask``, which broadcasts to (…, T, S), says which keys a query attends to; with an ``offset``, which may be
+    negative, query t attends to none after key offset + t.
     """
 
     @derived(GENERAL)
     def attention(
-        self, q: Float, k: Float, v: Float, mask: Bool | None, causal: bool, scale: float
+        self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float
     ) -> tuple[Float, Float]:
         """softmax(q kᵀ · scale) v, and the logsumexp (…, T) of the scores; both 0 where a query attends to nothing."""
-        scores, allowed = _scores(self, q, k, mask, causal, scale)
+        scores, allowed = _scores(self, q, k, mask, offset, scale)
         if not k.shape[-2]:
             zeros = self.full((*q.shape[:-1], v.shape[-1]), 0.0, q.dtype)
             return self.add(self.matmul(scores, v), zeros), self.sum(scores, (len(q.shape) - 1,), False)
@@ -49,11 +49,11 @@ class Attention(OperationsBase):
         logsumexp: Float,
         level: Float,
         mask: Bool | None,
-        causal: bool,
+        offset: int | None,
         scale: float,
     ) -> tuple[Float, Float, Float]:
         """The gradients of the first result by q, k and v; ``level`` is the sum of grad · result for each query."""
-        scores, _ = _scores(self, q, k, mask, causal, scale)
+        scores, _ = _scores(self, q, k, mask, offset, scale)
         wide = (*logsumexp.shape, 1)
         weights = self.exp(self.sub(scores, self.reshape(logsumexp, wide)))
         by_weight = self.sub(self.matmul(grad, self.mT(v)), self.reshape(level, wide))
@@ -62,18 +62,19 @@ class Attention(OperationsBase):
 
 
 def _scores(
-    b: Attention, q: Float, k: Float, mask: Bool | None, causal: bool, scale: float
+    b: Attention, q: Float, k: Float, mask: Bool | None, offset: int | None, scale: float
 ) -> tuple[Float, Bool | None]:
     """q kᵀ · scale, minus infinity at keys that are not attended to; and which are, None for all."""
     scores = b.mul(b.matmul(q, b.mT(k)), scale)
-    allowed = allowed_keys(b, q.shape[-2], k.shape[-2], mask, causal)
+    allowed = allowed_keys(b, q.shape[-2], k.shape[-2], mask, offset)
     return (scores if allowed is None else b.where(allowed, scores, -math.inf)), allowed
 
 
-def allowed_keys(b: Attention, queries: int, keys: int, mask: Bool | None, causal: bool) -> Bool | None:
+def allowed_keys(b: Attention, queries: int, keys: int, mask: Bool | None, offset: int | None) -> Bool | None:
     """Which keys each query attends to; None for all."""
-    if not causal:
+    if offset is None or offset >= keys - 1:  # not even the first query stands before the last key
         return mask
     d = b.discrete
-    before = d.le(d.arange(0, keys, 1, int64), d.reshape(d.arange(0, queries, 1, int64), (queries, 1)))
+    places = d.reshape(d.arange(offset, offset + queries, 1, int64), (queries, 1))
+    before = d.le(d.arange(0, keys, 1, int64), places)
     return before if mask is None else d.bitwise_and(mask, before)

@@ -83,6 +83,7 @@ class MultiHeadAttention(Module[B]):
         mask: BoolTensor[B] | Tensor[B] | None = None,
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
+        offset: int | None = None,
     ) -> Tensor[B]:
         """What each query finds.
 
@@ -93,13 +94,16 @@ class MultiHeadAttention(Module[B]):
             mask: (T, S), or broadcasts to (N, heads, T, S): true where a query may attend to a key, or floats to be
                 added. For one of each example, (N, T, S), write ``mask[:, None]``.
             key_mask: shape (N, S), true for the keys that are there, false for padding.
-            causal: whether query t attends to the keys 0 … t only.
+            causal: whether query t attends to the keys 0 … offset + t only.
+            offset: where the first query stands among the keys; 0, unless given. Fewer queries than keys need it: see
+                `burnpy.nn.functional.scaled_dot_product_attention`.
 
         Returns:
             Shape (N, T, size).
 
         Raises:
             ShapeError: the shapes do not belong together.
+            ArgumentError: ``causal`` leaves open where the queries stand.
             KindError: ``key_mask`` is no `BoolTensor`.
         """
         size = self.in_proj_weight.shape[0]
@@ -114,6 +118,7 @@ class MultiHeadAttention(Module[B]):
             v,
             self._joined(mask, key_mask),
             causal=causal,
+            offset=offset,
             dropout_p=self.dropout if self.dropout and self.trains_on(query) else 0.0,
         )
         return self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], size))

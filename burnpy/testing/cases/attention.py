@@ -10,41 +10,46 @@ from burnpy.testing.cases.samples import Large, Mask, x
 from burnpy.testing.cases.table import row
 
 
-def _weights(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
+def _weights(q: Any, k: Any, mask: Any, offset: int | None, scale: float) -> Any:
     """exp of the scores, 0 for what is not attended to, and the sums of rows, 1 where those are 0."""
     scores = np.exp(q @ k.swapaxes(-1, -2) * scale)
     if mask is not None:
         scores = scores * mask
-    if causal:
-        scores = scores * np.tri(*scores.shape[-2:])
+    if offset is not None:
+        scores = scores * np.tri(scores.shape[-2], scores.shape[-1], offset)
     total = scores.sum(-1, keepdims=True)
     return scores, np.where(total == 0, 1, total)
 
 
-def _attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:
-    weights, total = _weights(q, k, mask, causal, scale)
+def _attention(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> Any:
+    weights, total = _weights(q, k, mask, offset, scale)
     return weights / total @ v, np.log(total)[..., 0]
 
 
 def _attention_backward(
-    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, level: Any, mask: Any, causal: bool, scale: float
+    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, level: Any, mask: Any, offset: int | None, scale: float
 ) -> Any:
-    weights = _weights(q, k, mask, causal, scale)[0] * np.exp(-logsumexp[..., None])
+    weights = _weights(q, k, mask, offset, scale)[0] * np.exp(-logsumexp[..., None])
     by_score = weights * (grad @ v.swapaxes(-1, -2) - level[..., None]) * scale
     return by_score @ k, by_score.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
 
 
-_SHAPES: list[tuple[Any, ...]] = [  # dimensions before, queries, keys, size of keys and of values; mask, causal, scale
-    ((), 2, 3, 2, 2, None, False, 0.7),
-    ((2,), 3, 3, 2, 1, None, True, 0.5),
-    ((2, 1), 2, 3, 2, 2, Mask((2, 3)), False, 0.5),
-    ((2,), 3, 2, 1, 2, Mask((2, 1, 2)), True, 0.5),
-    ((1,), 2, 0, 2, 2, None, False, 1.0),
-    ((0,), 2, 2, 2, 2, None, True, 1.0),
+_SHAPES: list[tuple[Any, ...]] = [  # dimensions before, queries, keys, size of keys and of values; mask, offset, scale
+    ((), 2, 3, 2, 2, None, None, 0.7),
+    ((2,), 3, 3, 2, 1, None, 0, 0.5),
+    ((2, 1), 2, 3, 2, 2, Mask((2, 3)), None, 0.5),
+    ((2,), 3, 2, 1, 2, Mask((2, 1, 2)), 0, 0.5),
+    ((1,), 2, 0, 2, 2, None, None, 1.0),
+    ((0,), 2, 2, 2, 2, None, 0, 1.0),
+    ((), 2, 4, 2, 1, None, 1, 0.5),
+    ((2,), 2, 3, 1, 2, None, 2, 0.5),
+    ((1,), 3, 2, 2, 1, None, -1, 0.5),
+    ((), 2, 2, 1, 1, None, -2, 1.0),
 ]
 _LARGE: list[tuple[Any, ...]] = [
-    ((3, 4), 40, 50, 8, 6, None, False, 0.3),
-    ((3, 4), 70, 70, 8, 8, Mask((3, 1, 70, 70)), True, 0.3),
+    ((3, 4), 40, 50, 8, 6, None, None, 0.3),
+    ((3, 4), 40, 50, 8, 6, None, 10, 0.3),
+    ((3, 4), 70, 70, 8, 8, Mask((3, 1, 70, 70)), 0, 0.3),
 ]
 
 
