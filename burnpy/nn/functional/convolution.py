@@ -45,6 +45,7 @@ def conv2d(
 
     Raises:
         ShapeError: the shapes do not belong together, or the kernel does not fit in the padded image.
+        DTypeError: x is wider than the weights.
         ArgumentError: a setting makes no sense.
 
     >>> from burnpy import Tensor

@@ -15,6 +15,7 @@ from burnpy.nn.sizes import positive
 from burnpy.nn.updates import record_update
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -86,6 +87,8 @@ class BatchNorm(Module[B]):
             return batch_normed(x, weight, bias, eps=self.eps).output
         if not self.trains_on(x):
             return batch_norm(x, mean.value, var.value, weight, bias, eps=self.eps)
+        if weight is None:
+            refuse_wider("BatchNorm", "running statistics", mean.dtype, x=x)
         found = batch_normed(x, weight, bias, eps=self.eps)
         return record_update(record_update(found.output, mean, found.mean), var, found.var)
 

@@ -15,6 +15,7 @@ from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -134,6 +135,7 @@ class Lstm(Module[B]):
         Raises:
             ShapeError: the shapes do not belong together.
             KindError: the state is no pair of tensors.
+            DTypeError: x or the state is wider than the weights.
         """
         exact_dims("Lstm", "x", x, 3, f"(N, T, {self.inputs})")
         batch, length, size = x.shape
@@ -149,6 +151,7 @@ class Lstm(Module[B]):
         for name, part in zip(LstmState._fields, state, strict=True):
             if part.shape != wanted:
                 raise ShapeError(f"Lstm() was given a state with {name} of shape {part.shape}; here it is {wanted}")
+        refuse_wider("Lstm", "weights", self.layers[0][0].weight_hh.dtype, **state._asdict())
         hidden, cell = state.hidden.unbind(0), state.cell.unbind(0)
         last: list[tuple[Tensor[B], Tensor[B]]] = []
         for k, directions in enumerate(self.layers):
