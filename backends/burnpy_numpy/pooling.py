@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.backend.operations.windows import Pair, window_counts
+from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.blend import BITS
 from burnpy_numpy.threads import BLOCK, shared
@@ -16,7 +18,11 @@ _MAXIMUM: Any = np.maximum
 
 
 class Pooling(ArrayBackend):
-    """Windows without padding; and, in reverse, those that do not overlap. The others go the general way."""
+    """Windows without padding; and, in reverse, those that do not overlap. The others go the general way.
+
+    Adaptive means are products with matrices, in which an infinity or a NaN would be multiplied by the zeros of other
+    windows: where the result shows one, it is computed again, the general way.
+    """
 
     def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
@@ -36,6 +42,26 @@ class Pooling(ArrayBackend):
         if x.size and padding == (0, 0) and apart and min(rests) >= 0:
             return self._call(_backward, grad, x, out, kernel, stride, stride == kernel and rests == [0, 0])
         return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
+
+    def adaptive_avg_pool2d(self, x: Any, size: Pair) -> Any:
+        if size == (1, 1):
+            return self.mean(x, (2, 3), True)
+        rows, columns = (_averages(n, k, x.dtype) for n, k in zip(x.shape[2:], size, strict=True))
+        out = self.matmul(self.matmul(rows, x), np.ascontiguousarray(columns.T))
+        return out if np.isfinite(out).all() else super().adaptive_avg_pool2d(x, size)
+
+    def adaptive_avg_pool2d_backward(self, grad: Any, shape: Shape) -> Any:
+        rows, columns = (_averages(n, k, grad.dtype) for n, k in zip(shape[2:], grad.shape[2:], strict=True))
+        out = self.matmul(self.matmul(np.ascontiguousarray(rows.T), grad), columns)
+        return out if np.isfinite(out).all() else super().adaptive_avg_pool2d_backward(grad, shape)
+
+
+def _averages(n: int, k: int, dtype: DType) -> Any:
+    """The matrix that takes n numbers to the means of k windows."""
+    out = np.zeros((k, n), dtype)
+    for line, (start, stop) in zip(out, adaptive_windows(n, k), strict=True):
+        line[start:stop] = 1 / (stop - start)
+    return out
 
 
 def _rest(shape: Any, counts: Any, kernel: Pair, stride: Pair, dilation: Pair, n: int) -> int:
@@ -98,8 +124,11 @@ def _backward(grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, covered: 
             part, top, given, made = planes[block], tops[block], grads[block], sums[block]
             free: Any = np.ones(top.shape, np.bool_)
             smaller, chosen = np.empty_like(free), np.empty_like(free)
+            lost = np.isnan(top) if np.isnan(top.max()) else None
             for key in keys:
                 np.less(part[key], top, smaller)
+                if lost is not None:
+                    np.greater(lost, np.isnan(part[key]), smaller, where=lost)
                 np.greater(free, smaller, chosen)
                 np.logical_and(free, smaller, free)
                 np.multiply(given, chosen, made[key])

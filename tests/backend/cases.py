@@ -197,6 +197,7 @@ def _layers(a: Any, add: Any) -> None:
     add("avg_pool2d", image, *pool, True, False)
     add("avg_pool2d_backward", a(2, 4, 3, 5), image.shape, *pool, False)
     add("adaptive_avg_pool2d", image, (2, 4))
+    add("adaptive_avg_pool2d_backward", a(2, 4, 2, 4), image.shape)
     for shape, dims in (((6,), (3,)), ((4, 1, 1), (0, 2, 3)), ((5, 1), (3,))):
         small = a(*(1 if d in dims else n for d, n in enumerate(image.shape)))
         add("normalize", image, a(*shape), a(*shape), dims, 0.5, label=f" {dims} {shape}")

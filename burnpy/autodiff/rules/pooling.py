@@ -1,25 +1,24 @@
-"""Rules of pooling. `adaptive_avg_pool2d` is differentiated as its default is."""
+"""Rules of pooling."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from burnpy.autodiff.rules.algebra import general, linear
 from burnpy.backend.backend import Backend
-from burnpy.backend.operations.windows import padded, padded_shape, window_keys
-from burnpy.backend.primitives import Float
+from burnpy.backend.operations.pooling import chosen_in_windows
+from burnpy.backend.operations.windows import padded, padded_shape
+from burnpy.backend.primitives import Float, Shape
 
 
 def max_pool_push(
     i: Any, t: Float, x: Float, out: Float, kernel: Any, stride: Any, padding: Any, dilation: Any
 ) -> Float:
-    """The tangent of each window's first largest element."""
-    shape = padded_shape(x.shape, kernel, stride, padding, dilation, out.shape[2:])
-    values, tangents = padded(i, x, shape, padding, -math.inf), padded(i, t, shape, padding, 0.0)
+    """The tangent of each window's first largest element, or of its first NaN."""
+    tangents = padded(i, t, padded_shape(x.shape, kernel, stride, padding, dilation, out.shape[2:]), padding, 0.0)
     picked = i.full(out.shape, 0.0, out.dtype)
-    for key in reversed(list(window_keys(kernel, stride, dilation, out.shape[2:]))):
-        picked = i.where(i.lt(i.slice(values, key), out), picked, i.slice(tangents, key))
+    for key, chosen in chosen_in_windows(i, x, out, kernel, stride, padding, dilation):
+        picked = i.where(chosen, i.slice(tangents, key), picked)
     return picked
 
 
@@ -49,3 +48,14 @@ def avg_pool_again(
 
 
 linear(Backend.avg_pool2d_backward, avg_pool_again)
+
+
+def adaptive_pull(i: Any, g: Float, x_shape: Shape) -> Float:
+    """Each mean's gradient shared by its elements."""
+    if g.shape[2:] == (1, 1):
+        return i.expand(i.div(g, float(x_shape[2] * x_shape[3])), x_shape)
+    return i.adaptive_avg_pool2d_backward(g, x_shape)
+
+
+linear(Backend.adaptive_avg_pool2d, adaptive_pull)
+linear(Backend.adaptive_avg_pool2d_backward, lambda i, g, grad_shape: i.adaptive_avg_pool2d(g, grad_shape[2:]))

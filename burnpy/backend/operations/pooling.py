@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
-from burnpy.backend.primitives import DType, Float, Shape
+from burnpy.backend.primitives import Bool, Float, Key, Shape
 from burnpy.backend.schema import Algebra, derived
 
 LINEAR, GENERAL = Algebra.LINEAR, Algebra.GENERAL
@@ -32,16 +34,10 @@ class Pooling(OperationsBase):
     def max_pool2d_backward(
         self, grad: Float, x: Float, out: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Float:
-        """grad where the window's first largest element was, row by row; added up where windows overlap."""
-        counts: Pair = out.shape[2:]
-        shape = padded_shape(x.shape, kernel, stride, padding, dilation, counts)
-        whole = padded(self, x, shape, padding, -math.inf)
-        total, d = self.full(shape, 0.0, grad.dtype), self.discrete
-        free = None
-        for key in window_keys(kernel, stride, dilation, counts):
-            hit = d.bitwise_not(self.lt(self.slice(whole, key), out))
-            chosen = hit if free is None else d.bitwise_and(hit, free)
-            free = d.bitwise_not(hit) if free is None else d.bitwise_and(free, d.bitwise_not(hit))
+        """grad where the window's first largest element was, row by row, or its first NaN; overlaps add up."""
+        shape = padded_shape(x.shape, kernel, stride, padding, dilation, out.shape[2:])
+        total = self.full(shape, 0.0, grad.dtype)
+        for key, chosen in chosen_in_windows(self, x, out, kernel, stride, padding, dilation):
             total = self.accumulate_slice(total, key, self.where(chosen, grad, 0.0))
         return total if shape == x.shape else self.add(self.slice(total, inside(x.shape, padding)), 0.0)
 
@@ -75,8 +71,23 @@ class Pooling(OperationsBase):
         """Means over ``size`` windows that cover height and width evenly; windows overlap where they must."""
         if size == (1, 1):
             return self.mean(x, (2, 3), True)
-        rows, columns = (_averages(n, k, x.dtype) for n, k in zip(x.shape[2:], size, strict=True))
-        return self.matmul(self.matmul(self.from_numpy(rows), x), self.from_numpy(np.ascontiguousarray(columns.T)))
+        for dim, count in zip((2, 3), size, strict=True):
+            keys = [_window(x.shape, dim, bounds) for bounds in adaptive_windows(x.shape[dim], count)]
+            x = self.cat([self.mean(self.slice(x, key), (dim,), True) for key in keys], dim)
+        return x
+
+    @derived(LINEAR)
+    def adaptive_avg_pool2d_backward(self, grad: Float, shape: Shape) -> Float:
+        """The gradient of `adaptive_avg_pool2d` by its x of ``shape``."""
+        for dim in (3, 2):
+            whole = (*grad.shape[:dim], shape[dim], *grad.shape[dim + 1 :])
+            total = self.full(whole, 0.0, grad.dtype)
+            for k, (start, stop) in enumerate(adaptive_windows(shape[dim], grad.shape[dim])):
+                share = self.div(self.slice(grad, _window(grad.shape, dim, (k, k + 1))), float(stop - start))
+                key = _window(whole, dim, (start, stop))
+                total = self.accumulate_slice(total, key, self.expand(share, self.slice(total, key).shape))
+            grad = total
+        return grad
 
 
 def _shares(
@@ -101,10 +112,33 @@ def window_sizes(
     return tuple(found)
 
 
-def _averages(n: int, k: int, dtype: DType) -> np.ndarray[tuple[int, ...], DType]:
-    """The matrix that takes n numbers to k means of neighbours."""
-    position = np.arange(n)
-    starts = np.arange(k) * n // k
-    stops = -(-(np.arange(k) + 1) * n // k)
-    member = (position >= starts[:, None]) & (position < stops[:, None])
-    return (member / (stops - starts)[:, None]).astype(dtype)
+def adaptive_windows(size: int, count: int) -> list[tuple[int, int]]:
+    """Where ``count`` windows that cover ``size`` elements evenly begin and end."""
+    return [(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
+
+
+def _window(shape: Shape, dim: int, bounds: tuple[int, int]) -> Key:
+    """The elements from one bound to the other along ``dim``."""
+    return tuple(slice(*bounds, 1) if d == dim else slice(0, n, 1) for d, n in enumerate(shape))
+
+
+def chosen_in_windows(
+    b: Any, x: Float, out: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+) -> Iterator[tuple[Key, Bool]]:
+    """For each element of a window, row by row, its key, and of which windows with results ``out`` it is the choice.
+
+    That is the first NaN, else the first that is not less than the result; never padding.
+    """
+    d, counts = b.discrete, out.shape[2:]
+    shape = padded_shape(x.shape, kernel, stride, padding, dilation, counts)
+    whole = padded(b, x, shape, padding, -math.inf)
+    real = np.zeros(shape[2:], np.bool_)
+    real[inside(x.shape, padding)[2:]] = True
+    free = None
+    for key in window_keys(kernel, stride, dilation, counts):
+        part, there = b.slice(whole, key), real[key[2:]]
+        hit = d.bitwise_or(b.ge(part, out), b.isnan(part))
+        if not there.all():
+            hit = d.bitwise_and(hit, d.from_numpy(np.ascontiguousarray(there)))
+        yield key, hit if free is None else d.bitwise_and(hit, free)
+        free = d.bitwise_not(hit) if free is None else d.bitwise_and(free, d.bitwise_not(hit))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from burnpy.backend.operations.windows import window_counts
-from burnpy.testing.cases.samples import Array, Large, x
+from burnpy.testing.cases.samples import Array, Large, Values, x
 from burnpy.testing.cases.table import row
 
 
@@ -34,7 +35,9 @@ def _max_pool2d_backward(grad: Any, x: Any, out: Any, kernel: Any, stride: Any, 
     for (i, j), key in _places(x, kernel, stride, padding, dilation, out.shape[2:]):
         for n, c in np.ndindex(*x.shape[:2]):
             rows, columns = key[2].ravel(), key[3].ravel()
-            hits = [(a, b) for a in rows for b in columns if not x[n, c, a, b] < out[n, c, i, j]]
+            hits = [
+                (a, b) for a in rows for b in columns if x[n, c, a, b] >= out[n, c, i, j] or np.isnan(x[n, c, a, b])
+            ]
             if hits:
                 total[(n, c, *hits[0])] += grad[n, c, i, j]
     return total
@@ -74,6 +77,25 @@ def _adaptive(x: Any, size: Any) -> Any:
     return out
 
 
+def _adaptive_backward(grad: Any, shape: Any) -> Any:
+    total = np.zeros(shape)
+    for i, j in np.ndindex(*grad.shape[2:]):
+        (top, bottom), (left, right) = (
+            (k * n // m, -(-(k + 1) * n // m)) for k, n, m in zip((i, j), shape[2:], grad.shape[2:], strict=True)
+        )
+        total[:, :, top:bottom, left:right] += grad[:, :, i, j, None, None] / ((bottom - top) * (right - left))
+    return total
+
+
+_SIZES: list[tuple[Any, ...]] = [  # of x, of the result
+    ((2, 2, 4, 6), (2, 3)),
+    ((1, 2, 5, 3), (2, 2)),
+    ((2, 1, 3, 3), (1, 1)),
+    ((1, 1, 2, 3), (3, 5)),
+    ((0, 1, 2, 3), (1, 2)),
+]
+_NAN, _INF = math.nan, math.inf
+_SPECIAL = [(Values((1.0, 2.0, _NAN, 3.0, 4.0, _INF, 5.0, 6.0, 7.0), (1, 1, 3, 3)), (2, 3))]
 _WHERE: list[tuple[Any, ...]] = [  # of x, kernel, stride, padding, dilation, ceil_mode
     ((2, 1, 4, 4), (2, 2), (2, 2), (0, 0), (1, 1), False),
     ((1, 2, 4, 3), (3, 2), (1, 1), (1, 1), (1, 1), False),
@@ -84,6 +106,19 @@ _WHERE: list[tuple[Any, ...]] = [  # of x, kernel, stride, padding, dilation, ce
     ((0, 1, 3, 3), (2, 2), (1, 1), (0, 0), (1, 1), False),
 ]
 _BIG: list[tuple[Any, ...]] = [((8, 3, 20, 22), (2, 2), (2, 2), (0, 0), (1, 1), False)]
+_SQUARE = Values((1.0, _NAN, 3.0, _NAN, 2.0, -_INF, -_INF, 4.0, _INF, 1.0, -_INF, -_INF), (1, 1, 3, 4))
+_EMPTY_HANDED = Values((-_INF,) * 9, (1, 1, 3, 3))
+_LOST: list[tuple[Any, ...]] = [
+    (_SQUARE, (2, 2), (1, 2), (0, 0), (1, 1), False),
+    (_SQUARE, (1, 2), (1, 2), (0, 0), (1, 1), False),
+    (_EMPTY_HANDED, (2, 2), (2, 2), (1, 1), (1, 1), False),
+]
+_TOPS = [
+    Values((_NAN, _NAN, _INF, 4.0), (1, 1, 2, 2)),
+    Values((_NAN, _NAN, 2.0, 4.0, _INF, -_INF), (1, 1, 3, 2)),
+    Values((-_INF,) * 4, (1, 1, 2, 2)),
+]
+"""Windows with a NaN, and windows where nothing is larger than the padding; and the largest of each."""
 _AVERAGES = [(shape, *how[:3], how[4], count) for shape, *how in [*_WHERE[:3], *_WHERE[4:]] for count in (True, False)]
 
 
@@ -99,7 +134,7 @@ def _out(shape: Any, *how: Any) -> tuple[int, ...]:
 row(
     "max_pool2d",
     _max_pool2d,
-    [*((x(*shape), *how) for shape, *how in _WHERE), *((Large(shape), *how) for shape, *how in _BIG)],
+    [*((x(*shape), *how) for shape, *how in _WHERE), *((Large(shape), *how) for shape, *how in _BIG), *_LOST],
 )
 row(
     "max_pool2d_backward",
@@ -110,6 +145,7 @@ row(
             for k, (shape, *how) in enumerate(_WHERE)
         ),
         *((Large(_out(shape, *how)), Large(shape), Large(_out(shape, *how)), *how[:4]) for shape, *how in _BIG),
+        *((x(*_out(given.shape, *how)), given, top, *how[:4]) for (given, *how), top in zip(_LOST, _TOPS, strict=True)),
     ],
     loose=4,
 )
@@ -123,15 +159,13 @@ row(
     ],
     loose=4,
 )
+row("adaptive_avg_pool2d", _adaptive, [*((x(*shape), size) for shape, size in _SIZES), *_SPECIAL], loose=4)
 row(
-    "adaptive_avg_pool2d",
-    _adaptive,
+    "adaptive_avg_pool2d_backward",
+    _adaptive_backward,
     [
-        (x(2, 2, 4, 6), (2, 3)),
-        (x(1, 2, 5, 3), (2, 2)),
-        (x(2, 1, 3, 3), (1, 1)),
-        (x(1, 1, 2, 3), (3, 5)),
-        (x(0, 1, 2, 3), (1, 2)),
+        *((x(*shape[:2], *size), shape) for shape, size in _SIZES),
+        (Values((1.0, _NAN, _INF, -1.0), (1, 1, 2, 2)), (1, 1, 3, 4)),
     ],
     loose=4,
 )

@@ -63,16 +63,17 @@ class Values(Sample):
     """An array of given floats, among them edges: infinities, NaN, zeros of both signs. Ints and bools: what fits."""
 
     values: tuple[float, ...]
+    shape: Shape = (-1,)
     smooth: ClassVar[bool] = False
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """The values that the dtype holds exactly, each in its place; 1 for one that it does not hold."""
         if kind_of(dtype) == "float":
-            return np.asarray(np.array(self.values).astype(dtype))
+            return np.asarray(np.array(self.values).astype(dtype)).reshape(self.shape)
         limits = np.iinfo(dtype) if kind_of(dtype) == "int" else None
         low, high = (0, 1) if limits is None else (int(limits.min), int(limits.max))
         fitting = [int(v) if math.isfinite(v) and v == int(v) and low <= v <= high else 1 for v in self.values]
-        return np.array(fitting, dtype)
+        return np.array(fitting, dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True)
