@@ -24,7 +24,9 @@ _TRANSFORMER = {"feedforward": 12, "dropout": 0.25, "activation": "gelu", "norm_
 
 EVERY: dict[str, Example] = {
     "AdaptiveAvgPool2d": Example((4,), {}, _POOLED),
-    "AvgPool2d": Example((3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}, _POOLED),
+    "AvgPool2d": Example(
+        (3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False, "divisor_override": 5}, _POOLED
+    ),
     "BatchNorm": Example(
         (4,), {"eps": 0.125, "momentum": None, "affine": False, "track_running_stats": False}, ((3, 4, 5),)
     ),

@@ -27,6 +27,7 @@ from burnpy.nn import (
     Sequential,
     Stateless,
     TransformerEncoder,
+    functional,
     rebound,
     stepped,
 )
@@ -168,3 +169,11 @@ def total(m: Mlp[NumPy]) -> Tensor[NumPy]:
 
 
 assert_type(grad(total)(model.valid()), Mlp[NumPy])
+
+one_image = Tensor[Train].zeros((3, 8, 8))
+assert_type(functional.max_pool2d(one_image, 2), Tensor[Autodiff[NumPy]])
+assert_type(
+    functional.max_pool2d(one_image, 2, return_indices=True), tuple[Tensor[Autodiff[NumPy]], IntTensor[Autodiff[NumPy]]]
+)
+assert_type(MaxPool2d(2)(one_image), Tensor[Autodiff[NumPy]])
+assert_type(MaxPool2d(2).with_indices(one_image), tuple[Tensor[Autodiff[NumPy]], IntTensor[Autodiff[NumPy]]])

@@ -80,7 +80,7 @@ class Conv2d(Module[B]):
         self.bias = Param(first((out_channels,), device=device, generator=generator)) if bias else None
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, in, height, width) to (N, out, height', width')."""
+        """From (N, in, height, width) to (N, out, height', width'); N may be left out."""
         return conv2d(
             x,
             self.weight.value,
