@@ -72,8 +72,10 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         return self.forward(*args, **kwargs)
 
     def extra_repr(self) -> str:
-        """What is shown of the module besides its parts, in parentheses; a layer says its sizes and settings."""
-        return ""
+        """What is shown of the module besides its parts, in parentheses: its settings, as its class is called."""
+        from burnpy.nn.settings import settings
+
+        return settings(self)
 
     @property
     def device(self) -> B:

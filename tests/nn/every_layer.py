@@ -61,10 +61,15 @@ EVERY: dict[str, Example] = {
 }
 
 
+def takes_device(name: str) -> bool:
+    """Whether the layer of that name is on a device."""
+    return "device" in inspect.signature(getattr(nn, name)).parameters
+
+
 def made(name: str, device: Any, **settings: Any) -> Any:
     """The layer of that name, with settings besides those that it must have."""
     cls = getattr(nn, name)
-    if "device" in inspect.signature(cls).parameters:
+    if takes_device(name):
         settings["device"] = device
     return cls(*EVERY[name].args, **settings)
 
@@ -86,9 +91,7 @@ def missing() -> list[str]:
     layers = {name: cls for name, cls in layers.items() if isinstance(cls, type) and issubclass(cls, ModuleBase)}
     found = [name for name in layers if name not in EVERY and name not in ("Module", "Sequential", "Stateless")]
     for name, example in EVERY.items():
-        drawn = {"device", "initializer"} | (
-            {"generator"} if "device" in inspect.signature(layers[name]).parameters else set()
-        )
+        drawn = {"device", "initializer", "generator"} if takes_device(name) else set()
         named = [p.name for p in inspect.signature(layers[name]).parameters.values()][len(example.args) :]
         found += [f"{name}({key}=)" for key in named if key not in example.settings and key not in drawn]
     return found

@@ -44,6 +44,7 @@ class LstmParams(Module[B]):
         initializer: Initializer | None,
         generator: Generator | None,
     ) -> None:
+        self.inputs, self.hidden = inputs, hidden
         first = around_zero(hidden)
         made = initializer or first
         self.weight_ih = Param(made((inputs, 4 * hidden), device=device, generator=generator))
@@ -166,6 +167,16 @@ class Lstm(Module[B]):
             x = said[0] if len(said) == 1 else cat(said, 2)
         return x, LstmState(stack([h for h, _ in last]), stack([c for _, c in last]))
 
+    @property
+    def count(self) -> int:
+        """How many layers there are."""
+        return len(self.layers)
+
+    @property
+    def bias(self) -> bool:
+        """Whether something is added."""
+        return self.layers[0][0].bias_ih is not None
+
     def torch_names(self) -> dict[str, str]:
         """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
         return {
@@ -174,10 +185,6 @@ class Lstm(Module[B]):
             for direction in range(1 + self.bidirectional)
             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         }
-
-    def extra_repr(self) -> str:
-        """The sizes."""
-        return f"{self.inputs} → {self.hidden}{', both directions' * self.bidirectional}"
 
     def valid(self: Lstm[Autodiff[I]]) -> Lstm[I]:
         """The same layers on the inner backend."""

@@ -45,7 +45,7 @@ class MaxPool2d(Stateless):
         ceil_mode: bool = False,
     ) -> None:
         self.kernel_size = pair("MaxPool2d", "kernel_size", kernel_size)
-        self.stride = self.kernel_size if stride is None else pair("MaxPool2d", "stride", stride)
+        self.stride = None if stride is None else pair("MaxPool2d", "stride", stride)
         self.padding = pair("MaxPool2d", "padding", padding, 0)
         self.dilation = pair("MaxPool2d", "dilation", dilation)
         self.ceil_mode = ceil_mode
@@ -100,7 +100,7 @@ class AvgPool2d(Stateless):
         divisor_override: int | None = None,
     ) -> None:
         self.kernel_size = pair("AvgPool2d", "kernel_size", kernel_size)
-        self.stride = self.kernel_size if stride is None else pair("AvgPool2d", "stride", stride)
+        self.stride = None if stride is None else pair("AvgPool2d", "stride", stride)
         self.padding = pair("AvgPool2d", "padding", padding, 0)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
