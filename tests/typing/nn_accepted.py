@@ -31,6 +31,7 @@ from burnpy.nn import (
     rebound,
     stepped,
 )
+from burnpy.nn.summary import Summary, SummaryRow
 
 Infer: TypeAlias = NumPy
 Train: TypeAlias = Autodiff[Infer]
@@ -177,3 +178,9 @@ assert_type(
 )
 assert_type(MaxPool2d(2)(one_image), Tensor[Autodiff[NumPy]])
 assert_type(MaxPool2d(2).with_indices(one_image), tuple[Tensor[Autodiff[NumPy]], IntTensor[Autodiff[NumPy]]])
+
+table = Linear(2, 3, device=Train).summary(depth=1, input=(4, 2))
+assert_type(table, Summary)
+assert_type(Sequential(Linear(2, 3, device=Train)).summary(input=(one_image[0, :4, :2],)), Summary)
+assert_type(table.rows[0], SummaryRow)
+assert_type(table.flops, int | None)
