@@ -284,7 +284,7 @@ def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
     if not isinstance(y, TensorBase):
         raise KindError(f"{operation}() takes tensors of one shape, and was given {shown(y)}; write x.full_like(y)")
     operands(x, y, operation)  # or says why not
-    if x.dtype != y.dtype:
+    if x._primitive.dtype is not y._primitive.dtype:
         refuse_wider(operation, "a prediction", x.dtype, target=y)
     if x.shape != y.shape:
         raise ShapeError(

@@ -178,6 +178,7 @@ def test_the_model_and_chance_stay_as_they_are() -> None:
     model.summary(input=(2, 3))
     assert Tensor[Train].normal((2,)).tolist() == expected
     assert [type(layer) for layer in model] == [Linear, Dropout, BatchNorm]
+    assert str(model.summary(input=(1, 3))) == str(model.eval().summary(input=(1, 3))), "of one example, a norm in use"
     after = model.state()
     assert repr(model) == before[2]
     assert all(after[path].value.tolist() == before[1][path].value.tolist() for path in after)
