@@ -53,8 +53,8 @@ def drawn(*shape: int, device: Any = Train, seed: int = 0) -> Tensor[Any]:
 def test_linear_is_a_product_and_a_sum() -> None:
     layer, x = Linear(3, 2, **D), drawn(4, 3)
     expected = x.to_numpy() @ layer.weight.value.to_numpy() + layer.bias.value.to_numpy()  # type: ignore[union-attr]
-    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-6)
-    np.testing.assert_allclose(layer(x[0]).to_numpy(), expected[0], rtol=1e-6)
+    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(layer(x[0]).to_numpy(), expected[0], rtol=1e-6, atol=1e-6)
 
 
 def test_conv2d_is_a_sum_over_windows() -> None:
