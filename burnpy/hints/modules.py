@@ -51,8 +51,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)",
         "num_layers": _AS_CALLED.format("count"),
     },
-    "MaxPool2d": {"return_indices": "indices are not returned"},
-    "AvgPool2d": {"divisor_override": "multiply what comes out"},
+    "MaxPool2d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
     "CrossEntropyLoss": {"weight": "it goes into the call, being on a device: loss(logits, target, weight=weight)"},
     "NllLoss": {"weight": "it goes into the call, being on a device: loss(log_probabilities, target, weight=weight)"},
     "BceWithLogitsLoss": {

@@ -15,8 +15,10 @@ from burnpy.nn.param import Param
 from burnpy.nn.tree import held_in, made, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from burnpy.nn.summary import Summary
+    from burnpy.nn.watching import Input
     from burnpy.tensor.base import TensorBase
 
 B = TypeVar("B", bound=Backend)
@@ -72,8 +74,10 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         return self.forward(*args, **kwargs)
 
     def extra_repr(self) -> str:
-        """What is shown of the module besides its parts, in parentheses; a layer says its sizes and settings."""
-        return ""
+        """What is shown of the module besides its parts, in parentheses: its settings, as its class is called."""
+        from burnpy.nn.settings import settings
+
+        return settings(self)
 
     @property
     def device(self) -> B:
@@ -130,6 +134,34 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
     def num_params(self) -> int:
         """How many numbers the parameters hold together, shared ones counted once."""
         return sum(held.numel() for held in self.params())
+
+    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
+        """A table of the layers with their parameters and, where there is an input, what they return and what it costs.
+
+        With an input the model is run once, as in use and without a graph. FLOPs are counted as `Profiled` does.
+
+        Args:
+            depth: how deep to look: 0 for the model alone, 1 for what is directly inside of it; None for all.
+            input: what to call the model with: a tensor, the shape of one of zeros, or a tuple of these.
+
+        Raises:
+            ArgumentError: ``input`` is none of these.
+            DeviceError: ``input`` is on another device. What the model raises comes with a note of where it was.
+
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear, Relu, Sequential
+        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
+        path  layer         output  parameters  FLOPs
+        ────  ────────────  ──────  ──────────  ─────
+              Sequential()  (3, 1)          33    195
+        0     Linear(2, 8)  (3, 8)          24    120
+        1     Relu()        (3, 8)           0     24
+        2     Linear(8, 1)  (3, 1)           9     51
+        33 parameters, 195 FLOP
+        """
+        from burnpy.nn.summary import summarized
+
+        return summarized(self, depth, input)
 
     @property
     def is_training(self) -> bool:

@@ -18,12 +18,12 @@ def shown(module: ModuleBase[Any]) -> str:
     >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Relu, Sequential
     >>> print(shown(Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).no_grad("0")))
-    Sequential(33 parameters, 24 of them frozen)
-      0  Linear(2 → 8, 24 parameters, 24 of them frozen)
+    Sequential()  33 parameters, 24 of them frozen
+      0  Linear(2, 8)  24 parameters, 24 of them frozen
         weight  (2, 8) frozen
         bias  (8,) frozen
       1  Relu()
-      2  Linear(8 → 1, 9 parameters)
+      2  Linear(8, 1)  9 parameters
         weight  (8, 1)
         bias  (1,)
     """
@@ -77,7 +77,7 @@ def _flat(tree: Any) -> list[tuple[str, Any]]:
 
 
 def _headline(module: ModuleBase[Any], override: bool | None) -> str:
-    told = [module.extra_repr()] if module.extra_repr() else []
+    told: list[str] = []
     count = module.num_params
     if count:
         told.append(f"{count:,} parameter{'s' if count != 1 else ''}")
@@ -86,4 +86,4 @@ def _headline(module: ModuleBase[Any], override: bool | None) -> str:
             told.append(f"{frozen:,} of them frozen")
     if module._override is not override:
         told.append({True: "as in training", False: "as in use", None: "as the device says"}[module._override])
-    return f"{type(module).__name__}({', '.join(told)})"
+    return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(told)}{', '.join(told)}"

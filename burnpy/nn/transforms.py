@@ -161,7 +161,7 @@ class Transforms(ModuleBase[B]):
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> Linear(2, 3, device=NumPy).replace(bias=None)
-        Linear(2 → 3, 6 parameters)
+        Linear(2, 3, bias=False)  6 parameters
           weight  (2, 3)
         """
         return replaced(self, {**(fields or {}), **named})

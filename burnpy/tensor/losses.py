@@ -1,6 +1,7 @@
 """Losses, as functions: what a model says against what it should have said.
 
-All take ``reduction``: "mean", "sum", or "none" for the losses of the single elements.
+All take ``reduction``: "mean", "sum", or "none" for the losses of the single elements. Targets and weights that are
+wider floats than the prediction are a `DTypeError`, unless they are 0-d.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.ranges import in_range, out_of_range
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.widths import refuse_wider
 
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
 
@@ -88,6 +90,7 @@ def cross_entropy(
     if not isinstance(target, Tensor):
         return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)
     operands(logits, target, "cross_entropy")  # or says why not
+    refuse_wider("cross_entropy", "a prediction", logits.dtype, target=target)
     if target.shape != logits.shape:
         raise ShapeError(
             f"cross_entropy() was asked of logits of shape {logits.shape} and probabilities of shape {target.shape}, "
@@ -171,6 +174,10 @@ def binary_cross_entropy_with_logits(
     [0.693..., 100.0]
     """
     _same_shape("binary_cross_entropy_with_logits", input, target)
+    if weight is not None or pos_weight is not None:
+        refuse_wider(
+            "binary_cross_entropy_with_logits", "a prediction", input.dtype, weight=weight, pos_weight=pos_weight
+        )
     # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x); sums of what is positive are exact.
     positive = target if pos_weight is None else target * pos_weight
     losses = _weighted((-input).softplus(), positive) + _weighted(input.softplus(), 1.0 - target)
@@ -242,9 +249,11 @@ def _targets(operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_i
     together(operation, log_p, target)  # or says why not
     shape, classes = log_p.shape, log_p.shape[dim]
     if target.shape != shape[:dim] + shape[dim + 1 :]:
+        last = target.shape == shape[:-1]  # as models of texts give them
+        way_out = f"; if the classes are last, write {operation}(x.flatten(0, -2), target.flatten())" if last else ""
         raise ShapeError(
             f"{operation}() was asked of shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
-            f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1 :]}"
+            f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1 :]}{way_out}"
         )
     d = log_p.device.discrete
     index = target._primitive
@@ -279,6 +288,7 @@ def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) ->
     if not isinstance(weight, TensorBase):
         raise KindError(f"{operation}() takes the weights of classes as a Tensor, and was given {shown(weight)}")
     operands(log_p, weight, operation)  # or says why not
+    refuse_wider(operation, "a prediction", log_p.dtype, weight=weight)
     classes = log_p.shape[dim]
     if weight.shape != (classes,):
         raise ShapeError(f"{operation}() was asked with a weight of shape {weight.shape}; it must be ({classes},)")
@@ -291,6 +301,8 @@ def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
     if not isinstance(y, TensorBase):
         raise KindError(f"{operation}() takes tensors of one shape, and was given {shown(y)}; write x.full_like(y)")
     operands(x, y, operation)  # or says why not
+    if x._primitive.dtype is not y._primitive.dtype:
+        refuse_wider(operation, "a prediction", x.dtype, target=y)
     if x.shape != y.shape:
         raise ShapeError(
             f"{operation}() was asked of shapes {x.shape} and {y.shape}, which must be equal; "

@@ -200,8 +200,10 @@ def _layers(a: Any, add: Any) -> None:
     pool = ((3, 2), (2, 1), (1, 0))
     add("max_pool2d", image, *pool, (1, 1), False)
     add("max_pool2d_backward", a(2, 4, 3, 5), image, a(2, 4, 3, 5), *pool, (1, 1))
-    add("avg_pool2d", image, *pool, True, False)
-    add("avg_pool2d_backward", a(2, 4, 3, 5), image.shape, *pool, False)
+    add("max_pool2d_indices", image, *pool, (1, 1), False)
+    add("avg_pool2d", image, *pool, True, False, None)
+    add("avg_pool2d", image, *pool, True, False, 5, label=" over 5")
+    add("avg_pool2d_backward", a(2, 4, 3, 5), image.shape, *pool, False, None)
     add("adaptive_avg_pool2d", image, (2, 4))
     add("adaptive_avg_pool2d_backward", a(2, 4, 2, 4), image.shape)
     for shape, dims in (((6,), (3,)), ((4, 1, 1), (0, 2, 3)), ((5, 1), (3,))):

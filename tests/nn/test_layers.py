@@ -53,8 +53,8 @@ def drawn(*shape: int, device: Any = Train, seed: int = 0) -> Tensor[Any]:
 def test_linear_is_a_product_and_a_sum() -> None:
     layer, x = Linear(3, 2, **D), drawn(4, 3)
     expected = x.to_numpy() @ layer.weight.value.to_numpy() + layer.bias.value.to_numpy()  # type: ignore[union-attr]
-    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-6)
-    np.testing.assert_allclose(layer(x[0]).to_numpy(), expected[0], rtol=1e-6)
+    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(layer(x[0]).to_numpy(), expected[0], rtol=1e-6, atol=1e-6)
 
 
 def test_conv2d_is_a_sum_over_windows() -> None:
@@ -289,6 +289,37 @@ def test_first_and_second_derivatives_by_inputs_and_parameters(name: str) -> Non
     gradgradcheck(run, inputs, elements=8)
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Conv2d(3, 4, 3, padding=1, **D),
+        Conv2d(3, 4, 2, padding="same", bias=False, **D),
+        MaxPool2d(3, stride=2, padding=1),
+        AvgPool2d(2, ceil_mode=True),
+        AvgPool2d(2, divisor_override=3),
+        AdaptiveAvgPool2d((2, 3)),
+    ],
+)
+def test_one_image_needs_no_batch(layer: Any) -> None:
+    x = drawn(3, 7, 8).require_grad()
+    alone, batch = layer(x), layer(x.unsqueeze(0))
+    assert alone.shape == batch.shape[1:]
+    assert alone.tolist() == batch.squeeze(0).tolist()
+    np.testing.assert_array_equal(
+        alone.sum().backward()[x].to_numpy(), layer(x.unsqueeze(0)).sum().backward()[x].to_numpy()
+    )
+
+
+def test_a_max_pool_says_where_the_largest_were() -> None:
+    layer, x = MaxPool2d(2), drawn(2, 3, 4, 6).require_grad()
+    values, indices = layer.with_indices(x)
+    assert values.tolist() == layer(x).tolist()
+    assert x.flatten(-2).gather(-1, indices.flatten(-2)).tolist() == values.flatten(-2).tolist()
+    assert layer.with_indices(x[0])[1].tolist() == indices[0].tolist()
+    both = Tensor[Train].from_data([[[float("nan"), 1.0], [float("nan"), 2.0]]])
+    assert layer.with_indices(both)[1].tolist() == [[[0]]]
+
+
 MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (lambda: Linear(0, 2, **D), ArgumentError, r"Linear\(\) was given in_features=0; it is a positive int"),
     (lambda: Linear(2, 2.5, **D), ArgumentError, r"out_features=2\.5"),  # type: ignore[arg-type]
@@ -307,7 +338,12 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
         r"kernel_size=\(3, 3, 3\); it is an int of at least 1, or two",
     ),
     (lambda: Conv2d(3, 4, 3, padding=-1, **D), ArgumentError, "padding=-1; it is an int of at least 0"),
-    (lambda: Conv2d(3, 4, 3, **D)(drawn(3, 8, 8)), ShapeError, r"\(N, in, height, width\).*x\.unsqueeze\(0\)"),
+    (lambda: Conv2d(3, 4, 3, **D)(drawn(8, 8)), ShapeError, r"\(N, in, height, width\), or of one image \(in, height"),
+    (lambda: Conv2d(3, 4, 3, **D)(drawn(4, 8, 8)), ShapeError, r"x of shape \(4, 8, 8\), with 4 channels"),
+    (lambda: MaxPool2d(3)(drawn(3, 2, 8)), ShapeError, "images of 2 × 8, padded 2 × 8"),
+    (lambda: AdaptiveAvgPool2d(3)(drawn(1, 1, 3, 8, 8)), ShapeError, r"and was given shape \(1, 1, 3, 8, 8\)"),
+    (lambda: AvgPool2d(3, divisor_override=0), ArgumentError, r"AvgPool2d\(\) was given divisor_override=0"),
+    (lambda: F.avg_pool2d(drawn(1, 3, 3), 2, divisor_override=0.5), ArgumentError, "it is an int"),  # type: ignore[arg-type]
     (lambda: Conv2d(3, 4, 3, **D)(drawn(1, 2, 8, 8)), ShapeError, "with 2 channels, .* takes 3"),
     (lambda: Conv2d(3, 4, 5, dilation=2, **D)(drawn(1, 3, 8, 8)), ShapeError, "padded 8 × 8, .* covers 9 × 9"),
     (lambda: MaxPool2d(2, padding=2)(drawn(1, 1, 8, 8)), ArgumentError, "at most half of the window"),

@@ -482,15 +482,15 @@ def test_modules_are_trees_of_func(model: Any) -> None:
 def test_repr_shows_the_tree(model: Any) -> None:
     shown = repr(model.no_grad("layers.0.bias").eval())
     assert shown.splitlines() == [
-        "Model(22 parameters, 4 of them frozen, as in use)",
-        "  layers.0  Linear(2 → 4, 12 parameters, 4 of them frozen)",
+        "Model()  22 parameters, 4 of them frozen, as in use",
+        "  layers.0  Linear(2, 4)  12 parameters, 4 of them frozen",
         "    weight  (2, 4)",
         "    bias  (4,) frozen",
         "  layers.1  Relu()",
-        "  layers.2  Linear(4 → 1, 5 parameters)",
+        "  layers.2  Linear(4, 1)  5 parameters",
         "    weight  (4, 1)",
         "    bias  (1,)",
-        "  named.a  Linear(1 → 1, 2 parameters)",
+        "  named.a  Linear(1, 1)  2 parameters",
         "    weight  (1, 1)",
         "    bias  (1,)",
         "  pair.first  (3,)",

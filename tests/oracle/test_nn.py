@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -87,6 +88,24 @@ CASES = {
         lambda: ours.AvgPool2d((3, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False),
         lambda: torch.nn.AvgPool2d((3, 2), 2, 1, True, False),
         (IMAGES,),
+    ),
+    "avg_pool2d, divisor": Case(
+        lambda: ours.AvgPool2d(3, stride=2, padding=1, ceil_mode=True, divisor_override=-4),
+        lambda: torch.nn.AvgPool2d(3, 2, 1, True, divisor_override=-4),
+        (IMAGES,),
+    ),
+    "conv2d, one image": Case(
+        lambda: ours.Conv2d(4, 6, (3, 2), padding=1, **D), lambda: torch.nn.Conv2d(4, 6, (3, 2), 1, 1), (IMAGES[0],)
+    ),
+    "conv2d, one image, same": Case(
+        lambda: ours.Conv2d(4, 6, 2, padding="same", bias=False, **D),
+        lambda: torch.nn.Conv2d(4, 6, 2, 1, "same", bias=False),
+        (IMAGES[0],),
+    ),
+    "max_pool2d, one image": Case(lambda: ours.MaxPool2d(2), lambda: torch.nn.MaxPool2d(2), (IMAGES[0],)),
+    "avg_pool2d, one image": Case(lambda: ours.AvgPool2d(2), lambda: torch.nn.AvgPool2d(2), (IMAGES[0],)),
+    "adaptive_avg_pool2d, one image": Case(
+        lambda: ours.AdaptiveAvgPool2d(3), lambda: torch.nn.AdaptiveAvgPool2d(3), (IMAGES[0],)
     ),
     "adaptive_avg_pool2d": Case(
         lambda: ours.AdaptiveAvgPool2d((3, 4)), lambda: torch.nn.AdaptiveAvgPool2d((3, 4)), (IMAGES,)
@@ -361,6 +380,41 @@ def test_causal_attention_of_fewer_or_more_queries_than_keys(queries: int, keys:
                 wanted = torch.autograd.grad(expected.sum(), given, retain_graph=True)
                 for a, b in zip(inputs, wanted, strict=True):
                     np.testing.assert_allclose(grads[a].to_numpy(), b.numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("BURNPY_LONG_TESTS", "20"))))
+def test_indices_of_the_largest(seed: int) -> None:
+    """Of many ties; PyTorch takes the last of several NaN, and here is one at most."""
+    rng = np.random.default_rng(seed)
+    shape = (2, 3, *map(int, rng.integers(3, 9, 2)))
+    x = rng.integers(-2, 3, shape).astype("float64")
+    if seed % 3 == 1:
+        x[0, 1, 1, 1] = np.nan
+    if seed % 3 == 2:
+        x[:, :, :2] = -np.inf
+    kernel = tuple(map(int, rng.integers(1, 4, 2)))
+    padding = tuple(int(rng.integers(0, k // 2 + 1)) for k in kernel)
+    stride, dilation = (tuple(map(int, rng.integers(1, 3, 2))) for _ in range(2))
+    if any(d * (k - 1) + 1 > n + 2 * p for d, k, n, p in zip(dilation, kernel, shape[2:], padding, strict=True)):
+        dilation = (1, 1)
+    ceil_mode = bool(rng.integers(2))
+    if seed % 2:
+        x = x[0]
+    given = torch.from_numpy(x).requires_grad_()
+    expected, places = torch.nn.functional.max_pool2d(
+        given, kernel, stride, padding, dilation, ceil_mode, return_indices=True
+    )
+    mine = as_ours(x)
+    found, indices = F.max_pool2d(
+        mine, kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, return_indices=True
+    )
+    np.testing.assert_array_equal(found.to_numpy(), expected.detach().numpy())
+    np.testing.assert_array_equal(indices.to_numpy(), places.numpy())
+    np.testing.assert_array_equal(
+        mine.flatten(-2).gather(-1, indices.flatten(-2)).to_numpy(), found.flatten(-2).to_numpy()
+    )
+    expected.sum().backward()
+    np.testing.assert_array_equal(found.sum().backward()[mine].to_numpy(), given.grad.numpy())
 
 
 LAYERS = {

@@ -17,6 +17,7 @@ from burnpy import (
     nll_loss,
 )
 from burnpy.backend import NumPy
+from burnpy.backend.errors import ShapeError
 
 Array = np.ndarray[Any, Any]
 Train = Autodiff[NumPy]
@@ -115,3 +116,13 @@ def test_binary_far_out_and_its_gradient_at_zero() -> None:
     loss = binary_cross_entropy_with_logits(x, Tensor[Train].from_data([1.0, 0.0, 1.0]), reduction="sum")
     assert loss.item() == pytest.approx(2000 + np.log(2))
     assert loss.backward()[x].tolist() == [-0.5, 1.0, -1.0]
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, nll_loss])
+def test_classes_in_the_last_dim_are_told_how_to_go_on(loss: Any) -> None:
+    logits, target = Tensor[Train].zeros((2, 5, 3)), IntTensor[Train].zeros((2, 5))
+    with pytest.raises(ShapeError, match=r"of shape \(2, 3\); if the classes are last, write .*flatten\(0, -2\)"):
+        loss(logits, target)
+    assert loss(logits.flatten(0, -2), target.flatten()).ndim == 0
+    with pytest.raises(ShapeError, match=r"they must be of shape \(2, 3\)$"):
+        loss(logits, target[:, :4])

@@ -27,9 +27,11 @@ from burnpy.nn import (
     Sequential,
     Stateless,
     TransformerEncoder,
+    functional,
     rebound,
     stepped,
 )
+from burnpy.nn.summary import Summary, SummaryRow
 
 Infer: TypeAlias = NumPy
 Train: TypeAlias = Autodiff[Infer]
@@ -168,3 +170,17 @@ def total(m: Mlp[NumPy]) -> Tensor[NumPy]:
 
 
 assert_type(grad(total)(model.valid()), Mlp[NumPy])
+
+one_image = Tensor[Train].zeros((3, 8, 8))
+assert_type(functional.max_pool2d(one_image, 2), Tensor[Autodiff[NumPy]])
+assert_type(
+    functional.max_pool2d(one_image, 2, return_indices=True), tuple[Tensor[Autodiff[NumPy]], IntTensor[Autodiff[NumPy]]]
+)
+assert_type(MaxPool2d(2)(one_image), Tensor[Autodiff[NumPy]])
+assert_type(MaxPool2d(2).with_indices(one_image), tuple[Tensor[Autodiff[NumPy]], IntTensor[Autodiff[NumPy]]])
+
+table = Linear(2, 3, device=Train).summary(depth=1, input=(4, 2))
+assert_type(table, Summary)
+assert_type(Sequential(Linear(2, 3, device=Train)).summary(input=(one_image[0, :4, :2],)), Summary)
+assert_type(table.rows[0], SummaryRow)
+assert_type(table.flops, int | None)

@@ -33,18 +33,20 @@ general(
 )
 linear(
     Backend.avg_pool2d,
-    lambda i, g, x_shape, kernel, stride, padding, count_include_pad: i.avg_pool2d_backward(
-        g, x_shape, kernel, stride, padding, count_include_pad
+    lambda i, g, x_shape, kernel, stride, padding, count_include_pad, divisor: i.avg_pool2d_backward(
+        g, x_shape, kernel, stride, padding, count_include_pad, divisor
     ),
 )
 
 
 def avg_pool_again(
-    i: Any, g: Float, grad_shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool
+    i: Any, g: Float, grad_shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: Any
 ) -> Float:
     """The transpose of the transpose. That a last window reached beyond the padding can be told from their number."""
-    out = i.avg_pool2d(g, kernel, stride, padding, False, count_include_pad)
-    return out if out.shape == grad_shape else i.avg_pool2d(g, kernel, stride, padding, True, count_include_pad)
+    out = i.avg_pool2d(g, kernel, stride, padding, False, count_include_pad, divisor)
+    return (
+        out if out.shape == grad_shape else i.avg_pool2d(g, kernel, stride, padding, True, count_include_pad, divisor)
+    )
 
 
 linear(Backend.avg_pool2d_backward, avg_pool_again)

@@ -42,7 +42,7 @@ _STEPS = {
     **dict.fromkeys(("var", "std", "logsumexp", "softmax_backward"), 4),
     **dict.fromkeys(("softmax", "log_softmax"), 5),
     **dict.fromkeys(("cross_entropy", "rms_norm"), 6),
-    **dict.fromkeys(("max_pool2d", "avg_pool2d", "avg_pool2d_backward", "masked_scale"), 1),
+    **dict.fromkeys(("max_pool2d", "max_pool2d_indices", "avg_pool2d", "avg_pool2d_backward", "masked_scale"), 1),
     **dict.fromkeys(("adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"), 1),
     **dict.fromkeys(("log_softmax_backward", "cross_entropy_backward"), 4),
     "normalize": 8,

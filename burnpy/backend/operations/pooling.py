@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
-from burnpy.backend.primitives import Bool, Float, Key, Shape
+from burnpy.backend.primitives import Bool, Float, Int, Key, Shape
 from burnpy.backend.schema import Algebra, derived
 
-LINEAR, GENERAL = Algebra.LINEAR, Algebra.GENERAL
+LINEAR, GENERAL, NONDIFFERENTIABLE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
 class Pooling(OperationsBase):
@@ -41,25 +42,54 @@ class Pooling(OperationsBase):
             total = self.accumulate_slice(total, key, self.where(chosen, grad, 0.0))
         return total if shape == x.shape else self.add(self.slice(total, inside(x.shape, padding)), 0.0)
 
+    @derived(NONDIFFERENTIABLE)
+    def max_pool2d_indices(
+        self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
+    ) -> Int:
+        """Where in its plane, whose elements are numbered row by row, lies what `max_pool2d` chose of each window."""
+        out = self.max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
+        d, width = self.discrete, x.shape[3]
+        high, wide = (np.arange(n) * s - pad for n, s, pad in zip(out.shape[2:], stride, padding, strict=True))
+        within = d.full(out.shape, 0, int64)
+        elements = chosen_in_windows(self, x, out, kernel, stride, padding, dilation)
+        for (row, column), (_, chosen) in zip(np.ndindex(kernel), elements, strict=True):
+            place = row * dilation[0] * width + column * dilation[1]
+            within = d.where(d.bitwise_not(chosen), within, place)
+        return d.add(within, d.from_numpy(np.add.outer(high * width, wide)))
+
     @derived(LINEAR)
     def avg_pool2d(
-        self, x: Float, kernel: Pair, stride: Pair, padding: Pair, ceil_mode: bool, count_include_pad: bool
+        self,
+        x: Float,
+        kernel: Pair,
+        stride: Pair,
+        padding: Pair,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor: int | None,
     ) -> Float:
-        """The mean of each window; of its elements that are no padding, where that does not count."""
+        """The mean of each window, of what is no padding in it where that does not count; or its sum / divisor."""
         counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
         whole = padded(self, x, padded_shape(x.shape, kernel, stride, padding, (1, 1), counts), padding, 0.0)
         first, *rest = [self.slice(whole, key) for key in window_keys(kernel, stride, (1, 1), counts)]
         for part in rest:
             first = self.add(first, part)
-        return _shares(self, first, x.shape, kernel, stride, padding, count_include_pad)
+        return _shares(self, first, x.shape, kernel, stride, padding, count_include_pad, divisor)
 
     @derived(LINEAR)
     def avg_pool2d_backward(
-        self, grad: Float, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool
+        self,
+        grad: Float,
+        shape: Shape,
+        kernel: Pair,
+        stride: Pair,
+        padding: Pair,
+        count_include_pad: bool,
+        divisor: int | None,
     ) -> Float:
         """The gradient of `avg_pool2d` by its x of ``shape``."""
         counts: Pair = grad.shape[2:]
-        share = _shares(self, grad, shape, kernel, stride, padding, count_include_pad)
+        share = _shares(self, grad, shape, kernel, stride, padding, count_include_pad, divisor)
         whole = padded_shape(shape, kernel, stride, padding, (1, 1), counts)
         total = self.full(whole, 0.0, grad.dtype)
         for key in window_keys(kernel, stride, (1, 1), counts):
@@ -91,9 +121,18 @@ class Pooling(OperationsBase):
 
 
 def _shares(
-    b: Pooling, x: Float, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool
+    b: Pooling,
+    x: Float,
+    shape: Shape,
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    count_include_pad: bool,
+    divisor: int | None,
 ) -> Float:
-    """x over the number of elements of each window that count."""
+    """x over the number of elements of each window that count, or over the divisor."""
+    if divisor is not None:
+        return b.mul(x, 1 / divisor)
     high, wide = window_sizes(shape, kernel, stride, padding, x.shape[2:], count_include_pad)
     if (high == kernel[0]).all() and (wide == kernel[1]).all():
         return b.mul(x, 1 / (kernel[0] * kernel[1]))

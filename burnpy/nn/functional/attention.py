@@ -15,6 +15,7 @@ from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.calling import explained
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
@@ -57,6 +58,7 @@ def scaled_dot_product_attention(
 
     Raises:
         ShapeError: the shapes do not belong together.
+        DTypeError: keys, values or a mask to add are wider than the queries.
         ArgumentError: ``dropout_p`` is no probability; or ``causal`` leaves open where fewer queries than keys stand.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
@@ -86,6 +88,7 @@ def scaled_dot_product_attention(
     if mask is not None:
         query, key, value, mask = together(name, query, key, value, mask)
         _check_mask(name, mask, scores_shape)
+        refuse_wider(name, "queries", query.dtype, mask=mask)
     if not dropout_p and not isinstance(mask, Tensor):
         device: Any = query.device
         primitives = (query._primitive, key._primitive, value._primitive)

@@ -12,14 +12,18 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.widths import refuse_wider
 
 
 def floats(operation: str, **tensors: Any) -> list[Any]:
     """The tensors on one device and in one dtype, the widest of theirs; None stays.
 
+    How wide is computed weights say, of attention queries: what is called ``x``, ``key`` or ``value`` may be narrower.
+
     Raises:
         KindError: one is no float tensor.
         DeviceError: they are on several devices.
+        DTypeError: it is wider.
     """
     values = [*tensors.values()]
     device, dtype = getattr(values[0], "_device", None), getattr(values[0], "dtype", None)
@@ -40,6 +44,11 @@ def _together(operation: str, tensors: dict[str, Any]) -> list[Any]:
     placed = list(together(operation, *given))
     if any(x.dtype != placed[0].dtype for x in placed):
         dtype = reduce(promote_types, [x.dtype for x in placed])
+        data = {name: x for name, x in tensors.items() if name in ("x", "key", "value")}
+        deciding = [x.dtype for name, x in tensors.items() if x is not None and name not in data]
+        if deciding:
+            basis = "queries" if "query" in tensors else "weights"
+            refuse_wider(operation, basis, reduce(promote_types, deciding), **data)
         placed = [x.to_dtype(dtype) for x in placed]
     rest = iter(placed)
     return [None if x is None else next(rest) for x in tensors.values()]

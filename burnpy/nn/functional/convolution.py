@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import exact_dims, floats
-from burnpy.nn.functional.windows import refuse_too_small
+from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_too_small
 from burnpy.nn.sizes import Pair, pair
 from burnpy.tensor.calling import explained
 from burnpy.tensor.joining import cat
@@ -33,7 +33,7 @@ def conv2d(
     """Images multiplied with a weight at every place: the cross-correlation that is called convolution.
 
     Args:
-        x: shape (N, in, height, width).
+        x: shape (N, in, height, width); of one image (in, height, width).
         weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
         stride: from one place to the next.
@@ -43,10 +43,12 @@ def conv2d(
         groups: into how many parts channels are divided, each seen by its own part of the weight.
 
     Returns:
-        Shape (N, out, height', width'), height' = ⌊(height + 2 · padding - dilation · (kernel - 1) - 1) / stride⌋ + 1.
+        Shape (N, out, height', width'), without the N where x is one image; height' is
+        ⌊(height + 2 · padding - dilation · (kernel - 1) - 1) / stride⌋ + 1.
 
     Raises:
         ShapeError: the shapes do not belong together, or the kernel does not fit in the padded image.
+        DTypeError: x is wider than the weights.
         ArgumentError: a setting makes no sense.
 
     >>> from burnpy import Tensor
@@ -55,16 +57,16 @@ def conv2d(
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
     x, weight, bias = floats("conv2d", x=x, weight=weight, bias=bias)
-    exact_dims("conv2d", "x", x, 4, "(N, in, height, width)", "; of one image make a batch with x.unsqueeze(0)")
+    refuse_no_images("conv2d", x, "in")
     exact_dims("conv2d", "weight", weight, 4, "(out, in / groups, kernel height, kernel width)")
     strides, dilations = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
     if groups < 1 or weight.shape[0] % groups:
         raise ArgumentError(
             f"conv2d() was given groups={groups!r} for {weight.shape[0]} output channels, which they must divide"
         )
-    if x.shape[1] != weight.shape[1] * groups:
+    if x.shape[-3] != weight.shape[1] * groups:
         raise ShapeError(
-            f"conv2d() was given x of shape {x.shape}, with {x.shape[1]} channels, and weight of shape {weight.shape} "
+            f"conv2d() was given x of shape {x.shape}, with {x.shape[-3]} channels, and weight of shape {weight.shape} "
             f"with groups={groups}, which takes {weight.shape[1] * groups}"
         )
     if bias is not None and bias.shape != weight.shape[:1]:
@@ -78,10 +80,13 @@ def conv2d(
         x, pads = _kept(x, kernel, dilations)
     refuse_too_small("conv2d", x, kernel, strides, pads, dilations)
     device: Any = x.device
+    images = batch_of(x)._primitive
     settings = (strides, pads, dilations, groups)
     if bias is None:
-        return x._like(device.conv2d(x._primitive, weight._primitive, *settings))
-    return x._like(device.conv2d_bias(x._primitive, weight._primitive, bias._primitive, *settings))
+        out = device.conv2d(images, weight._primitive, *settings)
+    else:
+        out = device.conv2d_bias(images, weight._primitive, bias._primitive, *settings)
+    return x._like(out) if x.ndim == 4 else x._like(out).squeeze(0)
 
 
 def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tuple[int, int] | None:
@@ -104,7 +109,7 @@ def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tup
 def _kept(x: Tensor[B], kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[Tensor[B], tuple[int, int]]:
     """x and the padding that keeps its height and width; where that is odd, x has a row or column of zeros more."""
     total = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
-    for dim, zeros in ((2, total[0]), (3, total[1])):
+    for dim, zeros in ((x.ndim - 2, total[0]), (x.ndim - 1, total[1])):
         if zeros % 2:
             one = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
             x = cat([x, Tensor.zeros(one, dtype=x.dtype, device=x.device)], dim)

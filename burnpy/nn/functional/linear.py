@@ -31,6 +31,7 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
     Raises:
         ShapeError: the shapes do not belong together.
         KindError: one is no float tensor.
+        DTypeError: x is wider than the weights.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

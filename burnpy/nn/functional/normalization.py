@@ -37,6 +37,7 @@ def layer_norm(
 
     Raises:
         ShapeError: the shapes do not belong together.
+        DTypeError: x is wider than the weights.
 
     Source: Ba et al., Layer Normalization, 2016.
 
@@ -93,6 +94,7 @@ def batch_norm(
 
     Raises:
         ShapeError: the shapes do not belong together, or a batch has one number for each channel.
+        DTypeError: x is wider than the weights.
         ArgumentError: there are no statistics, and it is not ``training``.
     """
     if training:
@@ -123,6 +125,7 @@ def batch_normed(
 
     Raises:
         ShapeError: the shapes do not belong together, or a batch has one number for each channel.
+        DTypeError: x is wider than the weights.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations.windows import window_counts
 from burnpy.tensor.base import TensorBase
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+def refuse_no_images(operation: str, x: TensorBase[Any], channels: str = "channels") -> None:
+    """Refuse what is neither a batch of images, (N, channels, height, width), nor one image without the N.
+
+    Raises:
+        ShapeError: it is not.
+    """
+    if x.ndim not in (3, 4):
+        raise ShapeError(
+            f"{operation}() takes x of shape (N, {channels}, height, width), or of one image ({channels}, height, "
+            f"width), and was given shape {x.shape}"
+        )
+
+
+def batch_of(x: Tensor[B]) -> Tensor[B]:
+    """Images as a batch, of one image too."""
+    return x.unsqueeze(0) if x.ndim == 3 else x
 
 
 def refuse_too_small(
@@ -24,9 +48,9 @@ def refuse_too_small(
         ShapeError: it has none.
     """
     if min(window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
-        high, wide = (size + 2 * pad for size, pad in zip(x.shape[2:], padding, strict=True))
+        high, wide = (size + 2 * pad for size, pad in zip(x.shape[-2:], padding, strict=True))
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(
-            f"{operation}() was given images of {x.shape[2]} × {x.shape[3]}, padded {high} × {wide}, and its kernel "
+            f"{operation}() was given images of {x.shape[-2]} × {x.shape[-1]}, padded {high} × {wide}, and its kernel "
             f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
         )

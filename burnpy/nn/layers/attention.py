@@ -106,7 +106,7 @@ class MultiHeadAttention(Module[B]):
             ArgumentError: ``causal`` leaves open where the queries stand.
             KindError: ``key_mask`` is no `BoolTensor`.
         """
-        size = self.in_proj_weight.shape[0]
+        size = self.size
         key = query if key is None else key
         value = key if value is None else value
         for name, x in (("query", query), ("key", key), ("value", value)):
@@ -167,13 +167,19 @@ class MultiHeadAttention(Module[B]):
             )
         return mask & wide
 
+    @property
+    def size(self) -> int:
+        """The size of the vectors that come in and go out."""
+        return self.in_proj_weight.shape[0]
+
+    @property
+    def bias(self) -> bool:
+        """Whether something is added to the projections."""
+        return self.in_proj_bias is not None
+
     def torch_names(self) -> dict[str, str]:
         """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
         return {"in_proj_weight": "in_proj_weight.T"}
-
-    def extra_repr(self) -> str:
-        """The size and the heads."""
-        return f"{self.in_proj_weight.shape[0]}, {self.heads} heads"
 
     def valid(self: MultiHeadAttention[Autodiff[I]]) -> MultiHeadAttention[I]:
         """The same layer on the inner backend."""

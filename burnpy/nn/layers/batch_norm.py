@@ -15,6 +15,7 @@ from burnpy.nn.sizes import positive
 from burnpy.nn.updates import record_update
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -70,6 +71,7 @@ class BatchNorm(Module[B]):
         if given is not None and not (isinstance(given, (int, float)) and 0.0 <= given <= 1.0):
             raise ArgumentError(f"BatchNorm() was given momentum={momentum!r}; it is from 0 to 1, or None")
         shape = (channels,)
+        self.channels = channels
         self.eps = eps
         self.momentum = momentum
         self.weight = Param(Tensor.ones(shape, device=device)) if affine else None
@@ -86,6 +88,8 @@ class BatchNorm(Module[B]):
             return batch_normed(x, weight, bias, eps=self.eps).output
         if not self.trains_on(x):
             return batch_norm(x, mean.value, var.value, weight, bias, eps=self.eps)
+        if weight is None:
+            refuse_wider("BatchNorm", "running statistics", mean.dtype, x=x)
         found = batch_normed(x, weight, bias, eps=self.eps)
         return record_update(record_update(found.output, mean, found.mean), var, found.var)
 
@@ -105,10 +109,15 @@ class BatchNorm(Module[B]):
                 new[name] = old + (update.mean - old) * share
         return new
 
-    def extra_repr(self) -> str:
-        """The number of channels, where it is known, and the momentum."""
-        known = self.weight or self.running_mean
-        return ", ".join([*([str(known.shape[0])] if known else []), f"momentum={self.momentum}"])
+    @property
+    def affine(self) -> bool:
+        """Whether there are a weight and a bias."""
+        return self.weight is not None or self.bias is not None
+
+    @property
+    def track_running_stats(self) -> bool:
+        """Whether there are running statistics."""
+        return self.running_mean is not None
 
     def valid(self: BatchNorm[Autodiff[I]]) -> BatchNorm[I]:
         """The same layer on the inner backend."""

@@ -80,7 +80,7 @@ class Conv2d(Module[B]):
         self.bias = Param(first((out_channels,), device=device, generator=generator)) if bias else None
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, in, height, width) to (N, out, height', width')."""
+        """From (N, in, height, width) to (N, out, height', width'); N may be left out."""
         return conv2d(
             x,
             self.weight.value,
@@ -91,12 +91,20 @@ class Conv2d(Module[B]):
             groups=self.groups,
         )
 
-    def extra_repr(self) -> str:
-        """The sizes and settings."""
-        out, part, high, wide = self.weight.shape
-        usual = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
-        others = [f"{name}={value}" for name in usual if (value := getattr(self, name)) != usual[name]]
-        return ", ".join([f"{part * self.groups} → {out}", f"{high} × {wide}", *others])
+    @property
+    def in_channels(self) -> int:
+        """The channels of the images."""
+        return self.weight.shape[1] * self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """The channels of what comes out."""
+        return self.weight.shape[0]
+
+    @property
+    def kernel_size(self) -> tuple[int, ...]:
+        """Height and width of the weight."""
+        return self.weight.shape[2:]
 
     def valid(self: Conv2d[Autodiff[I]]) -> Conv2d[I]:
         """The same layer on the inner backend."""

@@ -43,7 +43,3 @@ class Dropout(Stateless):
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Of the shape of x."""
         return dropout(x, self.p, training=self.trains_on(x), generator=self.generator)
-
-    def extra_repr(self) -> str:
-        """The probability."""
-        return f"p={self.p}"

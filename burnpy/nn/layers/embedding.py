@@ -60,9 +60,15 @@ class Embedding(Module[B]):
         """From ints of any shape to (*shape, size)."""
         return embedding(index, self.weight.value, padding_idx=self.padding_idx)
 
-    def extra_repr(self) -> str:
-        """The sizes."""
-        return " × ".join(map(str, self.weight.shape))
+    @property
+    def count(self) -> int:
+        """How many things there are."""
+        return self.weight.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The size of a vector."""
+        return self.weight.shape[1]
 
     def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
         """The same layer on the inner backend."""

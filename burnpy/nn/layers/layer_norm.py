@@ -15,6 +15,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Shape
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -55,6 +56,11 @@ class LayerNorm(Module[B]):
         """Of the shape of x, which is (…, *normalized_shape)."""
         bias = None if self.bias is None else self.bias.value
         return layer_norm(x, self.weight.shape, self.weight.value, bias, eps=self.eps)
+
+    @property
+    def normalized_shape(self) -> Shape:
+        """The sizes of the last dimensions."""
+        return self.weight.shape
 
     def valid(self: LayerNorm[Autodiff[I]]) -> LayerNorm[I]:
         """The same layer on the inner backend."""

@@ -62,13 +62,19 @@ class Linear(Module[B]):
         """From (…, in_features) to (…, out_features)."""
         return linear(x, self.weight.value, None if self.bias is None else self.bias.value)
 
+    @property
+    def in_features(self) -> int:
+        """The size of the last dimension of what comes in."""
+        return self.weight.shape[0]
+
+    @property
+    def out_features(self) -> int:
+        """The size of the last dimension of what goes out."""
+        return self.weight.shape[1]
+
     def torch_names(self) -> dict[str, str]:
         """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
         return {"weight": "weight.T"}
-
-    def extra_repr(self) -> str:
-        """The sizes."""
-        return " → ".join(map(str, self.weight.shape))
 
     def valid(self: Linear[Autodiff[I]]) -> Linear[I]:
         """The same layer on the inner backend."""

@@ -15,6 +15,7 @@ from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -43,6 +44,7 @@ class LstmParams(Module[B]):
         initializer: Initializer | None,
         generator: Generator | None,
     ) -> None:
+        self.inputs, self.hidden = inputs, hidden
         first = around_zero(hidden)
         made = initializer or first
         self.weight_ih = Param(made((inputs, 4 * hidden), device=device, generator=generator))
@@ -134,6 +136,7 @@ class Lstm(Module[B]):
         Raises:
             ShapeError: the shapes do not belong together.
             KindError: the state is no pair of tensors.
+            DTypeError: x or the state is wider than the weights.
         """
         exact_dims("Lstm", "x", x, 3, f"(N, T, {self.inputs})")
         batch, length, size = x.shape
@@ -149,6 +152,7 @@ class Lstm(Module[B]):
         for name, part in zip(LstmState._fields, state, strict=True):
             if part.shape != wanted:
                 raise ShapeError(f"Lstm() was given a state with {name} of shape {part.shape}; here it is {wanted}")
+        refuse_wider("Lstm", "weights", self.layers[0][0].weight_hh.dtype, **state._asdict())
         hidden, cell = state.hidden.unbind(0), state.cell.unbind(0)
         last: list[tuple[Tensor[B], Tensor[B]]] = []
         for k, directions in enumerate(self.layers):
@@ -163,6 +167,16 @@ class Lstm(Module[B]):
             x = said[0] if len(said) == 1 else cat(said, 2)
         return x, LstmState(stack([h for h, _ in last]), stack([c for _, c in last]))
 
+    @property
+    def count(self) -> int:
+        """How many layers there are."""
+        return len(self.layers)
+
+    @property
+    def bias(self) -> bool:
+        """Whether something is added."""
+        return self.layers[0][0].bias_ih is not None
+
     def torch_names(self) -> dict[str, str]:
         """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
         return {
@@ -171,10 +185,6 @@ class Lstm(Module[B]):
             for direction in range(1 + self.bidirectional)
             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         }
-
-    def extra_repr(self) -> str:
-        """The sizes."""
-        return f"{self.inputs} → {self.hidden}{', both directions' * self.bidirectional}"
 
     def valid(self: Lstm[Autodiff[I]]) -> Lstm[I]:
         """The same layers on the inner backend."""

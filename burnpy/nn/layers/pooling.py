@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, divisor_of, max_pool2d
 from burnpy.nn.module import Stateless
 from burnpy.nn.sizes import Pair, pair
 
 if TYPE_CHECKING:
+    from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -44,13 +45,13 @@ class MaxPool2d(Stateless):
         ceil_mode: bool = False,
     ) -> None:
         self.kernel_size = pair("MaxPool2d", "kernel_size", kernel_size)
-        self.stride = self.kernel_size if stride is None else pair("MaxPool2d", "stride", stride)
+        self.stride = None if stride is None else pair("MaxPool2d", "stride", stride)
         self.padding = pair("MaxPool2d", "padding", padding, 0)
         self.dilation = pair("MaxPool2d", "dilation", dilation)
         self.ceil_mode = ceil_mode
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, channels, height, width) to (N, channels, height', width')."""
+        """From (N, channels, height, width) to (N, channels, height', width'); N may be left out."""
         return max_pool2d(
             x,
             self.kernel_size,
@@ -58,6 +59,18 @@ class MaxPool2d(Stateless):
             padding=self.padding,
             dilation=self.dilation,
             ceil_mode=self.ceil_mode,
+        )
+
+    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
+        """What `forward` computes, and where each of its elements was in its plane, numbered row by row."""
+        return max_pool2d(
+            x,
+            self.kernel_size,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=True,
         )
 
 
@@ -70,6 +83,7 @@ class AvgPool2d(Stateless):
         padding: zeros around the images.
         ceil_mode: whether a last window may reach beyond the image.
         count_include_pad: whether these zeros count.
+        divisor_override: what to divide each window's sum by; the number of elements that count, unless given.
 
     Raises:
         ArgumentError: a setting makes no sense.
@@ -83,15 +97,17 @@ class AvgPool2d(Stateless):
         padding: Pair = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
+        divisor_override: int | None = None,
     ) -> None:
         self.kernel_size = pair("AvgPool2d", "kernel_size", kernel_size)
-        self.stride = self.kernel_size if stride is None else pair("AvgPool2d", "stride", stride)
+        self.stride = None if stride is None else pair("AvgPool2d", "stride", stride)
         self.padding = pair("AvgPool2d", "padding", padding, 0)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_of("AvgPool2d", divisor_override)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, channels, height, width) to (N, channels, height', width')."""
+        """From (N, channels, height, width) to (N, channels, height', width'); N may be left out."""
         return avg_pool2d(
             x,
             self.kernel_size,
@@ -99,6 +115,7 @@ class AvgPool2d(Stateless):
             padding=self.padding,
             ceil_mode=self.ceil_mode,
             count_include_pad=self.count_include_pad,
+            divisor_override=self.divisor_override,
         )
 
 
@@ -116,5 +133,5 @@ class AdaptiveAvgPool2d(Stateless):
         self.output_size = pair("AdaptiveAvgPool2d", "output_size", output_size)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, channels, height, width) to (N, channels, *output_size)."""
+        """From (N, channels, height, width) to (N, channels, *output_size); N may be left out."""
         return adaptive_avg_pool2d(x, self.output_size)

@@ -67,8 +67,10 @@ class TransformerEncoderLayer(Module[B]):
             raise ArgumentError(
                 f"TransformerEncoderLayer() was given activation={activation!r}; it is 'relu' or 'gelu'"
             )
-        self.activation = activation
+        self.size, self.heads, self.feedforward = size, heads, feedforward
+        self.activation: Literal["relu", "gelu"] = activation
         self.norm_first = norm_first
+        self.eps = eps
         self.self_attn = MultiHeadAttention(size, heads, dropout=dropout, device=device, generator=generator)
         self.linear1 = Linear(size, feedforward, device=device, generator=generator)
         self.dropout = Dropout(dropout)
@@ -150,6 +152,11 @@ class TransformerEncoder(Module[B]):
         generator: Generator | None = None,
     ) -> None:
         positive("TransformerEncoder", count=count)
+        self.count, self.size, self.heads, self.feedforward = count, size, heads, feedforward
+        self.dropout = dropout
+        self.activation: Literal["relu", "gelu"] = activation
+        self.norm_first = norm_first
+        self.eps = eps
         self.layers = tuple(
             TransformerEncoderLayer(
                 size,

@@ -43,6 +43,16 @@ def _max_pool2d_backward(grad: Any, x: Any, out: Any, kernel: Any, stride: Any, 
     return total
 
 
+def _max_pool2d_indices(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
+    places = np.arange(x.shape[2] * x.shape[3]).reshape(x.shape[2:])
+    found = np.zeros((*x.shape[:2], *counts), np.int64)
+    for (i, j), key in _places(x, kernel, stride, padding, dilation, counts):
+        window = x[key].reshape((*x.shape[:2], key[2].size * key[3].size))
+        found[:, :, i, j] = places[key[2][0, 0], key[3][0, 0]].ravel()[window.argmax(2)]
+    return found
+
+
 def _area(shape: Any, at: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool) -> int:
     sizes: list[int] = []
     for n, i, k, s, p in zip(shape[2:], at, kernel, stride, padding, strict=True):
@@ -51,19 +61,24 @@ def _area(shape: Any, at: Any, kernel: Any, stride: Any, padding: Any, count_inc
     return sizes[0] * sizes[1]
 
 
-def _avg_pool2d(x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool) -> Any:
+def _avg_pool2d(
+    x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any
+) -> Any:
     counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
     out = np.zeros((*x.shape[:2], *counts))
     for at, key in _places(x, kernel, stride, padding, (1, 1), counts):
-        out[:, :, at[0], at[1]] = x[key].sum((2, 3)) / _area(x.shape, at, kernel, stride, padding, count_include_pad)
+        area = _area(x.shape, at, kernel, stride, padding, count_include_pad)
+        out[:, :, at[0], at[1]] = x[key].sum((2, 3)) / (divisor or area)
     return out
 
 
-def _avg_pool2d_backward(grad: Any, shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool) -> Any:
+def _avg_pool2d_backward(
+    grad: Any, shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: Any
+) -> Any:
     total = np.zeros(shape)
     for at, key in _places(total, kernel, stride, padding, (1, 1), grad.shape[2:]):
         area = _area(shape, at, kernel, stride, padding, count_include_pad)
-        total[key] += grad[:, :, at[0], at[1], None, None] / area
+        total[key] += grad[:, :, at[0], at[1], None, None] / (divisor or area)
     return total
 
 
@@ -119,7 +134,10 @@ _TOPS = [
     Values((-_INF,) * 4, (1, 1, 2, 2)),
 ]
 """Windows with a NaN, and windows where nothing is larger than the padding; and the largest of each."""
-_AVERAGES = [(shape, *how[:3], how[4], count) for shape, *how in [*_WHERE[:3], *_WHERE[4:]] for count in (True, False)]
+_AVERAGES = [
+    *((shape, *how[:3], how[4], count, None) for shape, *how in [*_WHERE[:3], *_WHERE[4:]] for count in (True, False)),
+    *((shape, *how[:3], how[4], False, 3) for shape, *how in (_WHERE[1], _WHERE[4])),
+]
 
 
 def _some(k: int, shape: Any, low: float = -2.0) -> Array:
@@ -134,6 +152,11 @@ def _out(shape: Any, *how: Any) -> tuple[int, ...]:
 row(
     "max_pool2d",
     _max_pool2d,
+    [*((x(*shape), *how) for shape, *how in _WHERE), *((Large(shape), *how) for shape, *how in _BIG), *_LOST],
+)
+row(
+    "max_pool2d_indices",
+    _max_pool2d_indices,
     [*((x(*shape), *how) for shape, *how in _WHERE), *((Large(shape), *how) for shape, *how in _BIG), *_LOST],
 )
 row(
@@ -154,8 +177,8 @@ row(
     "avg_pool2d_backward",
     _avg_pool2d_backward,
     [
-        (_some(k, _out(shape, kernel, stride, padding, (1, 1), ceil)), shape, kernel, stride, padding, count)
-        for k, (shape, kernel, stride, padding, ceil, count) in enumerate(_AVERAGES)
+        (_some(k, _out(shape, kernel, stride, padding, (1, 1), ceil)), shape, kernel, stride, padding, *how)
+        for k, (shape, kernel, stride, padding, ceil, *how) in enumerate(_AVERAGES)
     ],
     loose=4,
 )

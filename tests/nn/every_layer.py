@@ -1,0 +1,97 @@
+"""Every layer and loss of `burnpy.nn`: how each is made, with settings other than the usual, and what it is given."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from burnpy import Generator, IntTensor, Tensor, nn
+from burnpy.nn.base import ModuleBase
+
+
+class Example(NamedTuple):
+    """One layer: ``Layer(*args, **settings, device=device)``, called with ``inputs``."""
+
+    args: tuple[Any, ...]
+    settings: dict[str, Any]  #: by name, each other than its default
+    inputs: tuple[Any, ...]  #: shapes of floats, or lists of ints
+
+
+_POOLED = ((2, 4, 9, 9),)
+_TRANSFORMER = {"feedforward": 12, "dropout": 0.25, "activation": "gelu", "norm_first": True, "eps": 0.125}
+
+EVERY: dict[str, Example] = {
+    "AdaptiveAvgPool2d": Example((4,), {}, _POOLED),
+    "AvgPool2d": Example(
+        (3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False, "divisor_override": 5}, _POOLED
+    ),
+    "BatchNorm": Example(
+        (4,), {"eps": 0.125, "momentum": None, "affine": False, "track_running_stats": False}, ((3, 4, 5),)
+    ),
+    "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "Conv2d": Example(
+        (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _POOLED
+    ),
+    "CrossEntropyLoss": Example(
+        (), {"ignore_index": 1, "label_smoothing": 0.25, "reduction": "none"}, ((3, 4), [0, 3, 2])
+    ),
+    "Dropout": Example((0.25,), {"generator": Generator(3)}, ((3, 4),)),
+    "Embedding": Example((5, 3), {"padding_idx": 1}, ([0, 4, 1],)),
+    "Flatten": Example((0, 1), {}, ((2, 3, 4),)),
+    "Gelu": Example(("tanh",), {}, ((3, 4),)),
+    "Identity": Example((), {}, ((3, 4),)),
+    "LayerNorm": Example(((6, 6),), {"eps": 0.125, "bias": False}, ((2, 6, 6),)),
+    "Linear": Example((3, 2), {"bias": False}, ((4, 3),)),
+    "LogSoftmax": Example((1,), {}, ((3, 4),)),
+    "Lstm": Example((3, 4), {"count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)),
+    "MaxPool2d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _POOLED),
+    "MseLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "MultiHeadAttention": Example((6, 2), {"dropout": 0.25, "bias": False}, ((2, 5, 6),)),
+    "NllLoss": Example((), {"ignore_index": 1, "reduction": "none"}, ((3, 4), [0, 3, 2])),
+    "Relu": Example((), {}, ((3, 4),)),
+    "Sigmoid": Example((), {}, ((3, 4),)),
+    "Silu": Example((), {}, ((3, 4),)),
+    "Softmax": Example((1,), {}, ((3, 4),)),
+    "Softplus": Example((2.0,), {}, ((3, 4),)),
+    "Tanh": Example((), {}, ((3, 4),)),
+    "TransformerEncoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6),)),
+    "TransformerEncoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6),)),
+}
+
+
+def takes_device(name: str) -> bool:
+    """Whether the layer of that name is on a device."""
+    return "device" in inspect.signature(getattr(nn, name)).parameters
+
+
+def made(name: str, device: Any, **settings: Any) -> Any:
+    """The layer of that name, with settings besides those that it must have."""
+    cls = getattr(nn, name)
+    if takes_device(name):
+        settings["device"] = device
+    return cls(*EVERY[name].args, **settings)
+
+
+def inputs(name: str, device: Any, dtype: str = "float32") -> list[Any]:
+    """What the layer of that name is called with."""
+    rng = np.random.default_rng(0)
+    return [
+        Tensor.from_data(rng.uniform(size=x), dtype=dtype, device=device)
+        if isinstance(x, tuple)
+        else IntTensor.from_data(x, device=device)
+        for x in EVERY[name].inputs
+    ]
+
+
+def missing() -> list[str]:
+    """The layers that are not in the table, and the settings of those that are."""
+    layers = {name: getattr(nn, name) for name in nn.__all__}
+    layers = {name: cls for name, cls in layers.items() if isinstance(cls, type) and issubclass(cls, ModuleBase)}
+    found = [name for name in layers if name not in EVERY and name not in ("Module", "Sequential", "Stateless")]
+    for name, example in EVERY.items():
+        drawn = {"device", "initializer", "generator"} if takes_device(name) else set()
+        named = [p.name for p in inspect.signature(layers[name]).parameters.values()][len(example.args) :]
+        found += [f"{name}({key}=)" for key in named if key not in example.settings and key not in drawn]
+    return found
