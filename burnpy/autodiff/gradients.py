@@ -68,8 +68,16 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise ImmutableError(f"Gradients are immutable: {name} cannot be set; grads.map(f) makes new ones")
 
-    def __setitem__(self, leaf: object, value: object) -> NoReturn:
-        raise ImmutableError("Gradients are immutable: grads[x] cannot be set; grads.map(f) makes new ones")
+    if not TYPE_CHECKING:  # checkers refuse both as long as they know of neither
+
+        def __setitem__(self, leaf, value):
+            raise ImmutableError("Gradients are immutable: grads[x] cannot be set; grads.map(f) makes new ones")
+
+        def __delitem__(self, leaf):
+            raise ImmutableError(
+                "Gradients are immutable: del grads[x] cannot be; grads.without([x]) makes new ones without it, and "
+                "x.grad_remove(grads) gives the gradient besides"
+            )
 
     def __reduce__(self) -> NoReturn:
         raise KindError(
@@ -212,6 +220,12 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             raise KindError(f"gradients are asked for by tensor, not by {shown(leaf)}; {hint}")
         if leaf.device is not self._device:
+            if leaf.device is self._device.inner:
+                raise DeviceError(
+                    f"these gradients are of leaves on {self._device}, and were asked for a tensor of shape "
+                    f"{leaf.shape} on {leaf.device}, where nothing is tracked; ask with what require_grad() gave, or "
+                    "with a parameter of the model that was trained, not of what valid() gave"
+                )
             raise DeviceError(
                 f"these gradients are of leaves on {self._device}, and were asked for one on {leaf.device}; "
                 "ask with the tensor that require_grad() returned"
@@ -219,7 +233,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         node = leaf._primitive.node
         if node is None:
             raise NotTrackedError(
-                f"the tensor of shape {leaf.shape} is not tracked and has no gradient; use what require_grad() returned"
+                f"the tensor of shape {leaf.shape} and dtype {leaf.dtype} on {leaf.device} is not tracked and has no "
+                "gradient; call require_grad() before computing the loss, and ask with the tensor that it returned"
             )
         if node.leaf is None:
             raise NotTrackedError(

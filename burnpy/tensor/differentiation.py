@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError
-from burnpy.tensor.base import B, TensorBase, a, made, shown
+from burnpy.tensor.base import B, TensorBase, made, shown
 from burnpy.tensor.leaving import told, watches
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
     device = x.device
     if not hasattr(device, "lower"):
         raise NotTrackedError(
-            f"{operation} was asked of {a(type(x).__name__)} on {device}, which records no graph; "
-            f"for gradients make the tensor on Autodiff[{device}], and for values use it as it is"
+            f"{operation} was asked of {shown(x)} on {device}, which records no graph; for gradients make the tensor "
+            f"on Autodiff[{device}] and call require_grad(), or take it from the model that was trained, not from what "
+            "valid() gave; for values use it as it is"
         )
     return device.inner
 
@@ -276,16 +277,14 @@ class Differentiation(TensorBase[B]):
     @overload
     def grad(self: Differentiation[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None: ...
 
-    def grad(self: Differentiation[Any], grads: Gradients[Any]) -> Tensor[Any] | None:
+    def grad(self: Differentiation[Any], grads: Any = None) -> Tensor[Any] | None:
         """This leaf's gradient, a plain tensor of the inner backend; None where the pass did not reach it.
 
         Raises:
             NotTrackedError: the tensor is no leaf (``retain_grad`` makes it have a gradient).
             DeviceError: the gradients are of another level or device.
         """
-        inner_of(self, "grad()")
-        leaf: Any = self  # a Tensor: nothing else inherits this
-        found: Tensor[Any] | None = _gradients("grad", grads).get(leaf)
+        found: Tensor[Any] | None = _gradients("grad", self, grads).get(self)
         return found
 
     @overload
@@ -298,16 +297,22 @@ class Differentiation(TensorBase[B]):
         self: Differentiation[Autodiff[I]], grads: Gradients[I]
     ) -> tuple[Tensor[I] | None, Gradients[I]]: ...
 
-    def grad_remove(self: Differentiation[Any], grads: Gradients[Any]) -> tuple[Tensor[Any] | None, Gradients[Any]]:
+    def grad_remove(self: Differentiation[Any], grads: Any = None) -> tuple[Tensor[Any] | None, Gradients[Any]]:
         """This leaf's gradient, None where there is none, and new gradients without it."""
-        inner_of(self, "grad_remove()")
-        leaf: Any = self  # as above
-        return _gradients("grad_remove", grads).remove(leaf)
+        return _gradients("grad_remove", self, grads).remove(self)  # type: ignore[no-any-return]  # of Gradients
 
 
-def _gradients(operation: str, grads: Gradients[Any]) -> Gradients[Any]:
+def _gradients(operation: str, leaf: TensorBase[Any], grads: Any) -> Any:
+    """The gradients that a leaf was given, checked."""
+    inner_of(leaf, f"{operation}()")
     if not hasattr(grads, "without"):
-        raise KindError(f"x.{operation}(grads) takes the Gradients that backward() returned, not {shown(grads)}")
+        if grads is None and getattr(leaf._primitive, "node", None) is None:
+            raise NotTrackedError(
+                f"{operation}() was asked of {shown(leaf)} on {leaf.device} that is not tracked and has no gradient; "
+                f"call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of the result"
+            )
+        given = "was given none; gradients are not stored in tensors" if grads is None else f"was given {shown(grads)}"
+        raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, and {given}")
     return grads
 
 

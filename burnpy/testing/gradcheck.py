@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
 
 from burnpy.autodiff import Autodiff
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
 
@@ -38,7 +38,7 @@ class Options(NamedTuple):
 def gradcheck(
     f: Function,
     inputs: Tensor[Any] | Sequence[Tensor[Any]],
-    *,
+    *more: Never,
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
@@ -60,6 +60,7 @@ def gradcheck(
     Args:
         f: takes as many tensors as there are inputs, on any device, and returns a float tensor or several.
         inputs: float64 tensors on one device, away from points where ``f`` has no derivative. They are not changed.
+        *more: nothing; it is here to explain that several inputs are one tuple.
         eps: the step of the central differences.
         atol: a difference of derivatives that is always accepted,
         rtol: and one that is accepted relative to the central difference.
@@ -86,6 +87,11 @@ def gradcheck(
     >>> gradcheck(lambda x: (x * x).exp(), x)
     True
     """
+    if more:
+        raise ArgumentError(
+            f"gradcheck() takes all inputs as one tuple, and was given {1 + len(more)} by position; write "
+            f"gradcheck(f, ({', '.join('abcdefgh'[: 1 + len(more)])}))"
+        )
     if not (check_forward_ad or check_backward_ad):
         raise ArgumentError("gradcheck() was asked to check neither forward nor reverse mode; leave one of them on")
     options = Options(
@@ -178,6 +184,8 @@ def _problem(
 ) -> Problem:
     if not callable(f):
         raise KindError(f"{operation}() takes a function and its inputs, not {f!r:.80}")
+    if not isinstance(inputs, Iterable):
+        raise KindError(f"{operation}() takes float tensors as inputs, one or a tuple of several, not {shown(inputs)}")
     xs = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     if not xs:
         raise ArgumentError(f"{operation}() was given no inputs; give at least one float64 tensor")

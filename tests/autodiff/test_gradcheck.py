@@ -39,6 +39,7 @@ def test_takes_tensors_that_can_be_differentiated() -> None:
         (lambda x: x, Tensor[NumPy].ones((2,)), errors.DTypeError, "float64.*input 0 is float32"),
         (lambda x: x.to_dtype("float32"), X, errors.DTypeError, "float64.*result 0"),
         (3, X, errors.KindError, r"gradcheck\(\) takes a function and its inputs, not 3"),
+        (lambda x: x, 3.0, errors.KindError, r"gradcheck\(\) takes float tensors as inputs, one or a tuple of several"),
         (lambda x: x, IntTensor[NumPy].ones((2,)), errors.KindError, r"input 0 is IntTensor\(\[1, 1\]"),
         (lambda x: x, [], errors.ArgumentError, "no inputs"),
         (lambda x: x, [np.ones(2)], errors.KindError, "input 0"),
@@ -151,7 +152,7 @@ def test_gradgradcheck_starts_from_what_it_is_given() -> None:
 
         @staticmethod
         def backward(ctx: autodiff.Context, grad: Any) -> Any:
-            seen.append(grad.tolist())
+            seen.append(grad.detach().tolist())
             return grad
 
         @staticmethod
@@ -166,6 +167,11 @@ def test_gradgradcheck_starts_from_what_it_is_given() -> None:
     for wrong in (x[:1], [x, x], 3.0, [None]):
         with pytest.raises(errors.ArgumentError, match=r"given as grad_outputs .*, and the results have shapes \(2,\)"):
             check(f, x, wrong)
+
+
+def test_several_inputs_are_one_tuple() -> None:
+    with pytest.raises(errors.ArgumentError, match=r"was given 3 by position; write gradcheck\(f, \(a, b, c\)\)"):
+        gradcheck(lambda x, y, z: x * y * z, X, X, X)  # type: ignore[arg-type]  # which is the point
 
 
 def test_results_may_differ_by_a_tolerance() -> None:

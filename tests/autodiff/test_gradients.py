@@ -58,7 +58,9 @@ def test_gradients_cannot_be_changed() -> None:
     x = leaf([1.0, 2.0])
     grads = (x * x).sum().backward()
     with pytest.raises(errors.ImmutableError, match="map"):
-        grads[x] = grads[x]
+        grads[x] = grads[x]  # type: ignore[index]  # which is the point
+    with pytest.raises(errors.ImmutableError, match=r"grads\.without\(\[x\]\).*x\.grad_remove\(grads\)"):
+        del grads[x]  # type: ignore[attr-defined]  # which is the point
     with pytest.raises(errors.ImmutableError, match="map"):
         grads._values = {}
     with pytest.raises(errors.KindError, match="pickled"):
@@ -133,6 +135,31 @@ def test_errors_of_asking() -> None:
         grads + (other * other).sum().backward()
     with pytest.raises(errors.KindError, match="map"):
         grads + 1.0  # type: ignore[operator]  # which is the point
+
+
+def test_what_has_no_gradient_says_what_it_is_and_how_to_get_one() -> None:
+    x: Any = leaf([1.0, 2.0])
+    y: Any = Tensor[Train].ones((2, 3))
+    grads = (x * x).sum().backward()
+    for method in ("grad", "grad_remove"):
+        with pytest.raises(
+            errors.NotTrackedError, match=rf"{method}\(\) .* Tensor of shape \(2, 3\) .*require_grad\(\)"
+        ):
+            getattr(y, method)()
+        with pytest.raises(errors.NotTrackedError, match=r"shape \(2, 3\) .*is not tracked .*require_grad\(\) before"):
+            getattr(y, method)(grads)
+        with pytest.raises(errors.NotTrackedError, match=r"shape \(2,\) .* on NumPy, which .*from the model that was"):
+            getattr(x.inner(), method)()
+        with pytest.raises(
+            errors.KindError, match=rf"x\.{method}\(grads\) takes .*, and was given none; .* not stored"
+        ):
+            getattr(x, method)()
+        with pytest.raises(
+            errors.KindError, match=r"takes the Gradients that loss.backward\(\) returned, and was given 3"
+        ):
+            getattr(x, method)(3)
+    with pytest.raises(errors.DeviceError, match=r"shape \(2,\) on NumPy, where nothing is tracked.*valid\(\)"):
+        grads[x.inner()]
 
 
 def test_gradients_are_read_in_other_threads() -> None:

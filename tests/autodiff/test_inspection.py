@@ -396,7 +396,7 @@ def test_misuse_of_drawings(draw: Any) -> None:
         draw(leaf([1.0]).exp(), limit=0)
     with pytest.raises(KindError, match=rf"{name}\(names=…\) takes tensors by name, and 'x' is 3"):
         draw(leaf([1.0]).exp(), names={"x": 3})
-    with pytest.raises(NotTrackedError, match=rf"{name}\(\) was asked of a Tensor on NumPy"):
+    with pytest.raises(NotTrackedError, match=rf"{name}\(\) was asked of a Tensor .* on NumPy"):
         draw(Tensor[NumPy].ones((1,)))
     with pytest.raises(KindError, match=rf"{name}\(tensors=…\)"):
         draw([1.0])

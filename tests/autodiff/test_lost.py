@@ -128,7 +128,7 @@ LOST: list[tuple[str, F, str]] = [
     ("numbers on ctx", function(keeping_numbers, from_ctx), r"F\.forward\(\) .* by tolist\(\) and kept ctx\.slope"),
     ("the argument on ctx", function(keeping_a_tensor, from_argument), r"F\.forward\(\) kept ctx\.x,.*save_for_backw"),
     ("saved", function(saving_what_it_made, from_saved), r"F\.forward\(\) .* saved a tensor that is neither"),
-    ("once", function(keeping_an_array, once_differentiable(lambda *given: from_ctx(*given))), "is once_differentiable"),
+    ("once", function(keeping_an_array, once_differentiable(lambda *xs: from_ctx(*xs))), "is once_differentiable"),
 ]  # fmt: skip
 
 
