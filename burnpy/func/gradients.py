@@ -9,6 +9,19 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.func.arguments import Argnums, checked_function, chosen, single_output
 from burnpy.func.reverse import pulled, record
+from burnpy.func.signatures import (
+    Derivative,
+    DerivativeByBoth,
+    DerivativeByOne,
+    DerivativeWithAux,
+    OfOne,
+    OfOneWithAux,
+    OfTwo,
+    ValueAndDerivative,
+    ValueAndDerivativeByBoth,
+    ValueAndDerivativeByOne,
+    ValueAndDerivativeWithAux,
+)
 from burnpy.tensor.base import made
 from burnpy.tensor.tensor import Tensor
 
@@ -19,6 +32,26 @@ A = TypeVar("A")
 B = TypeVar("B", bound=Backend)
 
 
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Derivative: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> DerivativeByOne: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> DerivativeByOne: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
+) -> DerivativeByBoth: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> DerivativeWithAux[A]: ...
 @overload
 def grad(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
@@ -81,7 +114,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
         KindError: ``f`` does not return a float tensor, or an argument to differentiate by holds something else.
         ArgumentError: there is no argument of that number.
 
-    Type checkers infer the types of named functions, trees included; for pyright a lambda's argument is a tensor.
+    Type checkers infer the types of named functions, trees included. To pyright a lambda is a function of one tensor,
+    or of two; mypy infers nothing of it.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -101,6 +135,26 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
     return gradient
 
 
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> ValueAndDerivative: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> ValueAndDerivativeByOne: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> ValueAndDerivativeByOne: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
+) -> ValueAndDerivativeByBoth: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
+    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> ValueAndDerivativeWithAux[A]: ...
 @overload
 def value_and_grad(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False

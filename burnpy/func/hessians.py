@@ -12,6 +12,7 @@ from burnpy.func.forward import pushed
 from burnpy.func.gradients import gradient_of
 from burnpy.func.jacobians import jacobian_by
 from burnpy.func.pullbacks import vjp
+from burnpy.func.signatures import Derivative, OfOne
 from burnpy.tensor.tensor import Tensor
 
 P = ParamSpec("P")
@@ -22,6 +23,8 @@ HessianMode: TypeAlias = Literal[
 ]
 
 
+@overload
+def hessian(f: OfOne, argnums: Literal[0] = 0, *, mode: HessianMode = "forward-over-reverse") -> Derivative: ...
 @overload
 def hessian(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],

@@ -14,6 +14,7 @@ from burnpy.func.arguments import Argnums, checked_function, chosen
 from burnpy.func.forward import push
 from burnpy.func.levels import base_for
 from burnpy.func.reverse import on_base, pulled, record
+from burnpy.func.signatures import Derivative, DerivativeWithAux, OfOne, OfOneWithAux
 from burnpy.func.trees import tensors_in
 from burnpy.tensor.base import made
 from burnpy.tensor.tensor import Tensor
@@ -24,6 +25,24 @@ B = TypeVar("B", bound=Backend)
 Mode = Literal["reverse", "forward"]
 
 
+@overload
+def jacobian(
+    f: OfOne,
+    argnums: Literal[0] = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Derivative: ...
+@overload
+def jacobian(
+    f: OfOneWithAux[A],
+    argnums: Literal[0] = 0,
+    *,
+    mode: Mode = "reverse",
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> DerivativeWithAux[A]: ...
 @overload
 def jacobian(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
@@ -92,6 +111,22 @@ def jacobian(
 
 @overload
 def jacrev(
+    f: OfOne,
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Derivative: ...
+@overload
+def jacrev(
+    f: OfOneWithAux[A],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> DerivativeWithAux[A]: ...
+@overload
+def jacrev(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
     argnums: Literal[0] = 0,
     *,
@@ -117,6 +152,22 @@ def jacrev(
     return jacobian_by("jacrev", f, argnums, "reverse", has_aux, chunk_size)
 
 
+@overload
+def jacfwd(
+    f: OfOne,
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Derivative: ...
+@overload
+def jacfwd(
+    f: OfOneWithAux[A],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> DerivativeWithAux[A]: ...
 @overload
 def jacfwd(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],

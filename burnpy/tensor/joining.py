@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["broadcast_tensors", "cat", "maximum", "minimum", "stack", "where"]
 
-T = TypeVar("T", bound=TensorBase[Any])
 B = TypeVar("B", bound=Backend)
 
 
-def cat(tensors: Sequence[T], dim: int = 0) -> T:
+@overload
+def cat(tensors: Sequence[Tensor[B]], dim: int = 0) -> Tensor[B]: ...
+@overload
+def cat(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
+@overload
+def cat(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
+def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The tensors joined along a dimension that they have.
 
     Args:
@@ -42,7 +47,6 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
     >>> cat([x, x]).tolist(), cat([x, x], dim=1).tolist()
     ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 1.0, 2.0]])
     """
-    first: Any
     first, values = _alike("cat", tensors)
     shape: Shape = first.shape
     if not shape:
@@ -54,10 +58,16 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
                 f"cat() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}) along dim "
                 f"{found}; all other sizes must be equal"
             )
-    return first._like(first._backend.cat(values, found))  # type: ignore[no-any-return]  # of first's class
+    return first._like(first._backend.cat(values, found))
 
 
-def stack(tensors: Sequence[T], dim: int = 0) -> T:
+@overload
+def stack(tensors: Sequence[Tensor[B]], dim: int = 0) -> Tensor[B]: ...
+@overload
+def stack(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
+@overload
+def stack(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The tensors joined along a new dimension.
 
     Args:
@@ -74,7 +84,6 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    first: Any
     first, values = _alike("stack", tensors)
     shape: Shape = first.shape
     found = new_dim_of(dim, len(shape), "stack")
@@ -85,7 +94,7 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
                 "they must be equal"
             )
     raised, b = (*shape[:found], 1, *shape[found:]), first._backend
-    return first._like(b.cat([b.reshape(value, raised) for value in values], found))  # type: ignore[no-any-return]  # as above
+    return first._like(b.cat([b.reshape(value, raised) for value in values], found))
 
 
 @overload
@@ -140,19 +149,33 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return tensor._like(backend.where(chosen, first, second))
 
 
-def maximum(x: T, y: T | float) -> T:
+@overload
+def maximum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
+@overload
+def maximum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
+def maximum(x: Any, y: Any) -> Any:
     """The larger of x and y, elementwise: ``x.maximum(y)``."""
     _need_tensor("maximum", x)
-    return x.maximum(y)  # type: ignore[attr-defined, no-any-return]  # of numbers; bools are told so
+    return x.maximum(y)
 
 
-def minimum(x: T, y: T | float) -> T:
+@overload
+def minimum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
+@overload
+def minimum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
+def minimum(x: Any, y: Any) -> Any:
     """The smaller of x and y, elementwise: ``x.minimum(y)``."""
     _need_tensor("minimum", x)
-    return x.minimum(y)  # type: ignore[attr-defined, no-any-return]  # as above
+    return x.minimum(y)
 
 
-def broadcast_tensors(*tensors: T) -> list[T]:
+@overload
+def broadcast_tensors(*tensors: Tensor[B]) -> list[Tensor[B]]: ...
+@overload
+def broadcast_tensors(*tensors: IntTensor[B]) -> list[IntTensor[B]]: ...
+@overload
+def broadcast_tensors(*tensors: BoolTensor[B]) -> list[BoolTensor[B]]: ...
+def broadcast_tensors(*tensors: Any) -> list[Any]:
     """The tensors repeated to their common shape.
 
     Raises:
@@ -190,11 +213,13 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
     return (x if x.dtype == dtype else backend.cast(x, dtype)), (y if y.dtype == dtype else backend.cast(y, dtype))
 
 
-def _alike(operation: str, tensors: Sequence[Any]) -> tuple[TensorBase[Any], list[Value]]:
+def _alike(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
     """The first tensor, in the common dtype, and the primitives of all in it."""
     given = tensors if isinstance(tensors, (list, tuple)) else ()
-    if not given or not all(isinstance(x, TensorBase) for x in given):
-        what = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else shown(tensors)
+    wrong = [f"{shown(x)} as number {k + 1}" for k, x in enumerate(given) if not isinstance(x, TensorBase)]
+    if not given or wrong:
+        single = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else shown(tensors)
+        what = wrong[0] if wrong else single
         raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, and was given {what}")
     tensors = together(operation, *tensors)
     first = tensors[0]

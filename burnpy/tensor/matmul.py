@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, ShapeError
 from burnpy.tensor.base import B, TensorBase, blank, owned
@@ -51,10 +51,12 @@ class MatrixProduct(TensorBase[B]):
 
     __matmul__ = matmul
 
-    def __rmatmul__(self, other: object) -> Self:
-        _refuse_number(other)
-        operands(self, other, "matmul")
-        raise AssertionError("two tensors of one class never come here")
+    if not TYPE_CHECKING:  # to checkers nothing else stands on the left of a tensor
+
+        def __rmatmul__(self, other):
+            _refuse_number(other)
+            operands(self, other, "matmul")
+            raise AssertionError("two tensors of one class never come here")
 
 
 def _refuse_number(other: object) -> None:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar, assert_type
 
-from burnpy import Autodiff, BoolTensor, Gradients, IntTensor, Tensor
+from burnpy import (
+    Autodiff,
+    BoolTensor,
+    Gradients,
+    IntTensor,
+    Tensor,
+    broadcast_tensors,
+    cat,
+    maximum,
+    minimum,
+    stack,
+    where,
+)
 from burnpy.autodiff import Balanced, checkpoint
 from burnpy.backend import Backend, NumPy
 
@@ -72,6 +84,21 @@ assert_type(x.max(dim=0).values, Tensor[Autodiff[NumPy]])
 assert_type(x.max(dim=0).indices, IntTensor[Autodiff[NumPy]])
 assert_type(x.at[0].set(1.0), Tensor[Autodiff[NumPy]])
 
+# Functions of several tensors keep the kind and the backend.
+ints = IntTensor[Infer].arange(2)
+assert_type(cat([v, v]), Tensor[NumPy])
+assert_type(stack((x, x), dim=1), Tensor[Autodiff[NumPy]])
+assert_type(cat([ints, ints]), IntTensor[NumPy])
+assert_type(stack([v > 0, v > 1]), BoolTensor[NumPy])
+assert_type(cat(list(v)), Tensor[NumPy])
+assert_type(where(v > 0, v, 0.0), Tensor[NumPy])
+assert_type(where(ints > 0, ints, 0), IntTensor[NumPy])
+assert_type(maximum(v, 0.0), Tensor[NumPy])
+assert_type(minimum(ints, ints), IntTensor[NumPy])
+assert_type(broadcast_tensors(v, v), list[Tensor[NumPy]])
+assert_type(v @ v, Tensor[NumPy])
+assert_type(ints @ ints, IntTensor[NumPy])
+
 # Devices by instance, class and alias.
 assert_type(Tensor.zeros((2,), device=NumPy), Tensor[NumPy])
 assert_type(Tensor.zeros((2,), device=NumPy()), Tensor[NumPy])
@@ -86,6 +113,10 @@ assert_type(v.to_device(Train), Tensor[Autodiff[NumPy]])
 # Generic code.
 def standardised(t: Tensor[B]) -> Tensor[B]:
     return (t - t.mean(dim=0)) / t.std(dim=0).clamp(min=1e-6)
+
+
+def doubled(t: Tensor[B]) -> Tensor[B]:
+    return cat([t, stack([t, t])[0], maximum(t, 0.0)])
 
 
 def identity_like(t: Tensor[B]) -> Tensor[B]:

@@ -11,6 +11,7 @@ from burnpy.backend import Backend, NumPy
 from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp
 
 B = TypeVar("B", bound=Backend)
+MYPY = False  # True to mypy, by this name
 Params = dict[str, Tensor[NumPy]]
 
 x = Tensor[NumPy].from_data([1.0, 2.0])
@@ -90,6 +91,47 @@ assert_type(jacfwd(squares)(x), Tensor[NumPy])
 assert_type(hessian(energy)(x), Tensor[NumPy])
 assert_type(hvp(energy, x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
 assert_type(vhp(loss, (params, x), (params, x)), tuple[Tensor[NumPy], tuple[dict[str, Tensor[NumPy]], Tensor[NumPy]]])
+
+
+# Lambdas. What is called with its arguments is inferred by all checkers,
+assert_type(vjp(lambda t: t * t, x)[0], Tensor[NumPy])
+assert_type(vjp(lambda a, b: a * b, x, x)[1](x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(jvp(lambda t: t * t, x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(jvp(lambda a, b: a * b, (x, x), (x, x)), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(jvp(lambda t: (t * t, 3), x, x, has_aux=True), tuple[Tensor[NumPy], Tensor[NumPy], int])
+assert_type(linearize(lambda t: t * t, x)[1](x), Tensor[NumPy])
+assert_type(hvp(lambda t: (t * t).sum(), x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(vhp(lambda a, b: (a * b).sum(), (x, x), (x, x))[1], tuple[Tensor[NumPy], Tensor[NumPy]])
+if not MYPY:  # and what is called before these are known by pyright; to mypy, where overloads meet a lambda, it is Any
+    assert_type(grad(lambda t: (t * t).sum())(x), Tensor[NumPy])
+    assert_type(grad(lambda t: (t * t).sum())(on_graph), Tensor[Autodiff[NumPy]])
+    assert_type(grad(lambda t: (t * x).sum())(x), Tensor[NumPy])
+    assert_type(grad(lambda a, b: (a * b).sum())(x, x), Tensor[NumPy])
+    assert_type(grad(lambda a, b: (a * b).sum(), 1)(x, x), Tensor[NumPy])
+    assert_type(grad(lambda a, b: (a * b).sum(), (0, 1))(x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+    assert_type(grad(lambda t: ((t * t).sum(), 3), has_aux=True)(x), tuple[Tensor[NumPy], int])
+    assert_type(value_and_grad(lambda t: (t * t).sum())(x), tuple[Tensor[NumPy], Tensor[NumPy]])
+    assert_type(value_and_grad(lambda a, b: (a * b).sum(), 1)(x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+    at, found = value_and_grad(lambda a, b: (a * b).sum(), (0, 1))(x, x)
+    assert_type(found, tuple[Tensor[NumPy], Tensor[NumPy]])
+    (at, three), slopes = value_and_grad(lambda t: ((t * t).sum(), 3), has_aux=True)(x)
+    assert_type(at, Tensor[NumPy])
+    assert_type(three, int)
+    assert_type(slopes, Tensor[NumPy])
+    assert_type(jacobian(lambda t: t * x)(x), Tensor[NumPy])
+    assert_type(jacrev(lambda t: t * t, chunk_size=1)(x), Tensor[NumPy])
+    assert_type(jacfwd(lambda t: (t * t, 3), has_aux=True)(x), tuple[Tensor[NumPy], int])
+    assert_type(hessian(lambda t: (t * t).sum(), mode="reverse-over-reverse")(x), Tensor[NumPy])
+    assert_type(hessian(grad(lambda t: (t * t).sum()))(x), Tensor[NumPy])
+
+
+def scaled(t: Tensor[B], scale: float = 1.0) -> Tensor[B]:
+    return (t * scale).sum()
+
+
+# A function of any backend may have more arguments.
+assert_type(grad(scaled)(x, 2.0), Tensor[NumPy])
+assert_type(grad(scaled)(x, scale=2.0), Tensor[NumPy])
 
 
 # Generic code, and other backends.

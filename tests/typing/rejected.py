@@ -1,14 +1,37 @@
 """What type checkers must reject: every line marked ``# E``, and no other. At run time each raises a TypeError, too.
 
-Each function holds one mistake; `tests/typing/test_typing.py` calls it and wants its docstring's words in the error.
+Each function, and each row of the table, holds one mistake; `tests/typing/test_typing.py` calls it and wants its words
+in the error, which is one sentence. A mark names the checkers that do not see the line: ``# E, not ty``; those that run
+everywhere, mypy and pyright, see all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
-from burnpy import Autodiff, Gradients, IntTensor, Tensor, func
+import numpy as np
+
+from burnpy import (
+    Autodiff,
+    BoolTensor,
+    Gradients,
+    IntTensor,
+    Tensor,
+    autodiff,
+    broadcast_tensors,
+    cat,
+    cross_entropy,
+    func,
+    maximum,
+    minimum,
+    mse_loss,
+    nll_loss,
+    stack,
+    where,
+)
 from burnpy.backend import NumPy
+from burnpy.testing import gradcheck
 
 Train: TypeAlias = Autodiff[NumPy]
 Twice: TypeAlias = Autodiff[Train]
@@ -18,6 +41,132 @@ leaf = Tensor[Train].ones((2,)).require_grad()
 twice = Tensor[Twice].ones((2,)).require_grad()
 ints = IntTensor[NumPy].arange(2)
 grads: Gradients[NumPy] = leaf.sum().backward()
+
+x = Tensor[NumPy].ones((2, 2))
+i = IntTensor[NumPy].ones((2, 2))
+b = BoolTensor[NumPy].from_data([[True, False], [True, True]])
+t = Tensor[Train].ones((2, 2)).require_grad()
+ti = IntTensor[Train].ones((2, 2))
+array = np.ones((2, 2))
+numbers = [1.0, 2.0]
+
+
+def nothing(x: Tensor[NumPy]) -> None:
+    """A function that computes, and forgets to return."""
+    x.exp()
+
+
+def counted(x: Tensor[NumPy]) -> int:
+    """A function that returns a number."""
+    return x.numel()
+
+
+def total(x: Tensor[NumPy]) -> Tensor[NumPy]:
+    """A function to differentiate."""
+    return (x * x).sum()
+
+
+# fmt: off
+MISTAKES: list[tuple[str, Callable[[], object]]] = [
+    # Operators between kinds.
+    ("matmul() was asked of a Tensor of shape", lambda: x @ i),  # E
+    ("matmul() was asked of an IntTensor", lambda: i @ x),  # E
+    ("matmul() was asked of a Tensor of shape", lambda: x @ b),  # E
+    ("matmul()", lambda: b @ x),  # E
+    ("add() was asked of a Tensor of shape", lambda: x + i),  # E
+    ("sub() was asked of an IntTensor", lambda: i - x),  # E
+    ("mul() was asked of a Tensor of shape", lambda: x * b),  # E
+    ("div() was asked of a Tensor of shape", lambda: x / i),  # E
+    ("pow() was asked of a Tensor of shape", lambda: x ** i),  # E
+    ("remainder() was asked of an IntTensor", lambda: i % x),  # E
+    ("floor_divide() was asked of a Tensor of shape", lambda: x // i),  # E
+    ("lt() was asked of a Tensor of shape", lambda: x < i),  # E
+    ("bitwise_and()", lambda: b & i),  # E
+    ("bitwise_or()", lambda: b | x),  # E
+    ("maximum() was asked of a Tensor of shape", lambda: x.maximum(i)),  # E
+    # Operators between backends.
+    ("matmul() was asked of tensors on", lambda: t @ x),  # E
+    ("matmul() was asked of tensors on", lambda: x @ t),  # E
+    ("matmul() was asked of tensors on", lambda: i @ ti),  # E
+    ("matmul() was asked of tensors on", lambda: t.matmul(x)),  # E
+    ("add() was asked of tensors on", lambda: x + t),  # E
+    ("mul() was asked of tensors on", lambda: ti * i),  # E
+    ("gt() was asked of tensors on", lambda: t > x),  # E
+    ("minimum() was asked of tensors on", lambda: t.minimum(x)),  # E
+    # Operators with what is no tensor.
+    ("matmul() was asked of a Tensor and 'text'", lambda: "text" @ x),  # E
+    ("matmul() was asked of a Tensor and 'text'", lambda: x @ "text"),  # E
+    ("matmul() was asked of a tensor and the number 2.0", lambda: x @ 2.0),  # E
+    ("matmul() was asked of a tensor and the number 2.0", lambda: 2.0 @ x),  # E
+    ("matmul() was asked of a Tensor and a list", lambda: [[1.0, 2.0]] @ x),  # E
+    ("matmul() was asked of a Tensor and None", lambda: x @ None),  # E
+    ("add() was asked of a Tensor and a list", lambda: x + numbers),  # E
+    ("add() was asked of a Tensor and None", lambda: x + None),  # E
+    ("sub() was asked of a Tensor and 'text'", lambda: x - "text"),  # E
+    ("mul() was asked of an IntTensor", lambda: i * 0.5),  # E
+    ("bitwise_and()", lambda: b & 2),  # E
+    ("bad operand type for unary ~", lambda: ~x),  # E
+    ("bad operand type for unary -", lambda: -b),  # E
+    ("unsupported operand type", lambda: b + b),  # E
+    # Functions of several tensors.
+    ("cat() was asked of a Tensor", lambda: cat([x, i])),  # E
+    ("cat() was asked of an IntTensor", lambda: cat((i, b))),  # E
+    ("cat() was asked of tensors on", lambda: cat([x, t])),  # E, not ty
+    ("cat() takes a list or tuple of tensors", lambda: cat(x)),  # E
+    ("cat() takes a list or tuple of tensors", lambda: cat([x, 1.0])),  # E
+    ("stack() was asked of a Tensor", lambda: stack([x, i])),  # E
+    ("stack() was asked of tensors on", lambda: stack([t, x])),  # E, not ty
+    ("stack() takes a list or tuple of tensors", lambda: stack([x, None])),  # E
+    ("stack() takes a list or tuple of tensors", lambda: stack([array, array])),  # E
+    ("where() was asked of a Tensor", lambda: where(b, x, i)),  # E
+    ("where() was asked of tensors on", lambda: where(b, x, t)),  # E
+    ("where() takes its condition as a BoolTensor", lambda: where(x, x, x)),  # E
+    ("where() was asked to choose between 1.0 and 2.0", lambda: where(b, 1.0, 2.0)),  # E
+    ("where() was asked of an IntTensor", lambda: where(b, i, 0.5)),  # E
+    ("maximum() was asked of a Tensor", lambda: maximum(x, i)),  # E
+    ("maximum() was asked of tensors on", lambda: maximum(x, t)),  # E
+    ("maximum() takes tensors", lambda: maximum(1.0, 2.0)),  # E
+    ("minimum() was asked of an IntTensor", lambda: minimum(i, 0.5)),  # E
+    ("broadcast_tensors() takes tensors", lambda: broadcast_tensors(x, 1.0)),  # E
+    ("mse_loss()", lambda: mse_loss(x, i)),  # E
+    ("mse_loss()", lambda: mse_loss(t, x)),  # E
+    ("nll_loss()", lambda: nll_loss(x, x)),  # E
+    ("cross_entropy()", lambda: cross_entropy(x, b)),  # E
+    # Indices and masks.
+    ("index_select()", lambda: x.index_select(0, x)),  # E
+    ("gather()", lambda: t.gather(0, i)),  # E
+    ("masked_fill() takes its condition as a BoolTensor", lambda: x.masked_fill(i, 0.0)),  # E
+    ("masked_select()", lambda: x.masked_select(i)),  # E
+    ("where() takes its condition as a BoolTensor", lambda: x.where(i, 0.0)),  # E
+    ("scatter()", lambda: x.scatter(0, i, i)),  # E, not ty
+    ("masked_fill() was asked of tensors on", lambda: t.masked_fill(b, 0.0)),  # E
+    ("indices are ints", lambda: x[x]),  # E
+    ("index", lambda: x["text"]),  # E
+    ("set() was asked", lambda: x.at[0].set(i)),  # E
+    ("sum()", lambda: x.sum("text")),  # E
+    # Derivatives.
+    ("takes the Gradients that", lambda: t.grad()),  # E
+    ("takes the Gradients that", lambda: t.grad(t)),  # E
+    ("starts from a Tensor on NumPy", lambda: t.backward(1.0)),  # E
+    ("no argument create_graph", lambda: t.sum().backward(create_graph=True)),  # E
+    ("ask with what require_grad() gave", lambda: grads[x]),  # E
+    ("asked for by tensor", lambda: grads["weight"]),  # E
+    ("asked for by tensor", lambda: grads[ti]),  # E
+    ("gradients are added to gradients", lambda: grads + 1.0),  # E
+    ("records no graph", lambda: autodiff.backward(x)),  # E
+    ("grad(inputs=…) takes a float tensor", lambda: autodiff.grad(t, ti)),  # E
+    ("grad(outputs=…) takes a float tensor", lambda: autodiff.grad(None, t)),  # E
+    ("grad() takes a function to differentiate", lambda: func.grad(x)),  # E
+    ("and it returned None; a function without a return", lambda: func.grad(nothing)(x)),  # E
+    ("and it returned int; a number has no", lambda: func.value_and_grad(counted)(x)),  # E
+    ("hvp() takes a function that returns a float tensor", lambda: func.hvp(nothing, x, x)),  # E
+    ("vhp() takes a function that returns a float tensor", lambda: func.vhp(counted, x, x)),  # E
+    ("only float tensors have derivatives", lambda: func.grad(total)(i)),  # E
+    ("jvp() was asked of tensors on", lambda: func.jvp(total, x, t)),  # E
+    ("hvp() was asked of tensors on", lambda: func.hvp(total, x, t)),  # E
+    ("gradcheck() takes all inputs as one tuple", lambda: gradcheck(total, x, x)),  # E
+]
+# fmt: on
 
 
 def backward_on_plain() -> None:
@@ -82,14 +231,24 @@ def text_as_operand() -> None:
 
 def gradient_of_a_number() -> None:
     """it returned float"""
-    func.grad(Tensor.item)(plain.sum())  # E
+    func.grad(Tensor.item)(plain.sum())  # E, not pyrefly
 
 
 def gradient_by_ints() -> None:
     """only float tensors have derivatives"""
-    func.grad(Tensor.sum)(ints)  # E
+    func.grad(Tensor.square)(ints)  # E
 
 
 def tangent_on_another_backend() -> None:
     """jvp() was asked of tensors on"""
     func.jvp(Tensor.exp, plain, leaf)  # E
+
+
+def removing_a_gradient() -> None:
+    """grads.without([x])"""
+    del grads[leaf]  # E
+
+
+def setting_a_gradient() -> None:
+    """grads.map(f)"""
+    grads[leaf] = plain  # E
