@@ -18,7 +18,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DeviceError
 from burnpy.nn.carrying import carried
 from burnpy.nn.tree import Rebuild, joined, made
-from burnpy.tensor.base import TensorBase, a, shown
+from burnpy.tensor.base import TensorBase, shown
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
