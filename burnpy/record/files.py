@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError
 from burnpy.record.header import LONGEST, METADATA, parsed, written
-from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, of_dtype, raw
+from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
 from burnpy.record.replacing import replacing
 from burnpy.tensor.readonly import readonly
 
@@ -109,7 +110,10 @@ def _read(file: FileIO, source: str) -> Contents:
             fill(chunk, file.readinto, source)
             if claimed is not None:
                 sha.update(chunk)
-        tensors[name] = readonly(of_dtype(data, dtype, "little", name, source).reshape(shape))
+        if dtype.kind == "b":
+            refuse_no_bools(data, name, source)
+        data = swapped(data, dtype.itemsize if sys.byteorder == "big" else 1)
+        tensors[name] = readonly(data.view(dtype).reshape(shape))
     if claimed is not None and not (in_place and sha.hexdigest() == claimed):
         raise damaged(source, "its SHA-256 is not the one that was saved with it; load another copy or an earlier one")
     return Contents(tensors, header.metadata, claimed is not None)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 22
 """How many bytes are read, hashed or written at a time: they are still in the cache for the next of these."""
+LARGEST = (1 << 63) - 1
+"""No size, place or number of bytes is larger than this."""
 
 
 def chunks(view: memoryview) -> Iterator[memoryview]:
@@ -55,17 +57,26 @@ def as_little_endian(x: NDArray[Any]) -> memoryview:
     return raw(flat.view(np.uint8))
 
 
-def of_dtype(data: NDArray[Any], dtype: np.dtype[Any], order: str, name: str, source: str) -> NDArray[Any]:
-    """Bytes that nobody else holds as an array of a dtype; those of another byte order are swapped in place.
+def swapped(data: NDArray[Any], width: int) -> NDArray[Any]:
+    """Bytes that nobody else holds, with those of each ``width`` of them in the other order, in place."""
+    if width > 1:
+        data.view(f"u{width}").byteswap(inplace=True)
+    return data
+
+
+def refuse_no_bools(data: NDArray[Any], name: str, source: str) -> None:
+    """Refuse bytes that are to be bools and are none.
 
     Raises:
-        RecordError: bools that are neither 0 nor 1.
+        RecordError: some are neither 0 nor 1.
     """
-    if dtype.kind == "b" and data.max(initial=0) > 1:
-        raise damaged(source, f"{name} of dtype bool has bytes that are neither 0 nor 1")
-    if order != sys.byteorder and dtype.itemsize > 1:
-        data.view(f"u{dtype.itemsize}").byteswap(inplace=True)
-    return data.view(dtype)
+    if data.max(initial=0) > 1:
+        raise damaged(source, f"{brief(name)} of dtype bool has bytes that are neither 0 nor 1")
+
+
+def brief(text: str, most: int = 80) -> str:
+    """A name out of a file as a message shows it: no longer than that."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def damaged(source: str, what: str) -> RecordError:

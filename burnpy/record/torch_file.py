@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
+import sys
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +24,9 @@ from burnpy.backend.errors import (
     RecordFileError,
     RecordNotFoundError,
 )
-from burnpy.record.memory import chunks, damaged, fill, new_bytes, of_dtype, raw
+from burnpy.record.failures import is_anothers
+from burnpy.record.memory import LARGEST, brief, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
+from burnpy.record.paths import path_of
 from burnpy.record.torch_pickle import unpickled
 from burnpy.record.torch_values import TorchTensor
 from burnpy.tensor.readonly import readonly
@@ -28,6 +34,7 @@ from burnpy.tensor.readonly import readonly
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_SHOWN = 10
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
 
 _DAMAGES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, ValueError, RuntimeError)
@@ -50,25 +57,30 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
         RecordFileError: it cannot be read.
         RecordError: it is no file of PyTorch's, of the old format, damaged, or wants more than tensors: a whole model,
             code.
+        CallError: the path is none.
         ArgumentError: there is no such key, or more than one state dict and no key.
         DTypeError: a tensor is of a dtype that no tensor here has; bfloat16 without the package ``ml_dtypes``.
     """
-    source = os.fspath(path)
+    source = path_of(path, "read_torch()")
     try:
-        with open(source, "rb") as raw:
-            start = raw.read(len(_LEGACY))
+        with open(source, "rb") as file:
+            start = file.read(len(_LEGACY))
             _refuse_others(start, source)
-            raw.seek(0)
-            with zipfile.ZipFile(raw) as archive:
+            file.seek(0)
+            with zipfile.ZipFile(file) as archive:
                 return _Reader(archive, source).state(key)
     except BurnpyError:
         raise
-    except FileNotFoundError as error:
-        raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
-    except _DAMAGES as error:
-        raise damaged(source, str(error)) from error
-    except OSError as error:
-        raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+    except (OSError, *_DAMAGES) as error:
+        if is_anothers(error):
+            raise
+        if isinstance(error, FileNotFoundError):
+            raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
+        if (
+            isinstance(error, OSError) and error.errno != errno.EINVAL
+        ):  # which is of a place before the file's beginning
+            raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+        raise damaged(source, brief(str(error))) from error
 
 
 def _refuse_others(start: bytes, source: str) -> None:
@@ -101,11 +113,12 @@ class _Reader:
             raise RecordError(f"{source} is compressed, as torch.save writes none; nothing was loaded")
         if sum(info.file_size for info in archive.infolist()) > _size(archive):
             raise damaged(source, "its parts together are larger than the file")
-        self.storages: dict[tuple[str, str], NDArray[Any]] = {}
+        self.memories: dict[tuple[str, int], NDArray[Any]] = {}
+        self.bools: set[str] = set()
         order = self._bytes("byteorder").tobytes() if f"{self.folder}byteorder" in names else b"little"
         if order not in (b"little", b"big"):
-            raise damaged(source, f"its byte order is {order!r:.40}")
-        self.order = order.decode()
+            raise damaged(source, f"its byte order is {order[:40]!r}")
+        self.foreign = order.decode() != sys.byteorder
 
     def state(self, key: str | tuple[str | int, ...] | None) -> dict[str, Any]:
         """The state dict at a key, read."""
@@ -119,7 +132,7 @@ class _Reader:
         try:
             info = self.archive.getinfo(name)
         except KeyError:
-            raise damaged(self.source, f"there is no {name} in it") from None
+            raise damaged(self.source, f"there is no {brief(name)} in it") from None
         data = new_bytes(info.file_size)
         with self.archive.open(info) as opened:
             file: Any = opened
@@ -132,32 +145,34 @@ class _Reader:
         try:
             dtype = dtype_of(x.dtype)
         except DTypeError as error:
-            raise DTypeError(f"{self.source} has {name}: {error}") from error
-        storage = self._storage(name, x, dtype)
+            raise DTypeError(f"{self.source} has {brief(name)}: {error}") from error
+        memory = self._memory(name, x, dtype)
         last = x.offset + sum((size - 1) * stride for size, stride in zip(x.shape, x.strides, strict=True))
-        if 0 not in x.shape and last >= storage.size:
-            raise damaged(self.source, f"{name} reaches beyond its memory")
-        strides = [stride * dtype.itemsize for stride in x.strides]
-        try:
-            if 0 in x.shape:
-                return readonly(np.empty(x.shape, dtype))
-            return np.lib.stride_tricks.as_strided(storage[x.offset :], x.shape, strides, writeable=False)
-        except (ValueError, OverflowError) as error:  # too many dimensions, or elements
-            raise RecordError(
-                f"{self.source} has {name} of shape {x.shape}, which no array has; nothing was loaded"
-            ) from error
+        if 0 not in x.shape and last >= memory.size // dtype.itemsize:
+            raise damaged(self.source, f"{brief(name)} reaches beyond its memory")
+        if prod(filter(None, x.shape)) * dtype.itemsize > LARGEST:
+            raise damaged(self.source, f"{brief(name)} is of shape {brief(str(x.shape))}, which no array has")
+        if 0 in x.shape:
+            return readonly(np.empty(x.shape, dtype))
+        strides = [stride * dtype.itemsize if size > 1 else 0 for size, stride in zip(x.shape, x.strides, strict=True)]
+        return np.ndarray(x.shape, dtype, memory, x.offset * dtype.itemsize, strides)
 
-    def _storage(self, name: str, x: TorchTensor, dtype: np.dtype[Any]) -> NDArray[Any]:
-        found = self.storages.get((x.storage.key, x.dtype))
-        if found is not None:
-            return found
-        data = self._bytes(f"data/{x.storage.key}")
-        itemsize = 1 if x.storage.dtype == "bytes" else dtype.itemsize
-        if data.size != x.storage.size * itemsize or data.size % dtype.itemsize:
-            expected = x.storage.size * itemsize
-            raise damaged(self.source, f"the memory of {name} has {data.size} bytes, and should have {expected}")
-        found = self.storages[x.storage.key, x.dtype] = readonly(of_dtype(data, dtype, self.order, name, self.source))
-        return found
+    def _memory(self, name: str, x: TorchTensor, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The bytes of a tensor's storage, in this machine's order, read once for all tensors that lie in it."""
+        key, size = x.storage.key, x.storage.size * (1 if x.storage.dtype == "bytes" else dtype.itemsize)
+        width = dtype.itemsize if self.foreign else 1  # of the elements whose bytes were turned around
+        memory = self.memories.get((key, width))
+        data = self._bytes(f"data/{key}") if memory is None else memory
+        if data.size != size or size % dtype.itemsize:
+            raise damaged(
+                self.source, f"the memory of {brief(name)} has {data.size} bytes, and should have {brief(str(size))}"
+            )
+        if dtype.kind == "b" and key not in self.bools:
+            refuse_no_bools(data, name, self.source)
+            self.bools.add(key)
+        if memory is None:
+            memory = self.memories[key, width] = readonly(swapped(data, width))
+        return memory
 
 
 def _size(archive: zipfile.ZipFile) -> int:
@@ -170,20 +185,22 @@ def _chosen(found: Any, key: str | tuple[str | int, ...] | None, source: str) ->
     if key is not None:
         for name in (key,) if isinstance(key, str) else key:
             if not isinstance(found, dict) or name not in found:
-                there = ", ".join(str(name) for name in found) if isinstance(found, dict) else type(found).__name__
-                raise ArgumentError(f"{source} has nothing at {key!r}; there is {there:.400}")
+                raise ArgumentError(f"{source} has nothing at {key!r}; there is {_names(found)}")
             found = found[name]
         if not _is_state(found):
             raise ArgumentError(f"{source} has no state dict at {key!r}, but {_candidates(found)}")
         return found  # type: ignore[no-any-return]  # a dict, as was made sure
     if _is_state(found):
         return found  # type: ignore[no-any-return]  # as above
-    states = [name for name, part in found.items() if _is_state(part)] if isinstance(found, dict) else []
-    if len(states) == 1:
-        return found[states[0]]  # type: ignore[no-any-return]  # as above
-    if states:
+    parts = found if isinstance(found, dict) else {}
+    distinct = {id(part): part for part in parts.values()}  # a file may have one part under a million names
+    states = {ident for ident, part in distinct.items() if _is_state(part)}
+    names = [name for name, part in parts.items() if id(part) in states]
+    if len(names) == 1:
+        return parts[names[0]]  # type: ignore[no-any-return]  # as above
+    if names:
         raise ArgumentError(
-            f"{source} has several state dicts, {', '.join(map(str, states))}; say which: key={states[0]!r}"
+            f"{source} has several state dicts, {_listed(names)}; say which: key={brief(str(names[0]))!r}"
         )
     raise ArgumentError(f"{source} has no state dict, but {_candidates(found)}; key= says where in it one is")
 
@@ -197,6 +214,15 @@ def _is_state(found: Any) -> bool:
 
 
 def _candidates(found: Any) -> str:
-    if isinstance(found, dict):
-        return f"a dict of {', '.join(map(str, found)) or 'nothing'}"[:400]
-    return f"a {type(found).__name__}"
+    return f"a dict of {_names(found)}" if isinstance(found, dict) else _names(found)
+
+
+def _names(found: Any) -> str:
+    """What a dict has, or what else there is."""
+    return _listed(found) or "nothing" if isinstance(found, dict) else f"a {type(found).__name__}"
+
+
+def _listed(names: Collection[Any]) -> str:
+    """The first of some names."""
+    first = ", ".join(brief(str(name)) for name in islice(names, _SHOWN))
+    return f"{first} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else first

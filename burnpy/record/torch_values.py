@@ -1,6 +1,7 @@
 """What PyTorch's pickles may speak of: storages, dtypes, tensors in storages, and the few functions that make them.
 
-A name in a pickle is looked up here and nowhere else. Nothing of Python is reachable through it.
+A name in a pickle is looked up here and nowhere else. Nothing of Python is reachable through it. A call takes a bounded
+time and makes a bounded value, however large what it is given; what it copies, `Limits` counts.
 """
 
 from __future__ import annotations
@@ -9,16 +10,33 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import RecordError
+from burnpy.record.header import MOST_DIMS
+from burnpy.record.memory import LARGEST, brief
+
+LONGEST_KEY = 1 << 12
+"""How many characters a key of a dict may have: one that is entered again is compared with the one that is there."""
+NARROW = 1 << 31
+"""Ints up to here are keys without further ado: hashes of so few bits cannot be chosen so that a dict becomes slow."""
+WIDE_KEYS = 1 << 12
+"""How many other numbers a file may have as keys. Some programs name parameters by their addresses."""
+_MOST_ARGUMENTS = 8
+_LONGEST_DEVICE = 32
 
 
-class Name(NamedTuple):
-    """A class or function that a pickle names; it stands for it and is never called."""
+class Name:
+    """A class or function that a pickle names; it stands for it and is never called itself."""
 
-    module: str
-    name: str
+    __slots__ = ("call", "dtype", "full", "storage")
 
-    def __str__(self) -> str:
-        return f"{self.module}.{self.name}"
+    def __init__(
+        self, full: str, *, storage: str = "", dtype: str = "", call: Callable[..., Any] | None = None
+    ) -> None:
+        self.full = full
+        self.storage = (
+            storage  #: of the storages of a class: the dtype's name, or "bytes" where each tensor says its own
+        )
+        self.dtype = dtype
+        self.call = call  #: what is called in its place, with the limits and the arguments
 
 
 class TorchStorage(NamedTuple):
@@ -29,10 +47,6 @@ class TorchStorage(NamedTuple):
     size: int  #: how many elements it has; bytes, where it is of bytes
 
 
-class LazyError(ValueError):
-    """A tensor whose values are not those in memory."""
-
-
 class TorchTensor(NamedTuple):
     """A tensor in a storage, not read yet."""
 
@@ -41,6 +55,193 @@ class TorchTensor(NamedTuple):
     offset: int  #: of its first element, in elements
     shape: tuple[int, ...]
     strides: tuple[int, ...]  #: from one element to the next, in elements
+
+
+class Limits:
+    """What one pickle may still ask for, beyond what each of its instructions makes.
+
+    Args:
+        size: of the pickle, in bytes.
+        source: what the file is called in messages.
+    """
+
+    __slots__ = ("copies", "source", "wide_keys")
+
+    def __init__(self, size: int, source: str) -> None:
+        self.source = source
+        self.copies = size
+        self.wide_keys = WIDE_KEYS
+
+    def copying(self, count: int) -> None:
+        """Allow a call to copy so many values.
+
+        Raises:
+            ValueError: there were more of them than the pickle has bytes.
+        """
+        self.copies -= count
+        if self.copies < 0:
+            raise ValueError("copies beyond all measure")
+
+    def key(self, key: Any) -> Any:
+        """A key of a dict, if it is a plain value that hashes and compares in no time.
+
+        Raises:
+            TypeError, ValueError: it is not.
+        """
+        kind = type(key)
+        if kind in (str, bytes):
+            if len(key) > LONGEST_KEY:
+                raise ValueError("a key that is too long")
+        elif kind in (int, float):
+            if kind is float or not -NARROW < key < NARROW:
+                self.wide_keys -= 1
+                if self.wide_keys < 0 or not -LARGEST <= key <= LARGEST:
+                    raise ValueError("numbers as keys beyond all measure")
+        elif key is not None and kind is not bool:
+            raise TypeError(f"a {kind.__name__} as a key")
+        return key
+
+
+def storage_of(kind: object, key: object, size: object) -> TorchStorage:
+    """The storage that a persistent id stands for.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if type(kind) is not Name or not kind.storage or type(key) is not str or not _is_size(size):
+        raise TypeError("a storage is of a class of them, is named by a string, and has a size")
+    return TorchStorage(key, kind.storage, size)  # type: ignore[arg-type]  # an int, as was made sure
+
+
+def called(function: object, args: object, limits: Limits) -> Any:
+    """What a call that a pickle asks for comes to: one of those known here.
+
+    Raises:
+        RecordError: it is none of them, or makes a tensor whose values are not those in memory.
+        TypeError, ValueError: the arguments are of no such call.
+    """
+    if type(function) is not Name or function.call is None:
+        name = function.full if type(function) is Name else type(function).__name__
+        raise refused(f"asks to call {name}", limits.source)
+    if type(args) is not tuple or len(args) > _MOST_ARGUMENTS:
+        raise TypeError("a call is given a few arguments")
+    return function.call(limits, *args)
+
+
+def named(module: object, name: object, source: str) -> Name:
+    """What a pickle names, if it is one of the names known here.
+
+    Raises:
+        RecordError: it is none of them.
+        TypeError: a name is a string.
+    """
+    if type(module) is not str or type(name) is not str:
+        raise TypeError("a name that is no string")
+    found = _NAMES.get((module, name))
+    if found is None:
+        raise refused(f"names {brief(module)}.{brief(name)}", source)
+    return found
+
+
+def refused(what: str, source: str) -> RecordError:
+    """The error that a file wants more than tensors."""
+    return RecordError(
+        f"{source} {what}, and a file may be made of tensors and plain values only; nothing in it was executed or "
+        "loaded. If you trust it, load it with PyTorch and save the state alone: torch.save(model.state_dict(), path)"
+    )
+
+
+def _tensor(
+    limits: Limits, storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, marks: Any = None
+) -> TorchTensor:
+    if type(storage) is not TorchStorage:
+        raise TypeError("a tensor is in a storage")
+    return _placed(limits, storage, offset, shape, strides, storage.dtype, marks)
+
+
+def _tensor_of_dtype(
+    limits: Limits,
+    storage: Any,
+    offset: Any,
+    shape: Any,
+    strides: Any,
+    grad: Any,
+    hooks: Any,
+    dtype: Any,
+    marks: Any = None,
+) -> TorchTensor:
+    if type(storage) is not TorchStorage or type(dtype) is not Name:
+        raise TypeError("a tensor is in a storage, and has a dtype")
+    return _placed(limits, storage, offset, shape, strides, dtype.dtype, marks)
+
+
+def _placed(
+    limits: Limits, storage: TorchStorage, offset: Any, shape: Any, strides: Any, dtype: str, marks: Any
+) -> TorchTensor:
+    if marks:
+        _refuse_marks(marks, limits)
+    if dtype not in _DTYPES or not _is_size(offset):
+        raise TypeError("a tensor has a dtype and a place")
+    shape, strides = _sizes(shape), _sizes(strides)
+    if len(shape) != len(strides):
+        raise ValueError("a tensor has as many sizes as strides")
+    return TorchTensor(storage, dtype, offset, shape, strides)
+
+
+def _refuse_marks(marks: Any, limits: Limits) -> None:
+    """Refuse a tensor whose values are not those in memory."""
+    if type(marks) is not dict or len(marks) > _MOST_ARGUMENTS:
+        raise TypeError("marks are a few, by name")
+    if any(marks.values()):
+        raise RecordError(
+            f"{limits.source} has a tensor that PyTorch negates or conjugates when it is read, and nothing was loaded; "
+            "save x.resolve_neg().resolve_conj() in its place"
+        )
+
+
+def _sizes(values: Any) -> tuple[int, ...]:
+    if type(values) not in (tuple, list) or len(values) > MOST_DIMS:
+        raise TypeError("sizes are a few numbers")
+    for value in values:
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            raise ValueError("a size is a number")
+    return tuple(values)  # which copies no tuple
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
+
+
+def _parameter(limits: Limits, tensor: Any, *rest: Any) -> TorchTensor:
+    if type(tensor) is not TorchTensor:
+        raise TypeError("a parameter is made of a tensor")
+    return tensor
+
+
+def _ordered(limits: Limits, pairs: Any = ()) -> dict[Any, Any]:
+    if not pairs:
+        return {}
+    if type(pairs) not in (tuple, list):
+        raise TypeError("pairs are in a list")
+    limits.copying(len(pairs))
+    return {limits.key(key): value for key, value in pairs}
+
+
+def _listed(limits: Limits, values: Any = ()) -> Any:
+    """The values of a set, as the list that they are in: a set would have to hash them."""
+    if type(values) not in (tuple, list):
+        raise TypeError("the values of a set are in a list")
+    return values
+
+
+def _size(limits: Limits, values: Any = ()) -> tuple[int, ...]:
+    return _sizes(values)
+
+
+def _device(limits: Limits, kind: Any, index: Any = None) -> str:
+    if type(kind) is not str or len(kind) > _LONGEST_DEVICE or not (index is None or _is_size(index)):
+        raise TypeError("a device has a name, and perhaps a number")
+    return kind if index is None else f"{kind}:{index}"
 
 
 _STORAGES = {
@@ -56,124 +257,28 @@ _STORAGES = {
     "BoolStorage": "bool",
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
+    "UntypedStorage": "bytes",
 }
-_DTYPES = {
-    **{dtype: dtype for dtype in _STORAGES.values()},
-    **{name: name for name in ("uint16", "uint32", "uint64", "complex32")},
-    **{name: name for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")},
+_DTYPES = frozenset(
+    {
+        *(dtype for dtype in _STORAGES.values() if dtype != "bytes"),
+        *("uint16", "uint32", "uint64", "complex32"),
+        *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    }
+)
+_CALLS: Mapping[tuple[str, str], Callable[..., Any]] = {
+    ("collections", "OrderedDict"): _ordered,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): _tensor_of_dtype,
+    ("torch._utils", "_rebuild_parameter"): _parameter,
+    ("torch", "Size"): _size,
+    ("torch", "device"): _device,
+    ("builtins", "set"): _listed,
+    ("__builtin__", "set"): _listed,
 }
-
-
-def storage_of(kind: object, key: object, size: object) -> TorchStorage:
-    """The storage that a persistent id stands for.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if not isinstance(key, str) or type(size) is not int or size < 0 or not isinstance(kind, Name):
-        raise TypeError("a storage is named by a string, and has a size")
-    if str(kind) in ("torch.storage.UntypedStorage", "torch.UntypedStorage"):
-        return TorchStorage(key, "bytes", size)
-    if kind.module == "torch" and kind.name in _STORAGES:
-        return TorchStorage(key, _STORAGES[kind.name], size)
-    raise TypeError(f"{kind} is no storage")
-
-
-def called(function: object, args: object, source: str) -> Any:
-    """What a call that a pickle asks for comes to: one of those known here.
-
-    Raises:
-        RecordError: it is none of them, or makes a tensor whose values are not those in memory.
-        TypeError, ValueError, IndexError: the arguments are of no such call.
-    """
-    if not isinstance(function, Name) or str(function) not in _CALLS or not isinstance(args, tuple):
-        raise refused(f"asks to call {function if isinstance(function, Name) else type(function).__name__}", source)
-    try:
-        return _CALLS[str(function)](*args)
-    except LazyError:
-        raise RecordError(
-            f"{source} has a tensor that PyTorch negates or conjugates when it is read, and nothing was loaded; save "
-            "x.resolve_neg().resolve_conj() in its place"
-        ) from None
-
-
-def named(module: str, name: str, source: str) -> Name:
-    """What a pickle names, if it is one of the names known here.
-
-    Raises:
-        RecordError: it is none of them.
-    """
-    found = Name(module, name)
-    full = str(found)
-    is_storage = full in ("torch.storage.UntypedStorage", "torch.UntypedStorage") or name in _STORAGES
-    if full in _CALLS or (module.startswith("torch") and is_storage) or (module == "torch" and name in _DTYPES):
-        return found
-    raise refused(f"names {full}", source)
-
-
-def refused(what: str, source: str) -> RecordError:
-    """The error that a file wants more than tensors."""
-    return RecordError(
-        f"{source} {what}, and a file may be made of tensors and plain values only; nothing in it was executed or "
-        "loaded. If you trust it, load it with PyTorch and save the state alone: torch.save(model.state_dict(), path)"
-    )
-
-
-def _tensor(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, marks: Any = None
-) -> TorchTensor:
-    return _tensor_of_dtype(storage, offset, shape, strides, grad, hooks, Name("torch", storage.dtype), marks)
-
-
-def _tensor_of_dtype(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, marks: Any = None
-) -> TorchTensor:
-    if marks and any(marks.values()):
-        raise LazyError
-    if not isinstance(storage, TorchStorage) or not isinstance(dtype, Name) or dtype.name not in _DTYPES:
-        raise TypeError("a tensor is in a storage, and has a dtype")
-    numbers = (offset, *shape, *strides)
-    if len(shape) != len(strides) or any(type(number) is not int or number < 0 for number in numbers):
-        raise ValueError("a tensor has sizes and strides")
-    return TorchTensor(storage, _DTYPES[dtype.name], offset, tuple(shape), tuple(strides))
-
-
-def _parameter(tensor: Any, *rest: Any) -> TorchTensor:
-    if not isinstance(tensor, TorchTensor):
-        raise TypeError("a parameter is made of a tensor")
-    return tensor
-
-
-def _ordered(pairs: Any = ()) -> dict[Any, Any]:
-    return {hashable(key): value for key, value in pairs}
-
-
-def hashable(key: Any) -> Any:
-    """A key, if it is a plain value.
-
-    Raises:
-        TypeError: it is not.
-    """
-    if key is None or type(key) in (str, int, float, bool, bytes):
-        return key
-    raise TypeError(f"a {type(key).__name__} as a key")
-
-
-def _plain(values: Any = ()) -> tuple[Any, ...]:
-    return tuple(values)
-
-
-def _text(*args: Any) -> str:
-    return ":".join(str(arg) for arg in args if type(arg) in (str, int))
-
-
-_CALLS: Mapping[str, Callable[..., Any]] = {
-    "collections.OrderedDict": _ordered,
-    "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch._utils._rebuild_tensor_v3": _tensor_of_dtype,
-    "torch._utils._rebuild_parameter": _parameter,
-    "torch.Size": _plain,
-    "torch.device": _text,
-    "builtins.set": _plain,
-    "__builtin__.set": _plain,
+_NAMES: Mapping[tuple[str, str], Name] = {
+    **{("torch", name): Name(f"torch.{name}", storage=dtype) for name, dtype in _STORAGES.items()},
+    ("torch.storage", "UntypedStorage"): Name("torch.storage.UntypedStorage", storage="bytes"),
+    **{("torch", name): Name(f"torch.{name}", dtype=name) for name in _DTYPES},
+    **{(module, name): Name(f"{module}.{name}", call=call) for (module, name), call in _CALLS.items()},
 }

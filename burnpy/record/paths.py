@@ -1,0 +1,35 @@
+"""What is given as the path of a file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from burnpy.backend.errors import CallError
+
+
+def path_of(path: Any, operation: str) -> str:
+    """The path as a string.
+
+    Raises:
+        CallError: it is no path, or none that a file can have.
+
+    >>> path_of(3, "load()")
+    Traceback (most recent call last):
+    burnpy.backend.errors.CallError: load() takes a path, a string or a pathlib.Path, and was given 3
+    """
+    text: object = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not isinstance(text, str):
+        raise CallError(f"{operation} takes a path, a string or a pathlib.Path, and was given {shown(path)}")
+    try:
+        nul = b"\0" in os.fsencode(text)
+    except UnicodeEncodeError:  # half a character
+        nul = True
+    if nul:
+        raise CallError(f"{operation} was given the path {text!r:.80}, which no file can have; mend the name")
+    return text
+
+
+def shown(value: object) -> str:
+    """A value, or its type where that says more."""
+    return repr(value) if value is None or isinstance(value, (bool, int, float, bytes)) else f"a {type(value).__name__}"
