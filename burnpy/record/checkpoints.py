@@ -6,10 +6,12 @@ import json
 import os
 from typing import Any, Never
 
-from burnpy.backend.errors import ArgumentError, CallError, RecordError
+from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, RecordError
 from burnpy.nn.stateful import Entry
+from burnpy.record.failures import is_anothers
 from burnpy.record.files import DIGEST, read, write
-from burnpy.record.memory import damaged
+from burnpy.record.memory import brief, damaged
+from burnpy.record.paths import path_of
 from burnpy.record.record import Record
 from burnpy.record.trees import Decoder, Encoder
 
@@ -49,6 +51,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
     """
     if unnamed or not isinstance(path, (str, os.PathLike)):
         raise CallError("save() takes a path, and what to save by name; write save(path, model=model, step=step)")
+    target = path_of(path, "save()")
     if not parts:
         raise ArgumentError("save() was given nothing to save; write save(path, model=model, step=step) or the like")
     for name in parts:
@@ -59,7 +62,11 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
         text = json.dumps({name: encoder(part, name) for name, part in parts.items()}, separators=(",", ":"))
     except RecursionError as error:
         raise ArgumentError("save() was given lists, tuples or dicts too deep inside of each other") from error
-    write(path, encoder.tensors, {MARK: VERSION, TREE: text})
+    except ValueError as error:
+        if isinstance(error, BurnpyError) or is_anothers(error):
+            raise
+        raise ArgumentError("save() was given an int of more digits than Python writes; save it as text") from error
+    write(target, encoder.tensors, {MARK: VERSION, TREE: text})
 
 
 def load(path: str | os.PathLike[str]) -> Record:
@@ -69,6 +76,7 @@ def load(path: str | os.PathLike[str]) -> Record:
     and their records say so: ``record.checked``.
 
     Raises:
+        CallError: the path is none.
         RecordNotFoundError: there is no such file.
         RecordFileError: it cannot be read.
         RecordError: it is no safetensors file, or damaged: cut short, a bit changed, no record though it says so.
@@ -77,8 +85,8 @@ def load(path: str | os.PathLike[str]) -> Record:
     Traceback (most recent call last):
     burnpy.backend.errors.RecordNotFoundError: [Errno 2] there is no file nowhere.safetensors
     """
-    source = os.fspath(path)
-    contents = read(path)
+    source = path_of(path, "load()")
+    contents = read(source)
     version = contents.metadata.get(MARK)
     if version is None:
         entries = {name: Entry(None, value) for name, value in contents.tensors.items()}
@@ -87,17 +95,17 @@ def load(path: str | os.PathLike[str]) -> Record:
         raise damaged(source, f"it is a record of burnpy without its checksum, {DIGEST}")
     if version != VERSION:
         raise RecordError(
-            f"{source} is a record of version {version}, which a newer burnpy wrote; this one reads {VERSION}"
+            f"{source} is a record of version {brief(version)}, which a newer burnpy wrote; this one reads {VERSION}"
         )
     decoder = Decoder(contents.tensors, source)
     try:
         tree = json.loads(contents.metadata[TREE])
         parts = {name: decoder(node) for name, node in tree.items()}
     except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, RecordError):
+        if isinstance(error, RecordError) or is_anothers(error):
             raise
         raise damaged(source, "its plain values cannot be read") from error
     unused = [name for name in contents.tensors if name not in decoder.used]
     if unused:
-        raise damaged(source, f"nothing says what its tensor {unused[0]} is")
+        raise damaged(source, f"nothing says what its tensor {brief(unused[0])} is")
     return Record(parts, source, True)

@@ -14,9 +14,10 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError
+from burnpy.record.failures import is_anothers
 from burnpy.record.header import LONGEST, METADATA, parsed, written
 from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
-from burnpy.record.replacing import replacing
+from burnpy.record.replacing import replace
 from burnpy.tensor.readonly import readonly
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Contents(NamedTuple):
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write a file in the place of the one that is there, all or nothing: see `replacing`.
+    """Write a file in the place of the one that is there, all or nothing: see `burnpy.record.replacing`.
 
     Raises:
         RecordNotFoundError: the folder is not there.
@@ -46,7 +47,8 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], met
     """
     ordered = sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize)  # so that each is aligned
     first = written([(name, x.dtype, x.shape) for name, x in ordered], {DIGEST: _ZEROS.decode(), **metadata})
-    with replacing(path) as file:
+
+    def fill_in(file: FileIO) -> None:
         sha = hashlib.sha256(first)
         _write_all(file, memoryview(first))
         for _, x in ordered:
@@ -55,6 +57,8 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], met
                 _write_all(file, chunk)
         file.seek(_AT)
         _write_all(file, memoryview(sha.hexdigest().encode()))
+
+    replace(os.fspath(path), fill_in)
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
@@ -69,9 +73,11 @@ def read(path: str | os.PathLike[str]) -> Contents:
     try:
         with FileIO(source) as file:
             return _read(file, source)
-    except FileNotFoundError as error:
-        raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
     except OSError as error:
+        if is_anothers(error):
+            raise
+        if isinstance(error, FileNotFoundError):
+            raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
         raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
 
 

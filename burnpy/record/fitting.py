@@ -13,6 +13,7 @@ from burnpy.nn.held import Held
 from burnpy.nn.module import Module
 from burnpy.nn.stateful import Entry, State, StateReport
 from burnpy.nn.tree import Rebuild, walk
+from burnpy.record.failures import is_anothers
 
 M = TypeVar("M", bound=Module[Any])
 
@@ -175,6 +176,8 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
             try:
                 path = pattern.sub(replacement, path)
             except (re.error, IndexError) as error:
+                if is_anothers(error):
+                    raise
                 raise ArgumentError(
                     f"remap= cannot put {replacement!r} in the place of {pattern.pattern!r}: {error}"
                 ) from error

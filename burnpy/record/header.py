@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import RecordError
-from burnpy.record.memory import damaged
+from burnpy.record.failures import is_anothers
+from burnpy.record.memory import LARGEST, brief, damaged
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
@@ -105,6 +106,8 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     try:
         entries = json.loads(text.decode(), object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:
+        if is_anothers(error):
+            raise
         raise RecordError(f"{source} is no safetensors file, or a damaged one: its header cannot be read") from error
     if not isinstance(entries, dict):
         raise damaged(source, f"its header is a {type(entries).__name__}")
@@ -115,7 +118,9 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     end = 0
     for place in places:
         if place.begin != end:
-            raise damaged(source, f"{place.name} begins at byte {place.begin}, and what is before it ends at {end}")
+            raise damaged(
+                source, f"{brief(place.name)} begins at byte {place.begin}, and what is before it ends at {end}"
+            )
         end = place.end
     if end > size:
         raise damaged(source, f"it is cut short: of {end} bytes of tensors it has {size}")
@@ -125,23 +130,26 @@ def parsed(text: bytes, size: int, source: str) -> Header:
 
 
 def _place(name: str, entry: Any, source: str) -> Place:
+    shown = brief(name)
     match entry:
         case {"dtype": str(code), "shape": [*shape], "data_offsets": [begin, end]}:
             numbers = [*shape, begin, end]
         case _:
-            raise damaged(source, f"its header does not say where {name} is")
-    if any(type(number) is not int or number < 0 for number in numbers):
-        raise damaged(source, f"its header has no numbers where the shape and place of {name} should be")
+            raise damaged(source, f"its header does not say where {shown} is")
+    if any(type(number) is not int or not 0 <= number <= LARGEST for number in numbers):
+        raise damaged(source, f"its header has no numbers where the shape and place of {shown} should be")
     if len(shape) > MOST_DIMS:
-        raise damaged(source, f"{name} has {len(shape)} dimensions")
+        raise damaged(source, f"{shown} has {len(shape)} dimensions")
     if code not in _NAMES:
         raise RecordError(
-            f"{source} has {name} of dtype {code}, which no tensor of burnpy has, and nothing was loaded; "
+            f"{source} has {shown} of dtype {brief(code)}, which no tensor of burnpy has, and nothing was loaded; "
             f"known are {', '.join(_NAMES)}"
         )
     dtype = dtype_of(_NAMES[code])
-    if prod(shape) * dtype.itemsize != end - begin:
-        raise damaged(source, f"{name} of shape {tuple(shape)} and dtype {dtype} cannot be {end - begin} bytes")
+    size = prod(filter(None, shape)) * dtype.itemsize  # as NumPy counts: zeros make no other size possible
+    if size > LARGEST or (size if all(shape) else 0) != end - begin:
+        what = f"{shown} of shape {brief(str(tuple(shape)))} and dtype {dtype} cannot be {end - begin} bytes"
+        raise damaged(source, what)
     return Place(name, dtype, tuple(shape), begin, end)
 
 

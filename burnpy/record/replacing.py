@@ -7,13 +7,14 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from burnpy.backend.errors import RecordFileError, RecordNotFoundError
+from burnpy.record.failures import ignoring_failures, is_anothers
 
 locks: Any = None
 """The module `fcntl`; None on Windows, where leftovers stay."""
@@ -21,81 +22,75 @@ with suppress(ImportError):
     import fcntl as locks
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Generator[FileIO, None, None]:
-    """A new file to write to, which takes the place of the one at ``path`` when all is done, or not at all.
+def replace(path: str, write: Callable[[FileIO], None]) -> None:
+    """Put a file that ``write`` writes in the place of the one at ``path``, or nothing at all where that fails.
 
     It is written beside the old one under another name, brought to the disk, and renamed. A process that is killed
     leaves that name behind; whoever writes the same file next removes it. A link stays a link; permissions stay.
+
+    An exception, Ctrl-C's too, may fall anywhere: the name is known before there is a file of that name, and what
+    follows is in one ``try`` of one frame. A context manager could not say that: between its end and the beginning of
+    the ``with`` is nobody.
 
     Raises:
         RecordNotFoundError: the folder is not there.
         RecordFileError: it cannot be written: no permission, a full disk. The old file is as it was.
     """
     target = Path(os.path.realpath(path))
+    saved = False
     try:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         _remove_leftovers(target)
-        temporary, file = _opened(target)
-    except FileNotFoundError as error:
-        raise RecordNotFoundError(
-            error.errno, f"cannot save {target}: there is no folder {target.parent}; make it first"
-        ) from error
-    except OSError as error:
-        raise _failed(path, error) from error
-    try:
-        with file:
-            yield file
-            os.fsync(file.fileno())
-            if locks is None:  # Windows renames no open file
-                file.close()
-            os.replace(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError) and not isinstance(error, RecordFileError):
-            raise _failed(path, error) from error
-        raise
-    try:
+        while not saved:
+            temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+            try:
+                saved = _saved(temporary, target, write)
+            except BaseException as error:
+                if not isinstance(error, FileExistsError):  # that one is somebody else's
+                    with ignoring_failures():
+                        temporary.unlink()
+                raise
         _sync_folder(target.parent)
     except OSError as error:
-        raise RecordFileError(
-            error.errno,
-            f"{os.fspath(path)} is saved, but whether its name is on the disk is unknown: {error.strerror or error}",
-        ) from error
+        if is_anothers(error):
+            raise
+        if isinstance(error, FileNotFoundError) and not target.parent.is_dir():
+            raise RecordNotFoundError(
+                error.errno, f"cannot save {target}: there is no folder {target.parent}; make it first"
+            ) from error
+        reason = error.strerror or error
+        if saved:
+            message = f"{path} is saved, but whether its name is on the disk is unknown: {reason}"
+        else:
+            message = f"cannot save {path}: {reason}; what was there before is as it was"
+        raise RecordFileError(error.errno, message) from error
 
 
-def _failed(path: str | os.PathLike[str], error: OSError) -> RecordFileError:
-    return RecordFileError(
-        error.errno,
-        f"cannot save {os.fspath(path)}: {error.strerror or error}; what was there before is as it was",
-    )
-
-
-def _opened(target: Path) -> tuple[Path, FileIO]:
-    """A new file beside the target, locked: nobody takes it for a leftover."""
-    while True:
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        if _locked(number) and not os.fstat(number).st_nlink:  # somebody was faster, and took it for one
-            os.close(number)
-            continue
-        with suppress(OSError):
+def _saved(temporary: Path, target: Path, write: Callable[[FileIO], None]) -> bool:
+    """Write a new file and rename it; False where somebody took it for a leftover before it was locked."""
+    with FileIO(temporary, "x+") as file:
+        if _locked(file) and not os.fstat(file.fileno()).st_nlink:
+            return False
+        with ignoring_failures():
             if target.exists():
                 os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-        return temporary, FileIO(number, "r+")
+        write(file)
+        os.fsync(file.fileno())
+        if locks is None:  # Windows renames no open file
+            file.close()
+        os.replace(temporary, target)
+    return True
 
 
-def _locked(number: int, wait: bool = True) -> bool:
+def _locked(file: FileIO, wait: bool = True) -> bool:
     """Lock an open file for this process; False where it cannot be, or, without waiting, is locked already."""
     if locks is None:
         return False
-    try:
-        locks.flock(number, locks.LOCK_EX | (0 if wait else locks.LOCK_NB))
-    except OSError:
-        return False
-    return True
+    with ignoring_failures():
+        locks.flock(file.fileno(), locks.LOCK_EX | (0 if wait else locks.LOCK_NB))
+        return True
+    return False
 
 
 def _remove_leftovers(target: Path) -> None:
@@ -106,13 +101,9 @@ def _remove_leftovers(target: Path) -> None:
     with os.scandir(target.parent) as entries:
         found = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in found:
-        with suppress(OSError):
-            number = os.open(entry.path, os.O_RDWR)
-            try:
-                if _locked(number, wait=False):
-                    os.unlink(entry.path)
-            finally:
-                os.close(number)
+        with ignoring_failures(), FileIO(entry.path, "r+") as file:
+            if _locked(file, wait=False):
+                os.unlink(entry.path)
 
 
 def _sync_folder(folder: Path) -> None:

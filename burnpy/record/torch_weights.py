@@ -13,8 +13,10 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError
 from burnpy.nn.module import Module
 from burnpy.record.checkpoints import MARK
+from burnpy.record.failures import is_anothers
 from burnpy.record.files import read
 from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, remapped
+from burnpy.record.paths import path_of
 from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_names import torch_names
 from burnpy.tensor.base import TensorBase
@@ -100,7 +102,7 @@ def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple
         raise KindError(
             f"from_torch() takes a file's path or a state dict, and was given a {type(given).__name__}{hint}"
         )
-    path = os.fspath(source)
+    path = path_of(source, "from_torch()")
     if not path.endswith(".safetensors") and not _is_safetensors(path):
         return read_torch(path, key), path
     contents = read(path)
@@ -124,7 +126,9 @@ def _is_safetensors(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(9)[8:] == b"{"
-    except OSError:  # told by who reads it
+    except OSError as error:  # told by who reads it
+        if is_anothers(error):
+            raise
         return False
 
 

@@ -65,8 +65,12 @@ class Encoder:
 
     def _tree(self, value: Any, path: str) -> Any:
         if isinstance(value, Entry):
+            if not isinstance(value.value, (TensorBase, np.ndarray)):
+                raise ArgumentError(f"save() was given {path}, an Entry of {value.value!r:.40}, which is no tensor")
             return {_ENTRY: [value.id, self(value.value, path)]}
         if hasattr(value, "_fields") and isinstance(value, _optimizer_record()):
+            if not _are_states(value.states):
+                raise ArgumentError(f"save() was given {path}, an OptimizerRecord that no optimizer made")
             return {_OPTIMIZER: [value.optimizer, self(value.states, joined(path, "states"))]}
         if isinstance(value, tuple):
             names = getattr(value, "_fields", range(len(value)))
@@ -122,7 +126,7 @@ class Decoder:
                 return self.tensors[name]
             case {"$tuple": list(parts), **rest} if not rest:
                 return tuple(self(part) for part in parts)
-            case {"$entry": [None | str() as id, value], **rest} if not rest:
+            case {"$entry": [None | str() as id, {"$tensor": _} as value], **rest} if not rest:
                 return Entry(id, self(value))
             case {"$optimizer": [str(name), states], **rest} if not rest and _are_states(found := self(states)):
                 return _optimizer_record().of(name, found)
@@ -146,7 +150,20 @@ def _optimizer_record() -> Any:
 
 def _are_states(states: Any) -> bool:
     return isinstance(states, dict) and all(
-        isinstance(ident, str) and isinstance(state, tuple) and len(state) == 3 for ident, state in states.items()
+        isinstance(ident, str) and isinstance(state, tuple) and len(state) == 3 and _is_state(*state)
+        for ident, state in states.items()
+    )
+
+
+def _is_state(path: Any, step: Any, values: Any) -> bool:
+    """Whether this is what an optimizer remembers of a parameter."""
+    return (
+        isinstance(path, str)
+        and isinstance(step, (int, np.integer))
+        and not isinstance(step, bool)
+        and int(step) >= 0
+        and isinstance(values, dict)
+        and all(isinstance(name, str) and isinstance(x, (TensorBase, np.ndarray)) for name, x in values.items())
     )
 
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -76,19 +77,23 @@ class Crash(BaseException):
     """What stops a save wherever it is."""
 
 
-STEPS = ("open", "fsync", "replace", "write")
+STEPS = ("FileIO", "fsync", "replace", "write")
 
 
 @contextmanager
 def failing(monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException) -> Iterator[None]:
-    """One step of saving fails."""
+    """One step of saving fails, as the system's own does: in no frame but those of the standard library."""
 
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise error
 
+    namespace = {"__name__": "os"}
+    fail = FunctionType(fail.__code__, namespace, "fail", None, fail.__closure__)
     with monkeypatch.context() as patched:
         if step == "write":
             patched.setattr("burnpy.record.files._write_all", fail)
+        elif step == "FileIO":
+            patched.setattr("burnpy.record.replacing.FileIO", fail)
         else:
             patched.setattr(f"burnpy.record.replacing.os.{step}", fail)
         yield

@@ -1,0 +1,120 @@
+"""Whatever is raised, wherever it falls while files are read and written, is raised, and leaves no trace.
+
+Ctrl-C and the handlers of signals raise between two instructions of Python. Here a trace function does, at one
+instruction of `burnpy.record` after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy.record
+from burnpy.backend import NumPy
+from burnpy.nn import Linear
+from burnpy.record import from_torch, load, read_torch, save
+from tests.record.nets import FIXTURES, mlp
+
+FOLDER = str(Path(burnpy.record.__file__).parent)
+LONG = int(os.environ.get("BURNPY_LONG_TESTS", "0"))
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that is dropped
+
+
+class Interrupt(BaseException):
+    """What Ctrl-C raises."""
+
+
+def raising(function: Callable[[], Any], at: int, error: BaseException | None = None) -> int:
+    """Call a function, and raise an error before one of the instructions in our frames; how many there were."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(FOLDER):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            count += 1
+            if count == at and error is not None:
+                raise error
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def everywhere(function: Callable[[], Any], most: int) -> range:
+    """Places to raise at: about so many, and more of them in the long form of these tests."""
+    count = raising(function, -1)
+    return range(1, count + 1, max(1, count // max(most, LONG)))
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: bool) -> None:
+    monkeypatch.setattr("burnpy.record.replacing.os.fsync", int)  # the disk takes longer than all the rest
+    path = tmp_path / "a"
+    x = np.arange(3)
+    old = (tmp_path / "old", tmp_path / "new")
+    save(old[0], step=1, x=x)
+    save(old[1], step=2, x=x)
+    versions = [file.read_bytes() for file in old]
+    for file in old:
+        file.unlink()
+
+    def saving() -> None:
+        save(path, step=2, x=x)
+
+    seen = set()
+    files = open_files()
+    for at in everywhere(saving, 400):
+        path.unlink(missing_ok=True)
+        if existing:
+            path.write_bytes(versions[0])
+        with pytest.raises(Interrupt) as raised:
+            raising(saving, at, Interrupt())
+        left = os.listdir(tmp_path)  # while the exception, and what its frames hold, is still there
+        assert left in ([["a"]] if existing else [["a"], []]), (at, left)
+        if left:
+            seen.add(path.read_bytes())
+        del raised
+        assert open_files() <= files + 1  # the folder's, between opening and closing
+        files = open_files()
+    assert seen == (set(versions) if existing else {versions[1]})
+
+
+@pytest.mark.parametrize("error", [TimeoutError("late"), ValueError("late"), RuntimeError("late"), KeyError("late")])
+def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr("burnpy.record.replacing.os.fsync", int)
+    model = mlp(2)
+    save(tmp_path / "a", model=model, step=1)
+    linear = Linear(3, 4, device=NumPy)
+    functions: list[Callable[[], Any]] = [
+        lambda: save(tmp_path / "b", model=model, step=1),
+        lambda: load(tmp_path / "a").apply_to(model, remap={"x": "y"}),
+        lambda: load(FIXTURES / "layers.safetensors"),
+        lambda: read_torch(FIXTURES / "layers.pt", "inputs"),
+        lambda: from_torch(linear, FIXTURES / "layers.safetensors", strict=False, remap={r"^linear\.": ""}),
+    ]
+    for function in functions:
+        for at in everywhere(function, 60):
+            with pytest.raises(type(error)) as raised:
+                raising(function, at, error)
+            assert raised.value is error, at
+            error.__traceback__ = error.__cause__ = error.__context__ = None
