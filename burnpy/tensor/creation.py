@@ -17,6 +17,7 @@ from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
 from burnpy.tensor.base import made, shown
 from burnpy.tensor.data import array_of, fitting, frozen
+from burnpy.tensor.readonly import writer
 
 Size: TypeAlias = int | Sequence[int]
 """A shape: ``(2, 3)``, ``[2, 3]`` or, of one dimension, ``2``."""
@@ -68,6 +69,11 @@ def from_data(cls: Any, data: Any, dtype: Any, device: Any, copy: bool) -> Any:
     if copy:
         return place.made(place.backend.from_numpy(array_of(data, place.kind, dtype)))
     return place.made(place.backend.adopt_numpy(frozen(data, place.kind, dtype)))
+
+
+def from_dlpack(cls: Any, array: Any, device: Any) -> Any:
+    """``Tensor.from_dlpack`` and its kin, of what `imported` made of the source."""
+    return from_data(cls, array, None, device, bool(writer(array)))
 
 
 def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: str = "full") -> Any:

@@ -15,6 +15,7 @@ from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError
 from burnpy.backend.primitives import DType, KindName
 from burnpy.tensor.base import TensorBase, a, shown
+from burnpy.tensor.readonly import writer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -69,27 +70,20 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     """``data`` itself, for ``copy=False``: a NumPy array, of the dtype asked for, that nobody can write to.
 
     Raises:
-        ArgumentError: it is no array, can be written to, or would have to be converted.
+        ArgumentError: it is no array, somebody can write to it, or it would have to be converted.
     """
     if not isinstance(data, np.ndarray):
         raise ArgumentError(
             f"from_data(copy=False) takes a read-only NumPy array, not a {type(data).__name__}; leave copy=False out"
         )
-    base: Any = data
-    while isinstance(base, np.ndarray):  # a read-only view of what can be written to will change with it
-        if base.flags.writeable:
-            raise ArgumentError(
-                f"from_data(copy=False) was given an array of shape {data.shape} and dtype {data.dtype} "
-                f"{'that' if base is data else 'which is a view of one that'} can be written to, and tensors never "
-                "change; call array.setflags(write=False) first, or leave copy=False out"
-            )
-        base = base.base
-    if isinstance(base, memoryview) and not base.readonly:
+    trouble = writer(data)
+    if trouble:
         raise ArgumentError(
-            "from_data(copy=False) was given an array over a buffer that can be written to; leave it out"
+            f"from_data(copy=False) was given an array of shape {data.shape} and dtype {data.dtype} that may still "
+            f"change, as {trouble}, and takes what to_numpy() gave and arrays over bytes; leave copy=False out"
         )
     array = array_of(data, kind, dtype)
-    if array is not data and not np.shares_memory(array, data) and array.size:
+    if array.dtype != data.dtype:
         raise ArgumentError(
             f"from_data(copy=False) was asked to make dtype {array.dtype} of an array of dtype {data.dtype}, "
             "which takes a copy; leave copy=False out"

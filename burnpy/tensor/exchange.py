@@ -79,12 +79,16 @@ def _versioned() -> bool:
 
 
 def imported(source: Any, name: str) -> NDArray[Any]:
-    """The array that an object offers by DLPack, for ``name.from_dlpack``."""
+    """The array that an object offers by DLPack, for ``name.from_dlpack``; a tensor's and an array's own memory."""
+    if isinstance(source, np.ndarray):
+        return source
+    if isinstance(source, Conversion):
+        return source.to_numpy()
     try:
         return np.from_dlpack(source)
     except BurnpyError:
         raise
-    except Exception as error:
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(
             f"{name}.from_dlpack() can make nothing of {a(type(source).__name__)} ({error}); "
             "it takes arrays on the CPU that have __dlpack__ and a dtype that NumPy knows"

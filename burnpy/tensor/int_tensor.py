@@ -76,7 +76,8 @@ class IntTensor(
         Python ints become int64 unless ``dtype`` says otherwise. An array keeps its dtype, which must be an int one;
         with ``dtype``, bool arrays are converted.
 
-        ``copy=False`` takes a NumPy array that nobody can write to as it is, if the device is on the CPU.
+        ``copy=False`` takes a NumPy array that nobody can ever write to as it is, if the device is on the CPU: what
+        ``to_numpy()`` of a tensor gave, what a file's record has, and arrays over bytes, as ``np.frombuffer(data)``.
 
         Raises:
             DTypeError: floats (NaN and inf among them), or an int that the dtype does not hold.
@@ -258,11 +259,14 @@ class IntTensor(
     def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
         """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
 
+        What others may still write to is copied, and DLPack does not say who may: its read-only flag binds those who
+        import. Not copied is what ``from_data(copy=False)`` takes: a tensor's memory, and a NumPy array's over bytes.
+
         Raises:
             DTypeError: the array is of another kind.
             ArgumentError: ``source`` offers nothing that can be read.
         """
-        return creation.from_data(cls, imported(source, "IntTensor"), None, device, True)
+        return creation.from_dlpack(cls, imported(source, "IntTensor"), device)
 
     @overload
     @classmethod

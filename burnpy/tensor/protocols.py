@@ -8,6 +8,7 @@ from typing import Any, Self
 from burnpy.backend.errors import ScalarError, ShapeError
 from burnpy.tensor.base import B, a, made
 from burnpy.tensor.conversion import Conversion
+from burnpy.tensor.readonly import writer
 
 _WHOLE = slice(None, None, 1)
 
@@ -100,5 +101,11 @@ def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...
 
 
 def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -> Any:
-    """What a pickle calls: the values on the device, as a new leaf where they were tracked."""
-    return relifted(cls, device, device.discrete.adopt_numpy(array), flags)
+    """What a pickle calls: the values on the device, as a new leaf where they were tracked.
+
+    What the pickle contained is nobody else's. Buffers that came beside it (``pickle.loads(..., buffers=)``) are their
+    owner's, and copied unless they are bytes.
+    """
+    backend = device.discrete
+    make = backend.adopt_numpy if array.base is None or not writer(array) else backend.from_numpy
+    return relifted(cls, device, make(array), flags)

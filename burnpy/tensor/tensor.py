@@ -85,7 +85,8 @@ class Tensor(
         Python numbers become float32 unless ``dtype`` says otherwise. An array keeps its dtype, which must be a float
         one; with ``dtype``, int and bool arrays are converted.
 
-        ``copy=False`` takes a NumPy array that nobody can write to as it is, if the device is on the CPU.
+        ``copy=False`` takes a NumPy array that nobody can ever write to as it is, if the device is on the CPU: what
+        ``to_numpy()`` of a tensor gave, what a file's record has, and arrays over bytes, as ``np.frombuffer(data)``.
 
         Raises:
             DTypeError: numbers or an array of another kind, or a dtype that is unknown.
@@ -235,11 +236,14 @@ class Tensor(
     def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
         """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
 
+        What others may still write to is copied, and DLPack does not say who may: its read-only flag binds those who
+        import. Not copied is what ``from_data(copy=False)`` takes: a tensor's memory, and a NumPy array's over bytes.
+
         Raises:
             DTypeError: the array is of another kind.
             ArgumentError: ``source`` offers nothing that can be read.
         """
-        return creation.from_data(cls, imported(source, "Tensor"), None, device, True)
+        return creation.from_dlpack(cls, imported(source, "Tensor"), device)
 
     @overload
     @classmethod

@@ -153,17 +153,9 @@ def test_a_graph_is_not_dropped_silently() -> None:
 
 
 def test_copy_false() -> None:
-    array = np.arange(4.0)
-    with pytest.raises(ArgumentError, match="that can be written to"):
-        Tensor[NumPy].from_data(array, copy=False)
-    view = array[1:]
-    view.setflags(write=False)
-    with pytest.raises(ArgumentError, match="a view of one that can be written to"):
-        Tensor[NumPy].from_data(view, copy=False)
-    array.setflags(write=False)
-    x = Tensor[NumPy].from_data(array, copy=False)
-    assert np.shares_memory(x.to_numpy(), array)
-    assert np.shares_memory(Tensor[Train].from_data(x.to_numpy(), copy=False).to_numpy(), array)
+    x = Tensor[NumPy].arange(4.0, dtype="float64")
+    array = x.to_numpy()
+    assert np.shares_memory(Tensor[Train].from_data(array, copy=False).to_numpy(), array)
     with pytest.raises(ArgumentError, match="takes a copy"):
         Tensor[NumPy].from_data(array, dtype="float32", copy=False)
     with pytest.raises(DTypeError, match="Tensor"):
