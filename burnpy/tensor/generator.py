@@ -135,14 +135,14 @@ class _Seeding:
     def __init__(self, seed: int | None, owner: threading.Thread) -> None:
         self._seed, self._owner = seed, owner
         self._roots: dict[Backend, Generator] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # which the handler of a signal may take amid what is done under it
 
     def generator(self, device: Backend) -> Generator:
         """The calling thread's generator for a device, made now."""
         with self._lock:
             root = self._roots.get(device)
             if root is None:
-                root = self._roots[device] = Generator(self._seed)
+                root = self._roots.setdefault(device, Generator(self._seed))
             return root if threading.current_thread() is self._owner else root.spawn(1)[0]
 
 

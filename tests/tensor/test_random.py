@@ -17,6 +17,7 @@ import burnpy
 from burnpy import Autodiff, Generator, IntTensor, Tensor, default_generator, manual_seed
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
+from burnpy.tensor import generator
 
 Train = Autodiff[NumPy]
 DRAWS: list[Callable[[Any], Any]] = [
@@ -192,3 +193,18 @@ def test_wrong_parameters() -> None:
         Tensor[NumPy].normal((2,), 0.0, -1.0)
     with pytest.raises(ArgumentError, match="std not negative"):
         Tensor[NumPy].zeros((2,)).normal_like(math.nan)
+
+
+def test_the_handler_of_a_signal_draws_amid_the_first_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(seed: int | None) -> Generator:
+        monkeypatch.undo()
+        drawn.append(Tensor[NumPy].normal((3,)).tolist())
+        return Generator(seed)
+
+    drawn: list[Any] = []
+    manual_seed(0)
+    wanted = Tensor[NumPy].normal((6,)).tolist()
+    manual_seed(0)
+    monkeypatch.setattr(generator, "Generator", interrupted)
+    drawn.append(Tensor[NumPy].normal((3,)).tolist())
+    assert [*drawn[0], *drawn[1]] == wanted
