@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from burnpy.backend.decorators.profile import Profile
 from burnpy.backend.decorators.profiled import Profiled
 from burnpy.backend.dtypes import float32
-from burnpy.backend.errors import ArgumentError, DeviceError
+from burnpy.backend.errors import ArgumentError, DeviceError, a
 from burnpy.nn.carrying import carried
 from burnpy.nn.tree import Rebuild, joined, made
 from burnpy.tensor.base import TensorBase, shown
