@@ -95,7 +95,7 @@ def _by_itself(name: str, ours: str) -> str:
     """What there is to say of code that does what PyTorch does."""
     if re.fullmatch(rf"(?:\w+\.)+{name}\b(\(.*\))?", ours):
         return "the same"
-    return "another name" if re.fullmatch(r"(?:\w+\.)+\w+(\([^()]*\))?", ours) else "not by one name"
+    return "another name" if re.fullmatch(r"(?:\w+\.)+\w+(\([^()]*\))?", ours) else "made of other operations"
 
 
 def _sentence(text: str) -> str:
