@@ -4,17 +4,17 @@ from __future__ import annotations
 
 ROWS = """
 # Arithmetic
-add | x.add(y) | also `x + y`
-sub | x.sub(y) | also `x - y`
+add | x.add(y) | also `x + y`; takes `alpha=`
+sub | x.sub(y) | also `x - y`; takes `alpha=`
 subtract | x.sub(y)
 mul | x.mul(y) | also `x * y`
 multiply | x.mul(y)
-div | x.div(y) | also `x / y`
+div | x.div(y) | also `x / y`; takes `rounding_mode=`
 divide | x.div(y)
 true_divide | x.div(y)
 floor_divide | x.floor_divide(y) | also `x // y`
 remainder | x.remainder(y) | also `x % y`
-fmod | x - y * x.div(y).int().float() | not yet; the remainder with the sign of x
+fmod | x - y * x.div(y, rounding_mode="trunc") | not yet as one operation
 pow | x.pow(y) | also `x ** y`
 neg | x.neg() | also `-x`
 negative | x.neg()
@@ -29,10 +29,10 @@ maximum | x.maximum(y)
 minimum | x.minimum(y)
 fmax | burnpy.where(y.isnan(), x, burnpy.where(x.isnan(), y, x.maximum(y)))
 fmin | burnpy.where(y.isnan(), x, burnpy.where(x.isnan(), y, x.minimum(y)))
-clamp | x.clamp(low, high)
+clamp | x.clamp(low, high) | bounds are numbers or tensors
 clip | x.clamp(low, high)
-clamp_min | x.clamp(low)
-clamp_max | x.clamp(max=high)
+clamp_min | x.clamp_min(low)
+clamp_max | x.clamp_max(high)
 addcmul | x + value * y * y
 addcdiv | x + value * y / y
 lerp | x + value * (y - x)
@@ -89,10 +89,10 @@ igammac | – | not yet
 i0 | – | not yet
 floor | x.floor()
 ceil | x.ceil()
-round | x.round()
-trunc | burnpy.where(x < 0.0, x.ceil(), x.floor())
-fix | burnpy.where(x < 0.0, x.ceil(), x.floor())
-frac | x - burnpy.where(x < 0.0, x.ceil(), x.floor())
+round | x.round(decimals=1)
+trunc | x.div(1.0, rounding_mode="trunc")
+fix | x.div(1.0, rounding_mode="trunc")
+frac | x - x.div(1.0, rounding_mode="trunc")
 nan_to_num | burnpy.where(x.isnan(), 0.0, x) | and `x.isinf()` for the infinities
 logit | p.log() - (1.0 - p).log()
 xlogy | burnpy.where(x == 0.0, 0.0, x * y.log())

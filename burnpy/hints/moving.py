@@ -81,7 +81,7 @@ take | x.flatten().index_select(0, rows)
 index_select | x.index_select(0, rows)
 masked_select | x.masked_select(b)
 masked_fill | x.masked_fill(b, value)
-nonzero | x.nonzero()
+nonzero | x.nonzero() | takes `as_tuple=`
 argwhere | x.nonzero()
 nonzero_static | x.nonzero() | of as many rows as there are
 narrow | x[:, 0:2]

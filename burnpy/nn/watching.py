@@ -146,7 +146,7 @@ def _device(model: ModuleBase[Any], given: Sequence[Any]) -> Any:
     devices = [held.device for held in [*model._all_held().values()][:1]] + tensors
     if not devices:
         raise ArgumentError(
-            f"summary() was given a shape for a {type(model).__name__} that holds no parameters, and is on no device; "
+            f"summary() was given a shape for {a(type(model).__name__)} that holds no parameters, and is on no device; "
             "give it a tensor"
         )
     for other in devices[1:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from burnpy.backend.errors import CallError
+from burnpy.backend.errors import CallError, a
 
 
 def path_of(path: Any, operation: str) -> str:
@@ -32,4 +32,4 @@ def path_of(path: Any, operation: str) -> str:
 
 def shown(value: object) -> str:
     """A value, or its type where that says more."""
-    return repr(value) if value is None or isinstance(value, (bool, int, float, bytes)) else f"a {type(value).__name__}"
+    return repr(value) if value is None or isinstance(value, (bool, int, float, bytes)) else a(type(value).__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from burnpy.backend.errors import a
 from burnpy.record.torch_values import LONGEST_KEY, Limits
 
 
@@ -33,7 +34,7 @@ class Machine:
         """The last value on the stack, which is to be of a kind."""
         value = self.stack[-1]
         if type(value) is not kind:
-            raise TypeError(f"a {type(value).__name__} where a {kind.__name__} should be")
+            raise TypeError(f"{a(type(value).__name__)} where {a(kind.__name__)} should be")
         return value
 
     def line(self, at: int, longest: int | None = None) -> tuple[bytes, int]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import asarray
 
+from burnpy.backend.errors import a
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -61,4 +63,4 @@ def writer(array: NDArray[Any]) -> str:
         elif type(owner) is PickleBuffer:
             owner = memoryview(owner).obj
         else:
-            return "" if type(owner) is bytes else f"its memory is that of a {type(owner).__name__}"
+            return "" if type(owner) is bytes else f"its memory is that of {a(type(owner).__name__)}"

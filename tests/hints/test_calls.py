@@ -19,7 +19,7 @@ from burnpy.tensor import template
 
 PACKAGES = (burnpy, burnpy.nn, burnpy.optim, burnpy.autodiff, burnpy.record)
 KINDS = (Tensor, IntTensor, BoolTensor)
-QUICK = {"matmul", "reshape"}
+QUICK = {"matmul", "reshape", "round"}
 """Methods that are too quick to look for what they do not take, besides unary and binary ones: Python refuses it."""
 functions: Any = burnpy
 optim: Any = burnpy.optim
