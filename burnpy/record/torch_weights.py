@@ -52,7 +52,7 @@ def from_torch(
     Raises:
         StateError: the weights do not fit; the message and its ``report`` say which. Nothing was loaded.
         KindError: ``model`` is no module, or ``source`` neither path nor dict.
-        RecordNotFoundError, RecordFileError, RecordError, DTypeError, ArgumentError: as `read_torch` and `load`.
+        CallError, RecordNotFoundError, RecordFileError, RecordError, DTypeError: as `read_torch`, ArgumentError too.
 
     >>> import numpy as np
     >>> from burnpy.backend import NumPy
