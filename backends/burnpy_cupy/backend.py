@@ -9,25 +9,18 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend, out_of_bounds
-from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, kind_of, uint8, uint16, uint32, uint64
+from burnpy.backend.dtypes import float16, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
-from burnpy.backend.primitives import DType, Scalar
-from burnpy_array.base import NUMBERS, is_half
+from burnpy_array.base import NUMBERS
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import library
+from burnpy_cupy.differences import Differences
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.late import LateErrors
-from burnpy_cupy.random import Random
-from burnpy_cupy.reduce_at import reduce_at
-
-_ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
-"""For dtypes that CuPy's `add.at` does not take, or rounds at each addition: one in which it adds up."""
-_BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
-"""By size in bytes: the dtype of what is moved as it is, or counted with wrapping around."""
 
 
-class CuPy(Random):
+class CuPy(Differences):
     """Tensors on one NVIDIA GPU, as CuPy arrays.
 
     What only values show, such as an index out of range, is told when the GPU is next waited for: by ``item()``,
@@ -37,7 +30,7 @@ class CuPy(Random):
         index: which of the GPUs that CUDA shows, from 0.
 
     Raises:
-        BackendUnavailableError: CuPy, the CUDA driver or the GPU is missing.
+        BackendUnavailableError: CuPy, the CUDA driver, a library of CUDA or the GPU is missing.
         ArgumentError: there are GPUs, but none of that index.
     """
 
@@ -120,54 +113,6 @@ class CuPy(Random):
             return self._call(self.xp.matmul, x, y)
         return super().matmul(x, y)
 
-    def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
-        if kind_of(dtype) != "int":
-            return super().arange(start, stop, step, dtype)
-        bits, count = _BITS[dtype.itemsize], len(range(int(start), int(stop), int(step)))
-        first, by = (bits.type(int(n) % (1 << 8 * dtype.itemsize)) for n in (start, step))
-        out = self._call(self.xp.empty, (count,), bits)
-        return self._call(self._kernels["burnpy_arange"], first, by, out).view(dtype)
-
-    def floor_divide(self, x: Any, y: Any) -> Any:
-        return self._divided("floor_divide", x, y) if kind_of(x.dtype) == "float" else super().floor_divide(x, y)
-
-    def remainder(self, x: Any, y: Any) -> Any:
-        return self._divided("remainder", x, y) if kind_of(x.dtype) == "float" else super().remainder(x, y)
-
-    def _divided(self, operation: str, x: Any, y: Any) -> Any:
-        name = f"burnpy_{operation}"
-        if type(y) in NUMBERS:
-            name, y = f"{name}_by", float(x.dtype.type(y))
-        elif x.dtype is not y.dtype:
-            x, y = self.promote(x, y)
-        return self._call(self._kernels[name], x, y)
-
-    def argmax(self, x: Any, dim: int, keepdim: bool) -> Any:
-        return self._position("argmax", x, dim, keepdim)
-
-    def argmin(self, x: Any, dim: int, keepdim: bool) -> Any:
-        return self._position("argmin", x, dim, keepdim)
-
-    def _position(self, operation: str, x: Any, dim: int, keepdim: bool) -> Any:
-        wide = self.cast(x, float32) if is_half(x.dtype) else x
-        return self._call(self._kernels[f"burnpy_{operation}"], wide, axis=dim, keepdims=keepdim)
-
-    def where(self, condition: Any, x: Any, y: Any) -> Any:
-        if x.dtype.kind != "V":
-            return super().where(condition, x, y)
-        y = self._number(y, x.dtype) if type(y) in NUMBERS else y
-        return self._call(self.xp.where, condition, x.view(uint16), y.view(uint16)).view(x.dtype)
-
-    def tril(self, x: Any, diagonal: int) -> Any:
-        return (
-            super().tril(x.view(uint16), diagonal).view(x.dtype) if x.dtype.kind == "V" else super().tril(x, diagonal)
-        )
-
-    def triu(self, x: Any, diagonal: int) -> Any:
-        return (
-            super().triu(x.view(uint16), diagonal).view(x.dtype) if x.dtype.kind == "V" else super().triu(x, diagonal)
-        )
-
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int":
             error = negative_power(x)
@@ -183,36 +128,9 @@ class CuPy(Random):
     def _erf(self, x: Any) -> Any:
         return import_module("cupyx.scipy.special").erf(x)
 
-    def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
-        """As CuPy writes duplicates in no order, each of them is given the last one's slice."""
-        return self._call(_last_slices, self.xp, src, dim, index, size)
-
-    def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-        self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)
-
-    def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
-        self._call(reduce_at, self.xp, out, dim, index, src, reduce)
-
 
 def _event(xp: Any) -> Any:
     """An event, which the GPU notes when it comes to it."""
     event = xp.cuda.Event()
     event.record()
     return event
-
-
-def _last_slices(xp: Any, src: Any, dim: int, index: Any, size: int) -> Any:
-    last = xp.zeros((size,), uint64)
-    xp.maximum.at(last, index, xp.arange(0, index.shape[0], 1, uint64))
-    return src.take(last.take(index, 0).astype(int64), dim)
-
-
-def _add_at(xp: Any, out: Any, key: tuple[Any, ...], src: Any) -> None:
-    if out.dtype is int64:
-        xp.add.at(out.view(uint64), key, src.view(uint64))
-    elif out.dtype in _ADDABLE or out.dtype.kind == "V":  # narrow ints and 16-bit floats
-        wide = out.astype(_ADDABLE.get(out.dtype, float32))
-        xp.add.at(wide, key, src.astype(wide.dtype))
-        out[...] = wide
-    else:
-        xp.add.at(out, key, src)

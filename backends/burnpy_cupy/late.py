@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from functools import cached_property
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,14 +44,20 @@ class LateErrors:
         self._name, self._call, self._xp = name, call, xp
         self._waiting: deque[Check] = deque()
         self._next = itertools.count()
+        self._memory: Any = None
+        self._making = Lock()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    @cached_property
+    @property
     def memory(self) -> Any:
-        """On the GPU: for each slot the numbers of `Slot`."""
-        return self._call(self._xp.array, np.tile(np.array(_UNTOUCHED), _SLOTS))
+        """On the GPU: for each slot the numbers of `Slot`. Made when it is first asked for."""
+        if self._memory is None:
+            with self._making:
+                if self._memory is None:
+                    self._memory = self._call(self._xp.array, np.tile(np.array(_UNTOUCHED), _SLOTS))
+        return self._memory
 
     def slot(self) -> int:
         """Where the next check writes: of three numbers in `memory`, the first."""

@@ -60,7 +60,7 @@ def _check_libraries(cupy: Any) -> None:
     for name, purpose, probe in probes:
         try:
             probe()
-        except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        except (ImportError, RuntimeError, OSError) as error:
             release = cupy.cuda.runtime.runtimeGetVersion() // 1000
             raise BackendUnavailableError(
                 f"CuPy found a GPU, but not CUDA's library {name}, which {purpose}; install CUDA's libraries with: "

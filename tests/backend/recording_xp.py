@@ -50,7 +50,9 @@ class RecordedArray:
             self._journal.waits += 1
             return lambda: self._array.copy()
         found = getattr(self._array, name)
-        if callable(found):
+        if name == "flags":  # CuPy's say less
+            found = types.SimpleNamespace(c_contiguous=found.c_contiguous, f_contiguous=found.f_contiguous)
+        elif callable(found):
             return _recorded(self._journal, f"ndarray.{name}", found)
         self._journal.records.add((f"ndarray.{name}", None, ()))
         return _wrapped(self._journal, found)
@@ -190,12 +192,9 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
             raise RuntimeError("Failure finding libnvrtc.so.13")
         return 13, 0
 
-    class Cuda(types.SimpleNamespace):
-        @property
-        def cublas(self) -> Any:
-            if missing == "cuBLAS":
-                raise ImportError("libcublas.so.13: cannot open shared object file")
-            return types.SimpleNamespace()
+    class WithoutCublas(types.SimpleNamespace):
+        def __getattr__(self, name: str) -> Any:
+            raise ImportError("libcublas.so.13: cannot open shared object file")
 
     runtime = types.SimpleNamespace(
         getDeviceCount=device_count,
@@ -207,7 +206,11 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         journal, "random.", np.random, {"Philox4x3210": lambda seed, *, size: np.random.Philox(seed)}
     )
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf})
-    cuda = Cuda(runtime=runtime, Device=Device, nvrtc=types.SimpleNamespace(getVersion=nvrtc_version))
+    parts = {"runtime": runtime, "Device": Device, "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version)}
+    if missing == "cuBLAS":
+        cuda: types.SimpleNamespace = WithoutCublas(**parts)
+    else:
+        cuda = types.SimpleNamespace(**parts, cublas=types.SimpleNamespace())
     kernels = {kind: _kernel(journal, kind) for kind in ("ElementwiseKernel", "ReductionKernel")}
     return {
         "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **kernels}),

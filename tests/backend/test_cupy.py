@@ -147,6 +147,32 @@ def test_changes_at_indices_wait_for_nothing(name: str, journal: Journal) -> Non
     assert grads[src][3, 0].item() == pytest.approx({"add": 1.0, "mul": 4.0, "min": 0.0, "max": 1 / 3}[name])
 
 
+def test_sums_are_not_written_into_views_by_expand(journal: Journal) -> None:
+    """Of which one place in memory is several elements; CuPy does not say that they are read-only."""
+    device = CuPy()
+    row, grad = device.full((1, 3), 1.0, float32), device.full((2, 3), 2.0, float32)
+    total, index = device.expand(row, (2, 3)), device.from_numpy(np.array([1]))
+    for out in (
+        device.accumulate(total, grad),
+        device.accumulate_slice(total, (slice(0, 1, 1),), grad[:1]),
+        device.accumulate_index(total, 0, index, grad[:1]),
+    ):
+        assert device.to_numpy(out).max() == 3
+    assert device.to_numpy(row).tolist() == [[1, 1, 1]]
+    assert device.to_numpy(device.accumulate(grad, grad)).max() == 4
+    assert device.to_numpy(grad).max() == 4, "the memory of what is not a view is used"
+
+
+def test_a_thousand_late_checks_are_read_in_one_copy(journal: Journal) -> None:
+    x, index = Tensor[CuPy].ones((4,)), IntTensor[CuPy].from_data([0])
+    for _ in range(1000):
+        x.index_select(0, index)
+    waits, before = journal.waits, set(journal.records)
+    CuPy().synchronize()
+    assert journal.waits == waits + 2, "the device, and one copy"
+    assert {name for name, _, _ in journal.records - before} <= {"cuda.Device.synchronize", "ndarray.get"}
+
+
 @pytest.mark.parametrize("index", [2, -1, True, "0"])
 def test_no_such_gpu(index: Any, journal: Journal) -> None:
     with pytest.raises(ArgumentError, match=r"there are 2, numbered from 0: use CuPy\(0\) to CuPy\(1\)"):

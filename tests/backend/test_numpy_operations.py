@@ -329,3 +329,12 @@ def test_cases_leave_no_warning(recwarn: pytest.WarningsRecorder) -> None:
     for case in CASES:
         run_case(D, case)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_index_add_of_16_bits_adds_up_in_32(dtype: str) -> None:
+    """One by one, each would be rounded away: 1 + 2⁻¹² is 1."""
+    device, narrow = NumPy(), dtype_of(dtype)
+    src, index = device.full((4096,), 2.0**-12, narrow), np.zeros(4096, np.int64)
+    for total in (device.index_add, device.accumulate_index):
+        assert total(device.full((2,), 1.0, narrow), 0, index, src).astype(np.float32).tolist() == [2.0, 1.0]

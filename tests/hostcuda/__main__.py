@@ -10,6 +10,7 @@ import sys
 
 from tests.hostcuda import build
 
+NONE_CHOSEN = 5  # pytest's status
 TESTS = ["tests/hostcuda", "tests/conformance/test_cupy.py"]
 
 
@@ -19,8 +20,9 @@ def main(options: list[str]) -> int:
         return 1
     pytest = [sys.executable, "-m", "pytest", "-p", "tests.hostcuda.plugin", *TESTS, *options]
     print("noting and compiling the kernels that the tests need ...", flush=True)
-    rehearsal = subprocess.run([*pytest, "--rehearse", "-q", "-p", "no:cacheprovider"], check=False)
-    if rehearsal.returncode:
+    ignored = [f"--ignore=tests/hostcuda/{name}.py" for name in ("test_dry", "test_nvrtc")]  # they launch nothing
+    rehearsal = subprocess.run([*pytest, "--rehearse", "-q", "-p", "no:cacheprovider", *ignored], check=False)
+    if rehearsal.returncode not in (0, NONE_CHOSEN):
         return rehearsal.returncode
     return subprocess.run([*pytest, "-n", "2"], check=False).returncode
 

@@ -19,8 +19,12 @@ from burnpy.testing import checks, promotion
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 
-simulator.load()
 _gradcheck = import_module("burnpy.testing.gradcheck")  # the package has a function of that name
+
+
+def pytest_configure() -> None:
+    """Load the simulator."""
+    simulator.load()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

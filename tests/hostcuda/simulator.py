@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tests.hostcuda import compile as kernels
-from tests.hostcuda.places import BUILT, RUNTIME, is_built
+from tests.hostcuda.places import BUILT, RUNTIME
 
 COUNTED = ("launches", "to_device", "to_host", "on_device", "fills", "waits", "allocations")
 _FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
@@ -168,8 +168,9 @@ class _Generator:
         return lambda *args, **keywords: cupy.asarray(getattr(self._drawing, name)(*args, **keywords))
 
 
-def why_not() -> str | None:
-    """Why this process has no simulator; None where it has."""
-    if is_loaded():
-        return None
-    return "the kit is not built; `make test-cupy` builds and runs it" if not is_built() else "run by `make test-cupy`"
+def require() -> None:
+    """Skip the test module that calls this, with a sentence, where CuPy is not on the CPU in this process."""
+    if not is_loaded():
+        import pytest
+
+        pytest.skip("the real CuPy computes on the CPU in `make test-cupy` alone", allow_module_level=True)

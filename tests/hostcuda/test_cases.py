@@ -12,6 +12,8 @@ from burnpy.backend.dtypes import dtype_of, float32, int64
 from tests.backend.cases import CASES, Case, agree, run_case
 from tests.hostcuda import simulator
 
+simulator.require()
+
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_results_are_those_of_numpy(case: Case) -> None:

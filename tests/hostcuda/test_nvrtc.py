@@ -19,7 +19,9 @@ from burnpy.backend import CuPy
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
-from tests.hostcuda.test_dry import calls, dry
+from tests.hostcuda.dry import calls, dry
+
+simulator.require()
 
 ARCHITECTURES = (80, 90, 100)
 PARTS = 6

@@ -9,6 +9,9 @@ import pytest
 
 from burnpy.backend import CuPy, NumPy
 from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, kind_of
+from tests.hostcuda import simulator
+
+simulator.require()
 
 ULPS = 4
 LOOSE = {"gelu": 16, "silu": 4, "softmax": 4, "logsumexp": 4, "sum": 2, "pow": 2, "sigmoid": 4}

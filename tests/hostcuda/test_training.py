@@ -18,6 +18,8 @@ from burnpy.nn import Linear, Module
 from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
 from tests.hostcuda import simulator
 
+simulator.require()
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Training = tuple[Any, Any, Callable[[Any], Any]]
 """A model, its optimizer, and its loss on one batch."""
