@@ -36,7 +36,7 @@ test-fast: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run the tests that take 
 	@$(PY) -m pytest $(PYTEST) -m "not slow"
 
 test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
-	@$(PY) -m pytest $(PYTEST) tests/oracle tests/record/test_from_torch.py tests/tensor/test_protocols.py tests/benchmarks
+	@$(PY) -m pytest $(PYTEST) tests/parity tests/record/test_from_torch.py tests/tensor/test_protocols.py tests/benchmarks
 
 test-cupy: ## run the CuPy backend without a GPU: the real CuPy, on the CPU (ARGS="-k softmax" for some tests)
 	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda

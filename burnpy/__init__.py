@@ -104,7 +104,7 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(f"burnpy.{name}")
-    from burnpy.backend.doors import opened
+    from burnpy.backend.lazy import opened
 
     return opened(__name__, _LATER, name)
 

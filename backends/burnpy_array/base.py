@@ -22,7 +22,7 @@ class ArrayBase(Backend):
 
     xp: Any
 
-    def memory(self, x: Any) -> tuple[Hashable, int]:
+    def storage_of(self, x: Any) -> tuple[Hashable, int]:
         size = int(x.nbytes)
         while getattr(x, "base", None) is not None:  # of a view: what it is a view of, all of which it keeps alive
             x = x.base

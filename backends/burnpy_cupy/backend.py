@@ -14,10 +14,10 @@ from burnpy.backend.errors import BackendUnavailableError
 from burnpy_array.base import NUMBERS
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
-from burnpy_cupy import library
+from burnpy_cupy import availability
+from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
 from burnpy_cupy.kernels import Kernels
-from burnpy_cupy.late import LateErrors
 
 
 class CuPy(Differences):
@@ -41,10 +41,10 @@ class CuPy(Differences):
     _update_block = _update_spare = 1 << 62
 
     def __init__(self, index: int = 0) -> None:
-        library.check_index(index)
+        availability.check_index(index)
         super().__init__()
         self.index = index
-        self.xp = library.load()
+        self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp)
         self._late = LateErrors(self.name, self._call, self.xp)
@@ -53,7 +53,7 @@ class CuPy(Differences):
     def is_available(cls) -> bool:
         """Whether CuPy, CUDA's libraries and a GPU are there."""
         try:
-            return library.count() > 0
+            return availability.count() > 0
         except BackendUnavailableError:
             return False
 
@@ -75,7 +75,7 @@ class CuPy(Differences):
         if self._late:
             self._late.answer()
 
-    def later(self, values: tuple[Any, ...], error: Callable[..., Exception | None]) -> None:
+    def defer_check(self, values: tuple[Any, ...], error: Callable[..., Exception | None]) -> None:
         slots = [self._late.slot() for _ in values]
         for value, slot in zip(values, slots, strict=True):
             self._call(self._kernels["burnpy_note"], value, slot, self._late.memory)
@@ -87,7 +87,7 @@ class CuPy(Differences):
         self._late.add([slot], lambda found: out_of_bounds(found[0][1], found[0][2], low, high, error))
         return inside
 
-    def moment(self) -> Any:
+    def timestamp(self) -> Any:
         return self._call(_event, self.xp)
 
     def duration(self, start: Any, stop: Any) -> float:
@@ -103,10 +103,10 @@ class CuPy(Differences):
             self._late.answer()
         return copied
 
-    def adopt(self, x: Any, source: Backend) -> Any:
+    def transfer_from(self, x: Any, source: Backend) -> Any:
         if source is not self and isinstance(source, CuPy):
             return self._call(self.xp.asarray, x)  # from GPU to GPU
-        return super().adopt(x, source)
+        return super().transfer_from(x, source)
 
     def matmul(self, x: Any, y: Any) -> Any:
         if x.dtype is y.dtype is float16:  # cuBLAS accumulates it in float32 by itself
@@ -116,14 +116,18 @@ class CuPy(Differences):
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int":
             error = negative_power(x)
-            self.later((self.any(self.lt(y, 0), tuple(range(y.ndim)), False),), lambda wrong: error if wrong else None)
+            self.defer_check(
+                (self.any(self.lt(y, 0), tuple(range(y.ndim)), False),), lambda wrong: error if wrong else None
+            )
 
     def _check_divisor(self, x: Any, y: Any, operation: str) -> None:
         if type(y) in NUMBERS:
             super()._check_divisor(x, y, operation)
         elif kind_of(x.dtype) == "int":
             error = division_by_zero(operation, x)
-            self.later((self.all(self.ne(y, 0), tuple(range(y.ndim)), False),), lambda fine: None if fine else error)
+            self.defer_check(
+                (self.all(self.ne(y, 0), tuple(range(y.ndim)), False),), lambda fine: None if fine else error
+            )
 
     def _erf(self, x: Any) -> Any:
         return import_module("cupyx.scipy.special").erf(x)

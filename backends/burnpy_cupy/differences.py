@@ -8,9 +8,9 @@ from typing import Any
 from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.base import NUMBERS, is_half
+from burnpy_cupy.index_reduce import reduce_at
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.random import Random
-from burnpy_cupy.reduce_at import reduce_at
 
 _ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
 """For dtypes that CuPy's `add.at` does not take, or rounds at each addition: one in which it adds up."""

@@ -12,7 +12,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
-from burnpy_numpy.quiet import is_anothers, run
+from burnpy_numpy.errstate import is_anothers, run
 
 _add = np.add
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}

@@ -10,12 +10,12 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
 from burnpy_array.softmax import widened
-from burnpy_numpy.blend import BITS
 from burnpy_numpy.constants import constant
-from burnpy_numpy.quiet import is_anothers, quietly, run
+from burnpy_numpy.errstate import is_anothers, quietly, run
 from burnpy_numpy.rows import row
 from burnpy_numpy.special import HALF, ONE, PHI, constants, tanh_of
 from burnpy_numpy.threads import BLOCK, shared
+from burnpy_numpy.where import BITS
 
 _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 _CURVES = {False: PHI, True: constants(_ROOT * _CUBIC, _ROOT)}

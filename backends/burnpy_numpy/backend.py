@@ -16,18 +16,18 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
-from burnpy_numpy.blend import blendable, blended, kept
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
-from burnpy_numpy.fast import fast_methods
+from burnpy_numpy.errstate import quietly, run
+from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.pooling import Pooling
-from burnpy_numpy.products import product
-from burnpy_numpy.quiet import quietly, run
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import BLOCK, shared
+from burnpy_numpy.ufuncs import fast_methods
+from burnpy_numpy.where import blendable, blended, kept
 
 _dot: Any = np.ndarray.dot
 

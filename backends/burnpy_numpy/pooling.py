@@ -11,8 +11,8 @@ from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.blend import BITS
 from burnpy_numpy.threads import BLOCK, shared
+from burnpy_numpy.where import BITS
 
 _MAXIMUM: Any = np.maximum
 

@@ -9,7 +9,7 @@ from numpy import divide, exp, log, subtract
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.quiet import quietly, run
+from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.rows import row
 
 _SMALL = 512

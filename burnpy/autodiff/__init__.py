@@ -14,19 +14,20 @@ if TYPE_CHECKING:
         is_anomaly_enabled,
         set_detect_anomaly,
     )
+    from burnpy.autodiff.checkpointing.checkpoint import checkpoint, checkpoint_sequential
     from burnpy.autodiff.custom.context import Context
-    from burnpy.autodiff.custom.decorators import custom_jvp, custom_vjp
+    from burnpy.autodiff.custom.custom_derivatives import custom_jvp, custom_vjp
     from burnpy.autodiff.custom.function import Function
-    from burnpy.autodiff.custom.once import once_differentiable
+    from burnpy.autodiff.custom.once_differentiable import once_differentiable
     from burnpy.autodiff.forward.duals import Unpacked, make_dual, unpack_dual
     from burnpy.autodiff.forward.forward import Forward
     from burnpy.autodiff.functional import backward, grad
     from burnpy.autodiff.hooks.group_hooks import register_multi_grad_hook
     from burnpy.autodiff.hooks.tensor_hooks import HookHandle
-    from burnpy.autodiff.looking.drawing import to_dot, to_mermaid, to_svg
-    from burnpy.autodiff.looking.memory import MemoryReport, memory_report
-    from burnpy.autodiff.looking.source_lines import track_lines
-    from burnpy.autodiff.looking.views import GradFn
+    from burnpy.autodiff.inspect.grad_fn import GradFn
+    from burnpy.autodiff.inspect.memory_report import MemoryReport, memory_report
+    from burnpy.autodiff.inspect.render import to_dot, to_mermaid, to_svg
+    from burnpy.autodiff.inspect.track_lines import track_lines
     from burnpy.autodiff.modes import (
         enable_grad,
         inference_mode,
@@ -35,10 +36,9 @@ if TYPE_CHECKING:
         no_grad,
         set_grad_enabled,
     )
-    from burnpy.autodiff.saving.balanced import Balanced
-    from burnpy.autodiff.saving.checkpointing import checkpoint, checkpoint_sequential
-    from burnpy.autodiff.saving.offload import save_on_cpu, save_to_disk
-    from burnpy.autodiff.saving.saved import disable_saved_tensors_hooks, saved_tensors_hooks
+    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.autodiff.saved_tensors.hooks import disable_saved_tensors_hooks, saved_tensors_hooks
+    from burnpy.autodiff.saved_tensors.offload import save_on_cpu, save_to_disk
 
 __all__ = [
     "Autodiff",
@@ -84,25 +84,25 @@ __all__ = [
 
 _LATER = {
     "burnpy.autodiff.custom.context": ("Context",),
-    "burnpy.autodiff.custom.decorators": ("custom_jvp", "custom_vjp"),
+    "burnpy.autodiff.custom.custom_derivatives": ("custom_jvp", "custom_vjp"),
     "burnpy.autodiff.forward.duals": ("Unpacked", "make_dual", "unpack_dual"),
     "burnpy.autodiff.forward.forward": ("Forward",),
     "burnpy.autodiff.custom.function": ("Function",),
     "burnpy.autodiff.functional": ("backward", "grad"),
     "burnpy.autodiff.hooks.group_hooks": ("register_multi_grad_hook",),
     "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle",),
-    "burnpy.autodiff.custom.once": ("once_differentiable",),
+    "burnpy.autodiff.custom.once_differentiable": ("once_differentiable",),
     "burnpy.autodiff.anomaly": (
         "detect_anomaly",
         "is_anomaly_check_nan_enabled",
         "is_anomaly_enabled",
         "set_detect_anomaly",
     ),
-    "burnpy.autodiff.saving.balanced": ("Balanced",),
-    "burnpy.autodiff.saving.checkpointing": ("checkpoint", "checkpoint_sequential"),
-    "burnpy.autodiff.looking.drawing": ("to_dot", "to_mermaid", "to_svg"),
-    "burnpy.autodiff.looking.memory": ("MemoryReport", "memory_report"),
-    "burnpy.autodiff.looking.views": ("GradFn",),
+    "burnpy.autodiff.rematerialize.balanced": ("Balanced",),
+    "burnpy.autodiff.checkpointing.checkpoint": ("checkpoint", "checkpoint_sequential"),
+    "burnpy.autodiff.inspect.render": ("to_dot", "to_mermaid", "to_svg"),
+    "burnpy.autodiff.inspect.memory_report": ("MemoryReport", "memory_report"),
+    "burnpy.autodiff.inspect.grad_fn": ("GradFn",),
     "burnpy.autodiff.modes": (
         "enable_grad",
         "inference_mode",
@@ -111,15 +111,15 @@ _LATER = {
         "no_grad",
         "set_grad_enabled",
     ),
-    "burnpy.autodiff.saving.offload": ("save_on_cpu", "save_to_disk"),
-    "burnpy.autodiff.saving.saved": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
-    "burnpy.autodiff.looking.source_lines": ("track_lines",),
+    "burnpy.autodiff.saved_tensors.offload": ("save_on_cpu", "save_to_disk"),
+    "burnpy.autodiff.saved_tensors.hooks": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
+    "burnpy.autodiff.inspect.track_lines": ("track_lines",),
 }
 """What is imported at first use."""
 
 
 def __getattr__(name: str) -> Any:
-    from burnpy.backend.doors import opened
+    from burnpy.backend.lazy import opened
 
     return opened(__name__, _LATER, name)
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.autodiff.graph import Leaf, Node, Placed, Relay, is_array, mapped
-from burnpy.autodiff.looking.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
+from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Relay, is_array, mapped
+from burnpy.autodiff.inspect.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
 from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
-from burnpy.autodiff.opaque import pick
-from burnpy.autodiff.saving.keeping import array_of
+from burnpy.autodiff.multi_output import pick
+from burnpy.autodiff.saved_tensors.slots import array_of
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.finite import Found, found_in, is_float
 from burnpy.backend.errors import AnomalyError
 from burnpy.backend.primitives import Float
-from burnpy.backend.source_lines import lines_of, shown, user_stack
+from burnpy.backend.source_lines import format_lines, lines_of, user_stack
 
 
 class Detector:
-    """The watcher: looks at what each pull gives, before anything is added up."""
+    """The watcher: looks at what each vjp gives, before anything is added up."""
 
     __slots__ = ("check_inf", "check_nan")
 
@@ -25,23 +25,23 @@ class Detector:
         self.check_nan = check_nan
         self.check_inf = check_inf
 
-    def __call__(self, inner: Backend, node: Node, pull: Any, grad: Float, kept: tuple[Any, ...]) -> Any:
-        """What the pull gives, looked at.
+    def __call__(self, inner: Backend, node: Node, vjp: Any, grad: Float, kept: tuple[Any, ...]) -> Any:
+        """What the vjp gives, looked at.
 
         Raises:
             AnomalyError: it holds NaN, or infinity where that is checked; or the gradient that came in does.
         """
-        operation = operation_of(node, pull)
+        operation = operation_of(node, vjp)
         for came in _floats(grad):
             found = self._found(inner, came)
             if found is not None:
                 raise self._arrived(node, operation, found, came)
-        part = pull(inner, grad, *kept)
-        if rule_of(pull) is not pick:  # which hands on one of several that were looked at together
+        part = vjp(inner, grad, *kept)
+        if rule_of(vjp) is not pick:  # which hands on one of several that were looked at together
             for k, made in enumerate(_floats(part)):
                 found = self._found(inner, made)
                 if found is not None:
-                    raise self._made(inner, node, operation, pull, k, found, made, kept)
+                    raise self._made(inner, node, operation, vjp, k, found, made, kept)
         return part
 
     def finish(self, inner: Backend, gradients: dict[Any, Any]) -> None:
@@ -72,9 +72,9 @@ class Detector:
         )
 
     def _made(
-        self, inner: Backend, node: Node, operation: str, pull: Any, k: int, found: Found, part: Float, kept: Any
+        self, inner: Backend, node: Node, operation: str, vjp: Any, k: int, found: Found, part: Float, kept: Any
     ) -> AnomalyError:
-        argument = argument_of(node, pull)
+        argument = argument_of(node, vjp)
         whose = f"argument {argument}" if argument else f"tracked argument {k}"
         arrays = [mapped(array_of, x) for x in kept if is_array(x) and is_float(x)]
         held = [f"one of shape {x.shape} {self._state(inner, x)}" for x in arrays]
@@ -94,8 +94,8 @@ class Detector:
 
 
 def _floats(part: Any) -> list[Float]:
-    """The float primitives of what a pull was given or gives: one, several, or those that go into a place."""
-    if isinstance(part, Placed):
+    """The float primitives of what a vjp was given or gives: one, several, or those that go into a place."""
+    if isinstance(part, PartialGrad):
         part = part.arguments
     members = part if isinstance(part, (list, tuple)) else (part,)
     return [x for x in members if is_array(x) and is_float(x)]
@@ -104,7 +104,7 @@ def _floats(part: Any) -> list[Float]:
 def _origin(node: Node, operation: str) -> str:
     stack = stack_of(node)
     if stack:
-        return f"\nThe forward pass recorded {operation} here:\n{shown(lines_of(stack))}"
+        return f"\nThe forward pass recorded {operation} here:\n{format_lines(lines_of(stack))}"
     return " To see where the forward pass recorded it, run the forward pass inside of detect_anomaly() too"
 
 
@@ -115,7 +115,7 @@ def _noting(device: Any, node: Any) -> None:
     while nodes:
         part = nodes.pop()
         note(part)[STACK] = stack
-        nodes += [parent for parent in (part.p0, part.p1) if parent.__class__ is Relay]
+        nodes += [parent for parent in (part.parent0, part.parent1) if parent.__class__ is Relay]
 
 
 def _detector() -> Detector | None:

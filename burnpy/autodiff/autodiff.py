@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.gradients import Gradients
-from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, linked, wrapped
+from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, new_node, untracked
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
@@ -64,7 +64,7 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
 
     def lift(self, value: Value) -> Tracked:
         """An inner float primitive as one of this backend, untracked."""
-        return wrapped(value if self.computing is self.inner else self.computing.lift(value))
+        return untracked(value if self.computing is self.inner else self.computing.lift(value))
 
     def lower(self, x: Tracked) -> Value:
         """The inner primitive, without the graph."""
@@ -83,7 +83,7 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
                 f"require_grad() makes leaves, and this tensor of shape {x.shape} was computed by {x.node.operation} "
                 "from tracked ones; use retain_grad() to keep its gradient, or detach() first to start a new graph"
             )
-        leaf = wrapped(self.computing.require_grad(x.value))
+        leaf = untracked(self.computing.require_grad(x.value))
         leaf.node = Leaf(leaf.value)
         return leaf
 
@@ -104,9 +104,9 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
             )
         if x.node.leaf is not None:
             return x
-        out = wrapped(x.value)
+        out = untracked(x.value)
         leaf = Leaf(x.value)
-        node = linked(Retained, [(x.node.beneath, identity, ()), (leaf, identity, ())])
+        node = new_node(Retained, [(x.node.beneath, identity, ()), (leaf, identity, ())])
         node.kept_leaf = leaf  # type: ignore[attr-defined]  # linked makes the class it is given
         out.node = x.node.over(node)
         return out
@@ -134,17 +134,17 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
         mode = self.mode()
         watchers = () if mode is None else mode.watchers
-        if not watchers and not self.inner.listens():
+        if not watchers and not self.inner.wants_rule_context():
             return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused)
-        from burnpy.autodiff.telling import propagate_watched
+        from burnpy.autodiff.instrumented import propagate_watched
 
         return propagate_watched(
             self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers
         )
 
-    def listens(self) -> bool:
+    def wants_rule_context(self) -> bool:
         """Whether the inner device wants to be told which rule is at work."""
-        return self.inner.listens()
+        return self.inner.wants_rule_context()
 
 
 class CompiledAtFirstUse:
@@ -161,7 +161,7 @@ class CompiledAtFirstUse:
 
 def recorded(name: str) -> Callable[..., Any]:
     """The method of `Autodiff` for one operation."""
-    from burnpy.autodiff.recording import compiled
+    from burnpy.autodiff.codegen import compiled
 
     return compiled(name)
 

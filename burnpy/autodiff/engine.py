@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, absent, kept_of
+from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Vjp, absent, kept_of
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
 
@@ -40,7 +40,7 @@ def propagate(
         retain_graph: whether the nodes can be walked again; otherwise what they kept is freed on the way.
         targets: nodes, interior ones too; only the paths between them and the roots are walked, and consumed.
         unused: told of targets on which no root depends, if there are any, before anything is consumed; it may raise.
-        watchers: called in place of each pull, which they call: the last of them outermost.
+        watchers: called in place of each vjp, which they call: the last of them outermost.
 
     Raises:
         GraphError: a node was consumed by an earlier pass, or is being consumed by another thread's.
@@ -60,7 +60,7 @@ def propagate(
             for walked in nodes:
                 if not missing:
                     break
-                missing.difference_update((walked.p0, walked.p1))
+                missing.difference_update((walked.parent0, walked.parent1))
             if missing:
                 unused(missing)
     if not retain_graph:
@@ -73,52 +73,52 @@ def propagate(
             grad = totals.pop(node)
         except KeyError:  # every part of it is absent
             if not retain_graph:
-                node.p0 = node.p1 = None
-                node.k0 = node.k1 = ()
+                node.parent0 = node.parent1 = None
+                node.saved0 = node.saved1 = ()
             continue
-        p0, k0, s0, p1 = node.p0, node.k0, node.s0, node.p1
-        k1: Any = node.k1 if p1 is not None else ()
+        parent0, saved0, vjp0, parent1 = node.parent0, node.saved0, node.vjp0, node.parent1
+        saved1: Any = node.saved1 if parent1 is not None else ()
         if retain_graph:
             _check_alive((node,))  # after the edges were read: had another pass freed them, this would tell
         else:
-            node.p0 = node.p1 = None
-            node.k0 = node.k1 = ()
+            node.parent0 = node.parent1 = None
+            node.saved0 = node.saved1 = ()
         if targets is not None:
             if node in targets:
                 found[node] = grad
-            if p1 is not None and p1 not in wanted:
-                p1 = None
-        if targets is None or p0 in wanted:
+            if parent1 is not None and parent1 not in wanted:
+                parent1 = None
+        if targets is None or parent0 in wanted:
             if watchers:
-                part = watched(watchers, inner, node, s0, grad, kept_of(k0))
-            elif k0.__class__ is tuple:  # a call with a star costs twice what one without does
-                part = s0(inner, grad, *k0) if k0 else s0(inner, grad)
+                part = watched(watchers, inner, node, vjp0, grad, kept_of(saved0))
+            elif saved0.__class__ is tuple:  # a call with a star costs twice what one without does
+                part = vjp0(inner, grad, *saved0) if saved0 else vjp0(inner, grad)
             else:
-                part = s0(inner, grad, k0)
-            if part.__class__ is Placed:
-                _add(inner, totals, owned, p0, part)
-            elif p0 not in totals:
-                totals[p0] = part
-            elif p0 in owned:
-                totals[p0] = inner.accumulate(totals[p0], part)
+                part = vjp0(inner, grad, saved0)
+            if part.__class__ is PartialGrad:
+                _add(inner, totals, owned, parent0, part)
+            elif parent0 not in totals:
+                totals[parent0] = part
+            elif parent0 in owned:
+                totals[parent0] = inner.accumulate(totals[parent0], part)
             else:
-                _add(inner, totals, owned, p0, part)
-        if p1 is not None:
-            s1 = node.s1
+                _add(inner, totals, owned, parent0, part)
+        if parent1 is not None:
+            vjp1 = node.vjp1
             if watchers:
-                part = watched(watchers, inner, node, s1, grad, kept_of(k1))
-            elif k1.__class__ is tuple:
-                part = s1(inner, grad, *k1) if k1 else s1(inner, grad)
+                part = watched(watchers, inner, node, vjp1, grad, kept_of(saved1))
+            elif saved1.__class__ is tuple:
+                part = vjp1(inner, grad, *saved1) if saved1 else vjp1(inner, grad)
             else:
-                part = s1(inner, grad, k1)
-            if part.__class__ is Placed:
-                _add(inner, totals, owned, p1, part)
-            elif p1 not in totals:
-                totals[p1] = part
-            elif p1 in owned:
-                totals[p1] = inner.accumulate(totals[p1], part)
+                part = vjp1(inner, grad, saved1)
+            if part.__class__ is PartialGrad:
+                _add(inner, totals, owned, parent1, part)
+            elif parent1 not in totals:
+                totals[parent1] = part
+            elif parent1 in owned:
+                totals[parent1] = inner.accumulate(totals[parent1], part)
             else:
-                _add(inner, totals, owned, p1, part)
+                _add(inner, totals, owned, parent1, part)
     if targets is None:
         totals.pop(None, None)  # what nodes without parents gave
         return totals
@@ -127,16 +127,16 @@ def propagate(
 
 
 def watched(
-    watchers: tuple[Watcher, ...], inner: Backend, node: Node, pull: Pull, grad: Float, kept: tuple[Any, ...]
+    watchers: tuple[Watcher, ...], inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]
 ) -> Any:
-    """What a pull gives, run by the last watcher, which the others watch from within."""
+    """What a vjp gives, run by the last watcher, which the others watch from within."""
     for watch in watchers:
-        pull = partial(_handed, watch, node, pull)
-    return pull(inner, grad, *kept)
+        vjp = partial(_handed, watch, node, vjp)
+    return vjp(inner, grad, *kept)
 
 
-def _handed(watch: Watcher, node: Node, pull: Pull, inner: Backend, grad: Float, *kept: Any) -> Any:
-    return watch(inner, node, pull, grad, kept)
+def _handed(watch: Watcher, node: Node, vjp: Vjp, inner: Backend, grad: Float, *kept: Any) -> Any:
+    return watch(inner, node, vjp, grad, kept)
 
 
 def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[Any], list[Node]]:
@@ -145,13 +145,13 @@ def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[A
     wanted: set[Any] = set(targets)
     walked, ends = [], []
     for node in nodes:
-        if node.p0 in wanted or node.p1 in wanted:
+        if node.parent0 in wanted or node.parent1 in wanted:
             wanted.add(node)
             walked.append(node)
-        elif node.p0 is None:
+        elif node.parent0 is None:
             ends.append(node)
     if ends:
-        children = {node.p1 for node in walked}
+        children = {node.parent1 for node in walked}
         ends = [end for end in ends if end in children]
         wanted.update(ends, (None,))
         walked = sorted([*ends, *walked], key=_creation)
@@ -162,7 +162,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
     """Add ``part`` to the total at a node. Only totals allocated here (``owned``) may be reused for their sum:
     the first part belongs to whoever made it, and rules of identity give one array to two parents."""
     total = totals.get(at)
-    if part.__class__ is Placed:
+    if part.__class__ is PartialGrad:
         if part.add is absent:
             return
         if total is not None and at not in owned:
@@ -186,11 +186,11 @@ def _reachable(roots: Iterable[Node | Leaf]) -> list[Node]:
     while stack:
         node: Any = stack.pop()
         nodes.append(node)
-        parent = node.p0
+        parent = node.parent0
         if parent is not None and parent.__class__ is not Leaf and parent not in seen:
             seen.add(parent)
             stack.append(parent)
-        parent = node.p1
+        parent = node.parent1
         if parent is not None and parent.__class__ is not Leaf and parent not in seen:
             seen.add(parent)
             stack.append(parent)

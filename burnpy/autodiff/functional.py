@@ -6,17 +6,17 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from burnpy.autodiff.gradients import Gradients
-from burnpy.autodiff.returns import probable_cause
+from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
-from burnpy.tensor.base import TensorBase, made, shown
+from burnpy.tensor.base import TensorBase, describe, new_tensor
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.rematerialize.balanced import Balanced
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -208,7 +208,7 @@ def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
     if not found or not all(isinstance(t, Tensor) for t in found):
         wrong = next((t for t in found if not isinstance(t, Tensor)), tensors)
         raise KindError(
-            f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {shown(tensors)}"
+            f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {describe(tensors)}"
             f"{probable_cause(wrong)}"
         )
     for t in found:
@@ -257,4 +257,4 @@ def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
         if not materialize:
             return None
         value = inner.full(source.shape, 0.0, source.dtype)
-    return made(Tensor, inner, value)
+    return new_tensor(Tensor, inner, value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final
 
-from burnpy.autodiff.graph import Leaf, wrapped
+from burnpy.autodiff.graph import Leaf, untracked
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import (
@@ -18,12 +18,12 @@ from burnpy.backend.errors import (
     NotTrackedError,
 )
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import made, shown
+from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.rematerialize.balanced import Balanced
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -120,9 +120,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
 
     def __iter__(self) -> Iterator[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]:
         for leaf in self._values:
-            tracked = wrapped(leaf.value)
+            tracked = untracked(leaf.value)
             tracked.node = leaf
-            yield made(Tensor, self._device, tracked)
+            yield new_tensor(Tensor, self._device, tracked)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -166,7 +166,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
             ):
                 raise ArgumentError(
                     f"the function given to map() was given a Tensor of shape {value.shape} and dtype {value.dtype} on "
-                    f"{self.device} and must return one such, but returned {shown(found)}"
+                    f"{self.device} and must return one such, but returned {describe(found)}"
                 )
             mapped[leaf] = found._primitive
         return Gradients(self._device, mapped, self._updates)
@@ -181,7 +181,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         """The sum, leaf by leaf; what only one of the two has stays. Updates of buffers add up too."""
         if not isinstance(other, Gradients):
             raise KindError(
-                f"gradients are added to gradients, not to {shown(other)}; to change each, use grads.map(f)"
+                f"gradients are added to gradients, not to {describe(other)}; to change each, use grads.map(f)"
             )
         if other._device is not self._device:
             raise DeviceError(f"gradients on {self.device} and {other.device} do not add; both must be of one device")
@@ -204,13 +204,13 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         return self.map(lambda grad: grad / divisor)
 
     def _tensor(self, value: Float) -> Tensor[I]:
-        return made(Tensor, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
+        return new_tensor(Tensor, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
     def key(self, leaf: Any) -> Leaf:
         """The leaf node of a tensor, by which its gradient is kept."""
         if not isinstance(leaf, Tensor):
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
-            raise KindError(f"gradients are asked for by tensor, not by {shown(leaf)}; {hint}")
+            raise KindError(f"gradients are asked for by tensor, not by {describe(leaf)}; {hint}")
         if leaf.device is not self._device:
             if leaf.device is self._device.inner:
                 raise DeviceError(

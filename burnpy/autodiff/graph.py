@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from burnpy.backend.primitives import DType, Float, Shape
 
-Pull: TypeAlias = Callable[..., Any]
+Vjp: TypeAlias = Callable[..., Any]
 """``(inner, grad, *kept) -> gradient``: how a gradient goes from a result to one argument."""
 Meta: TypeAlias = tuple[Shape, DType]
 
@@ -58,18 +58,18 @@ class Tracked:
 class Node:
     """What made one tracked primitive. There is a subclass for each operation, which names it."""
 
-    __slots__ = ("__weakref__", "alive", "k0", "k1", "metadata", "p0", "p1", "s0", "s1", "seq")
+    __slots__ = ("__weakref__", "alive", "metadata", "parent0", "parent1", "saved0", "saved1", "seq", "vjp0", "vjp1")
 
     operation: ClassVar[str]
 
     seq: int
     alive: bool  #: present until a pass claims the node: deleting an attribute is atomic, and succeeds only once
-    p0: Node | Leaf | None  #: the parent of the first edge,
-    s0: Pull  #: how its gradient is made,
-    k0: Any  #: and what was kept for that: one primitive, or a tuple of whatever it is; see `kept_of`
-    p1: Node | Leaf | None
-    s1: Pull
-    k1: Any
+    parent0: Node | Leaf | None  #: the parent of the first edge,
+    vjp0: Vjp  #: how its gradient is made,
+    saved0: Any  #: and what was kept for that: one primitive, or a tuple of whatever it is; see `kept_of`
+    parent1: Node | Leaf | None
+    vjp1: Vjp
+    saved1: Any
     metadata: dict[str, Any]  #: what observers and users noted of it; not there until someone does
 
     @property
@@ -99,7 +99,7 @@ class Leaf:
 
     def __init__(self, value: Any) -> None:
         self.value = value  #: the inner primitive, by which `Gradients` can show its leaves
-        self.buffer: str | None = None  #: of which buffer this takes updates: see `burnpy.autodiff.buffers`
+        self.buffer: str | None = None  #: of which buffer this takes updates: see `burnpy.autodiff.buffer_updates`
 
     @property
     def leaf(self) -> Leaf:
@@ -135,7 +135,7 @@ class Relay(Node):
 
 
 def kept_of(k: Any) -> tuple[Any, ...]:
-    """What was kept for an edge, as the arguments that its pull takes.
+    """What was kept for an edge, as the arguments that its vjp takes.
 
     One primitive, the most frequent case, is kept as it is: a tuple around each would be a tenth of what a tiny
     operation costs, of time and of objects for the garbage collector to visit.
@@ -143,7 +143,7 @@ def kept_of(k: Any) -> tuple[Any, ...]:
     return k if k.__class__ is tuple else (k,)
 
 
-class Placed:
+class PartialGrad:
     """A part of a gradient that goes into one place of it: ``add(inner, total, *arguments)`` makes the new total of the
     old one, or of None, and may reuse the old one's memory. So n slices of a vector cost n, not n²."""
 
@@ -161,7 +161,7 @@ def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
 
 
 def identity(inner: Any, grad: Float) -> Float:
-    """The pull of whatever passes its gradient on unchanged."""
+    """The vjp of whatever passes its gradient on unchanged."""
     return grad
 
 
@@ -175,7 +175,7 @@ def is_array(x: Any) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype")
 
 
-def wrapped(value: Any) -> Tracked:
+def untracked(value: Any) -> Tracked:
     """An untracked primitive of `Autodiff` around an inner primitive."""
     out = Tracked()
     out.value = value
@@ -184,23 +184,23 @@ def wrapped(value: Any) -> Tracked:
     return out
 
 
-def linked(kind: type[Node], edges: list[tuple[Node | Leaf, Pull, tuple[Any, ...]]]) -> Node:
-    """A node of class ``kind`` with any number of edges (parent, pull, kept), at least one."""
+def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ...]]]) -> Node:
+    """A node of class ``kind`` with any number of edges (parent, vjp, kept), at least one."""
     node = kind()
-    node.p0, node.s0, node.k0 = edges[0]
+    node.parent0, node.vjp0, node.saved0 = edges[0]
     if len(edges) == 2:
-        node.p1, node.s1, node.k1 = edges[1]
+        node.parent1, node.vjp1, node.saved1 = edges[1]
     elif len(edges) > 2:
         # Balanced halves, built without recursion: relays of two until two edges are left besides the first.
         rest: list[Any] = edges[1:]
         while len(rest) > 1:
             rest = [
-                (linked(Relay, rest[k : k + 2]), identity, ()) if k + 1 < len(rest) else rest[k]
+                (new_node(Relay, rest[k : k + 2]), identity, ()) if k + 1 < len(rest) else rest[k]
                 for k in range(0, len(rest), 2)
             ]
-        node.p1, node.s1, node.k1 = rest[0]
+        node.parent1, node.vjp1, node.saved1 = rest[0]
     else:
-        node.p1 = None
+        node.parent1 = None
     node.seq = next_seq()
     node.alive = True
     return node

@@ -32,7 +32,7 @@ Observer: TypeAlias = Callable[[Any, Any], None]
 Taker: TypeAlias = Callable[[Any, Any], None]
 """``(device, value)``, called after the observers with the inner primitive that the recorded operation computed."""
 Watcher: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
-"""``(inner, node, pull, grad, kept)``, called in place of ``pull(inner, grad, *kept)``, whose result it returns."""
+"""``(inner, node, vjp, grad, kept)``, called in place of ``vjp(inner, grad, *kept)``, whose result it returns."""
 
 
 class Mode(NamedTuple):
@@ -84,7 +84,7 @@ def observing(observer: Observer) -> AbstractContextManager[None]:
 
 
 def watching(watcher: Watcher) -> AbstractContextManager[None]:
-    """A block in which ``watcher`` runs every pull of every backward pass, around those who look on already."""
+    """A block in which ``watcher`` runs every vjp of every backward pass, around those who look on already."""
     return using(watchers=(*(current_mode() or _DEFAULT).watchers, watcher))
 
 

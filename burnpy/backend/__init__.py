@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
     if any(name in names for names in _LATER.values()):
-        from burnpy.backend.doors import opened
+        from burnpy.backend.lazy import opened
 
         return opened(__name__, _LATER, name)
     from burnpy.backend.registry import load

@@ -57,7 +57,7 @@ class Backend(
 
     eager_checks: bool = True
     """Whether tensors look at values that must be checked, such as indices, before they use them. A device that would
-    have to be waited for sets it to False, and writes `later`."""
+    have to be waited for sets it to False, and writes `defer_check`."""
 
     def __init__(self) -> None:
         self.discrete: Backend = self
@@ -94,7 +94,7 @@ class Backend(
         """x such that `Gradients` keeps its gradient though it is no leaf; on a plain backend x itself."""
         return x
 
-    def adopt(self, x: Value, source: Backend) -> Value:
+    def transfer_from(self, x: Value, source: Backend) -> Value:
         """A primitive of ``source``, a device that wraps no other, as one of this device; x itself if that is the same.
 
         By way of the CPU, where a backend knows no shorter one. Neither primitive is changed afterwards.
@@ -102,9 +102,9 @@ class Backend(
         return x if source is self else self.adopt_numpy(source.to_numpy(x))
 
     def synchronize(self) -> None:
-        """Wait until everything asked of the device is done, and raise the first error of `later`."""
+        """Wait until everything asked of the device is done, and raise the first error of `defer_check`."""
 
-    def later(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
+    def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
         """Raise ``error(*values)``, unless it is None, once the values are known.
 
         On a device that is not waited for that is when the next `to_numpy` or `synchronize` waits for it anyway; here
@@ -119,19 +119,20 @@ class Backend(
             raise found
 
     def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception]) -> Int:
-        """``index``, of int64, put within ``low`` … ``high``; ``error`` of one beyond is raised as by `later`."""
+        """``index``, of int64, put within ``low`` … ``high``; ``error`` of one beyond is raised as by `defer_check`."""
         dims = tuple(range(len(index.shape)))
-        self.later(
+        self.defer_check(
             (self.amin(index, dims, False), self.amax(index, dims, False)),
             lambda least, most: out_of_bounds(least, most, low, high, error),
         )
         return self.minimum(self.maximum(index, low), high)
 
-    def listens(self) -> bool:
-        """Whether `Autodiff` should say, in `burnpy.backend.place`, which rule it is in; asked once a backward pass."""
+    def wants_rule_context(self) -> bool:
+        """Whether `Autodiff` should say, in `burnpy.backend.op_context`, which rule it is in; asked once a
+        backward pass."""
         return False
 
-    def memory(self, x: Value) -> tuple[Hashable, int]:
+    def storage_of(self, x: Value) -> tuple[Hashable, int]:
         """What holds the elements of x, and its size in bytes: equal for primitives that share it, as views do."""
         return id(x), math.prod(x.shape) * x.dtype.itemsize
 
@@ -144,12 +145,12 @@ class Backend(
 
         return Fingerprint(self.to_numpy(self.slice(x, places(x.shape))).tobytes(), x.dtype)
 
-    def moment(self) -> Any:
+    def timestamp(self) -> Any:
         """Now, in the device's own time: for a device that works on its own, when it gets there."""
         return perf_counter_ns()
 
     def duration(self, start: Any, stop: Any) -> float:
-        """The nanoseconds from one `moment` to a later one, for which a device that works on its own is waited for."""
+        """The nanoseconds from one `timestamp` to a later one, for which an asynchronous device is waited for."""
         return float(stop - start)
 
     def __reduce__(self) -> tuple[Any, ...]:

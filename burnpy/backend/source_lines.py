@@ -69,7 +69,7 @@ def lines_of(stack: Stack) -> tuple[Line, ...]:
     return tuple(Line(code.co_filename, number, code.co_qualname) for code, number in stack)
 
 
-def shown(lines: tuple[Line, ...]) -> str:
+def format_lines(lines: tuple[Line, ...]) -> str:
     """Lines as Python shows a traceback."""
     return "\n".join(
         f'  File "{line.file}", line {line.number}, in {line.function}' + (f"\n    {line.code}" if line.code else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from burnpy.hints import names, numpys
+from burnpy.hints import numpy_names, torch_names
 from burnpy.hints.table import IN_PLACE, NOTHING, Row, parsed, rows
 
 PAGE = Path(__file__).parents[2] / "MIGRATING.md"
@@ -83,12 +83,12 @@ def theirs(name: str) -> list[str]:
     """Where PyTorch has a name: as a method, in place, as a function; NumPy's as they are."""
     if name.startswith("torch."):
         return [name]
-    of_tensors, of_torch = names.TENSOR.split(), names.TORCH.split()
+    of_tensors, of_torch = torch_names.TENSOR.split(), torch_names.TORCH.split()
     both = (name,) if f"{name}_" in rows() else (name, f"{name}_")
     found = [f"x.{each}" for each in both if each in of_tensors]
     if name in of_torch and f"torch.{name}" not in rows():
         found.append(f"torch.{name}")
-    return found or [f"np.{name}" if name in parsed(numpys.ROWS) else name]
+    return found or [f"np.{name}" if name in parsed(numpy_names.ROWS) else name]
 
 
 def _by_itself(name: str, ours: str) -> str:

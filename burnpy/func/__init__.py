@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from burnpy.func.forward import jvp
 from burnpy.func.gradients import grad, value_and_grad
 from burnpy.func.hessians import hessian, hvp, vhp
 from burnpy.func.jacobians import jacfwd, jacobian, jacrev
-from burnpy.func.linear import linearize
-from burnpy.func.pullbacks import vjp
-from burnpy.func.trees import register_tree
+from burnpy.func.jvps import jvp
+from burnpy.func.linearization import linearize
+from burnpy.func.pytree import register_tree
+from burnpy.func.vjps import vjp
 
 __all__ = [
     "grad",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, NoReturn, TypeAlias
 
-from burnpy.autodiff.returns import probable_cause
+from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.func.trees import LEAF, MismatchError, Structure, flatten, holds_none, shown
+from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
 
@@ -44,10 +44,10 @@ def checked_function(api: str, f: Any) -> None:
     """
     if not callable(f):
         other = "; of tensors, burnpy.autodiff.grad(outputs, inputs) takes them" if isinstance(f, TensorBase) else ""
-        raise KindError(f"{api}() takes a function to differentiate, and was given {shown(f)}{other}")
+        raise KindError(f"{api}() takes a function to differentiate, and was given {describe_tree(f)}{other}")
 
 
-def chosen(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
+def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
     """The arguments that ``argnums`` names, every leaf of which is a float tensor.
 
     Raises:
@@ -106,7 +106,7 @@ def outputs_of(api: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise ArgumentError(
             f"{api}(..., has_aux=True) takes a function that returns a pair (output, aux), and it returned "
-            f"{shown(returned)}{probable_cause(returned)}"
+            f"{describe_tree(returned)}{probable_cause(returned)}"
         )
     return returned
 
@@ -157,7 +157,9 @@ def _refuse_output(api: str, wanted: str, output: Any) -> NoReturn:
         cause = "" if leaves else ", which holds no tensor"
     beside = structure.children and api in _WITH_AUX
     instead = "; to return more beside the output, return a pair and say has_aux=True" if beside else ""
-    raise KindError(f"{api}() takes a function that returns {wanted}, and it returned {shown(output)}{cause}{instead}")
+    raise KindError(
+        f"{api}() takes a function that returns {wanted}, and it returned {describe_tree(output)}{cause}{instead}"
+    )
 
 
 def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of: str) -> list[Tensor[Any]]:
@@ -180,12 +182,12 @@ def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of
         found = structure.leaves_of(tree)
     except MismatchError:
         raise ArgumentError(
-            f"{api}() was given {what} of structure {shown(tree)} for {of} of structure {shown(like)}; "
+            f"{api}() was given {what} of structure {describe_tree(tree)} for {of} of structure {describe_tree(like)}; "
             "they must be nested in the same way"
         ) from None
     for k, (leaf, original) in enumerate(zip(found, structure.leaves_of(like), strict=True)):
         if not isinstance(leaf, Tensor):
-            raise KindError(f"{api}() was given {what} {shown(tree)}, of which number {k} is no float tensor")
+            raise KindError(f"{api}() was given {what} {describe_tree(tree)}, of which number {k} is no float tensor")
         if (leaf.shape, leaf.dtype) != (original.shape, original.dtype):
             raise ShapeError(
                 f"{api}() was given {what} of which number {k} has shape {leaf.shape} and dtype {leaf.dtype}; it must "
@@ -201,6 +203,6 @@ def several(api: str, primals: Any, what: str = "primals") -> tuple[tuple[Any, .
     if not isinstance(primals, tuple):
         raise ArgumentError(
             f"{api}() takes {what} as the tuple of the function's arguments, or as its only one where that is a "
-            f"tensor, and was given {shown(primals)}; write ({what},)"
+            f"tensor, and was given {describe_tree(primals)}; write ({what},)"
         )
     return primals, False

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.func.arguments import Argnums, checked_function, chosen, single_output
-from burnpy.func.reverse import pulled, record
+from burnpy.func.arguments import Argnums, checked_function, select_arguments, single_output
+from burnpy.func.reverse import apply_vjp, record
 from burnpy.func.signatures import (
     Derivative,
     DerivativeByBoth,
@@ -22,7 +22,7 @@ from burnpy.func.signatures import (
     ValueAndDerivativeByOne,
     ValueAndDerivativeWithAux,
 )
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 
 P = ParamSpec("P")
@@ -225,9 +225,9 @@ def gradient_of(
     api: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums, has_aux: bool
 ) -> tuple[Tensor[Any], Any, Any]:
     """The value, what is beside it, and the gradients, for the function ``api``, which messages name."""
-    picked = chosen(api, args, argnums)
+    picked = select_arguments(api, args, argnums)
     found = record(api, f, picked, kwargs, has_aux, single_output)
     base, value = found.base, found.outputs[0]
-    seed = made(Tensor, base, base.full(value.shape, 1.0, value.dtype))
-    gradients = pulled(api, base, found.roots, found.leaves, found.inputs, [seed], retain_graph=False)
+    seed = new_tensor(Tensor, base, base.full(value.shape, 1.0, value.dtype))
+    gradients = apply_vjp(api, base, found.roots, found.leaves, found.inputs, [seed], retain_graph=False)
     return value, found.aux, picked.structure.unflatten(gradients)

@@ -7,12 +7,12 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, Typ
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
-from burnpy.func.arguments import Argnums, checked_function, chosen, matching, several
-from burnpy.func.forward import pushed
+from burnpy.func.arguments import Argnums, checked_function, matching, select_arguments, several
 from burnpy.func.gradients import gradient_of
 from burnpy.func.jacobians import jacobian_by
-from burnpy.func.pullbacks import vjp
+from burnpy.func.jvps import pushed
 from burnpy.func.signatures import Derivative, OfOne
+from burnpy.func.vjps import vjp
 from burnpy.tensor.tensor import Tensor
 
 P = ParamSpec("P")
@@ -146,7 +146,7 @@ def _checked(api: str, f: Any, primals: Any, tangents: Any) -> tuple[tuple[Any, 
     """The arguments, and whether there was one tensor in their place."""
     checked_function(api, f)
     args, single = several(api, primals)
-    picked = chosen(api, args, tuple(range(len(args))))
+    picked = select_arguments(api, args, tuple(range(len(args))))
     matching(
         api,
         "tangents" if api == "hvp" else "a vector",

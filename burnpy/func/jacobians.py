@@ -10,13 +10,13 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float, Shape
-from burnpy.func.arguments import Argnums, checked_function, chosen
-from burnpy.func.forward import push
+from burnpy.func.arguments import Argnums, checked_function, select_arguments
+from burnpy.func.jvps import apply_jvp
 from burnpy.func.levels import base_for
-from burnpy.func.reverse import on_base, pulled, record
+from burnpy.func.pytree import tensors_in
+from burnpy.func.reverse import apply_vjp, on_base, record
 from burnpy.func.signatures import Derivative, DerivativeWithAux, OfOne, OfOneWithAux
-from burnpy.func.trees import tensors_in
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 
 P = ParamSpec("P")
@@ -205,7 +205,7 @@ def jacobian_by(
 
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        picked = chosen(api, args, argnums)
+        picked = select_arguments(api, args, argnums)
         method = _by_rows if mode == "reverse" else _by_columns
         blocks, structure, aux = method(api, f, picked, kwargs, has_aux, chunk_size)
         found = structure.unflatten([picked.structure.unflatten(of_output) for of_output in blocks])
@@ -221,7 +221,7 @@ def _by_rows(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_si
     for root, out in zip(found.roots, found.outputs, strict=True):
         parts = [Block(base, out.numel(), x.numel(), x.dtype, chunk_size) for x in found.inputs]
         for unit in _units(base, out):
-            rows = pulled(api, base, [root], found.leaves, found.inputs, [unit], retain_graph=True)
+            rows = apply_vjp(api, base, [root], found.leaves, found.inputs, [unit], retain_graph=True)
             for part, row in zip(parts, rows, strict=True):
                 part.append(row._primitive)
         shapes = [out.shape + x.shape for x in found.inputs]
@@ -238,7 +238,7 @@ def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk
     for k, x in enumerate(inputs):
         parts: list[Block] | None = None
         for unit in _units(base, x):
-            found = push(api, f, picked, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
+            found = apply_jvp(api, f, picked, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
             first = first or found
             if parts is None:
                 parts = [Block(base, x.numel(), t.numel(), t.dtype, chunk_size) for t in found.tangents]
@@ -246,7 +246,7 @@ def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk
                 part.append(column._primitive)
         by_input.append(parts or [])
     if first is None:  # no input has any elements
-        first = push(api, f, picked, kwargs, [None] * len(inputs), has_aux)
+        first = apply_jvp(api, f, picked, kwargs, [None] * len(inputs), has_aux)
     blocks = []
     for j, out in enumerate(first.outputs):
         row = []
@@ -262,7 +262,7 @@ def _units(base: Any, x: Tensor[Any]) -> Iterator[Tensor[Any]]:
     shape, size = x.shape, x.numel()
     zeros = base.full((size,), 0.0, x.dtype)
     for k in range(size):
-        yield made(Tensor, base, base.reshape(base.slice_scatter(zeros, (k,), 1.0), shape))
+        yield new_tensor(Tensor, base, base.reshape(base.slice_scatter(zeros, (k,), 1.0), shape))
 
 
 class Block:
@@ -304,4 +304,4 @@ class Block:
             matrix = b.full((self.count, self.width), 0.0, self.dtype)
         if math.prod(shape) and transposed:
             matrix = b.mT(matrix)
-        return made(Tensor, b, b.reshape(matrix, shape))  # type: ignore[no-any-return]  # of that class
+        return new_tensor(Tensor, b, b.reshape(matrix, shape))  # type: ignore[no-any-return]  # of that class

@@ -17,7 +17,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import EscapedError, KindError
 from burnpy.backend.primitives import Value
 from burnpy.backend.schema import declarations
-from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.levels import Door, common_device, levels_between, open_levels, raised, refuse_mixed
 
 
@@ -125,8 +125,8 @@ def lowered(value: Any, level: Any) -> Any:
         return value
     inner = level.inner
     if value.kind == "float":
-        return made(type(value), inner, level.lower(value._primitive))
-    return made(type(value), inner, value._primitive)
+        return new_tensor(type(value), inner, level.lower(value._primitive))
+    return new_tensor(type(value), inner, value._primitive)
 
 
 def primitive_on(api: str, x: TensorBase[Any], device: Any) -> Value:

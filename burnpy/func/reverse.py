@@ -8,16 +8,16 @@ from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.graph import Leaf, Pull, Tracked
+from burnpy.autodiff.graph import Leaf, Tracked, Vjp
+from burnpy.autodiff.instrumented import propagate_watched
 from burnpy.autodiff.modes import Watcher, current_mode
-from burnpy.autodiff.saving.keeping import opened
-from burnpy.autodiff.telling import propagate_watched
+from burnpy.autodiff.saved_tensors.slots import opened
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import Float, Value
 from burnpy.func.arguments import Chosen, flat_output, outputs_of
 from burnpy.func.levels import Level, base_for, lowered, primitive_on
-from burnpy.func.trees import Structure, map_tree, tensors_in
-from burnpy.tensor.base import made
+from burnpy.func.pytree import Structure, map_tree, tensors_in
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.levels import common_device, levels_between
 from burnpy.tensor.tensor import Tensor
 
@@ -62,18 +62,18 @@ def record(
     inputs = [on_base(api, x, base) for x in picked.leaves]
     with Level(Autodiff, api, base) as level:
         tracked = [leaf_of(level, x._primitive) for x in inputs]
-        args = picked.replaced([made(Tensor, level, t) for t in tracked])
+        args = picked.replaced([new_tensor(Tensor, level, t) for t in tracked])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
         outputs, structure = output_of(api, output, (picked.args, kwargs))
         roots = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
-        values = [made(Tensor, base, level.lower(root)) for root in roots]
+        values = [new_tensor(Tensor, base, level.lower(root)) for root in roots]
     return Recording(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
 
 
 def on_base(api: str, x: Tensor[Any], base: Any) -> Tensor[Any]:
     """A tensor lifted to the device that a derivative is taken on."""
-    return x if x._device is base else made(Tensor, base, primitive_on(api, x, base))
+    return x if x._device is base else new_tensor(Tensor, base, primitive_on(api, x, base))
 
 
 def leaf_of(level: Any, primitive: Float) -> Tracked:
@@ -83,7 +83,7 @@ def leaf_of(level: Any, primitive: Float) -> Tracked:
     return tracked
 
 
-def pulled(
+def apply_vjp(
     api: str,
     base: Any,
     roots: Sequence[Tracked],
@@ -106,7 +106,7 @@ def pulled(
     ]
     found = walked(device, base, seeds, retain_graph)
     return [
-        made(Tensor, device, found[leaf] if leaf in found else device.full(x.shape, 0.0, x.dtype))
+        new_tensor(Tensor, device, found[leaf] if leaf in found else device.full(x.shape, 0.0, x.dtype))
         for leaf, x in zip(leaves, inputs, strict=True)
     ]
 
@@ -117,13 +117,13 @@ def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph:
     watchers = () if mode is None else mode.watchers
     if device is not base:
         watchers = (*watchers, _lifting(levels_between(device, base) or []))
-    if not watchers and not device.listens():
+    if not watchers and not device.wants_rule_context():
         return propagate(device, seeds, retain_graph=retain_graph)
     return propagate_watched(device, seeds, retain_graph=retain_graph, targets=None, watchers=watchers)
 
 
 def _lifting(levels: list[Any]) -> Watcher:
-    """Runs pulls on a level above the one that they were recorded over, with what they kept lifted to it."""
+    """Runs vjps on a level above the one that they were recorded over, with what they kept lifted to it."""
 
     def lifted(kept: Value) -> Value:
         if hasattr(kept, "dtype") and hasattr(kept, "shape") and kind_of(kept.dtype) == "float":
@@ -131,8 +131,8 @@ def _lifting(levels: list[Any]) -> Watcher:
                 kept = level.lift(kept)
         return kept
 
-    def watch(inner: Any, node: Any, pull: Pull, grad: Float, kept: tuple[Any, ...]) -> Any:
-        pull, kept = opened(pull, kept)
-        return pull(inner, grad, *map(lifted, kept))
+    def watch(inner: Any, node: Any, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
+        vjp, kept = opened(vjp, kept)
+        return vjp(inner, grad, *map(lifted, kept))
 
     return watch

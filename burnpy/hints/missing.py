@@ -6,17 +6,17 @@ from importlib import import_module
 from typing import Any
 
 from burnpy.backend.errors import MissingNameError
-from burnpy.hints import names, packages
+from burnpy.hints import packages, torch_names
 from burnpy.hints.modules import ATTRIBUTES
 from burnpy.hints.spelling import meant
 from burnpy.hints.table import advice, parsed, row_of, rows
 
 _PACKAGES = {
-    "burnpy.nn": (packages.NN, names.NN),
-    "burnpy.nn.functional": (packages.FUNCTIONAL, names.FUNCTIONAL),
-    "burnpy.nn.init": (packages.INIT, names.INIT),
-    "burnpy.optim": (packages.OPTIM, names.OPTIM),
-    "burnpy.func": (packages.FUNC, names.FUNC),
+    "burnpy.nn": (packages.NN, torch_names.NN),
+    "burnpy.nn.functional": (packages.FUNCTIONAL, torch_names.FUNCTIONAL),
+    "burnpy.nn.init": (packages.INIT, torch_names.INIT),
+    "burnpy.optim": (packages.OPTIM, torch_names.OPTIM),
+    "burnpy.func": (packages.FUNC, torch_names.FUNC),
     "burnpy.autodiff": (packages.AUTODIFF, ""),
 }
 """By our package: the table of its names, and PyTorch's names in its own."""
@@ -56,7 +56,7 @@ _THEIRS = "; it is PyTorch's, and not here yet"
 
 def _of_package(package: str, name: str) -> str:
     of_tensors = package in ("burnpy", "burnpy.tensor")
-    table, theirs = _PACKAGES.get(package, ("", names.TORCH))
+    table, theirs = _PACKAGES.get(package, ("", torch_names.TORCH))
     row = parsed(table).get(name) or parsed(table).get(name.removesuffix("_"))
     if row is not None:
         return advice(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from burnpy.hints import computing, creating, moving, numpys
+from burnpy.hints import computing, creating, moving, numpy_names
 
 NOTHING = "–"
 NOT_YET = "not yet"
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 def rows() -> dict[str, Row]:
     """All rows by their name: a method's or a function's; ``torch.name`` where the function means something else."""
     found: dict[str, Row] = {}
-    for text in (creating.ROWS, computing.ROWS, moving.ROWS, numpys.ROWS):
+    for text in (creating.ROWS, computing.ROWS, moving.ROWS, numpy_names.ROWS):
         more = parsed(text)
         twice = found.keys() & more.keys()
         if twice:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import burnpy.nn.trees  # noqa: F401  # pyright: ignore[reportUnusedImport]  # `burnpy.func` knows modules from here on
+import burnpy.nn.pytree  # noqa: F401  # pyright: ignore[reportUnusedImport]  # `burnpy.func` knows modules from here on
 from burnpy.nn import functional, init
 from burnpy.nn.buffer import BoolBuffer, Buffer, IntBuffer
+from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
 from burnpy.nn.layers.attention import MultiHeadAttention
@@ -31,9 +32,8 @@ from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.param import Param
-from burnpy.nn.selecting import Where
-from burnpy.nn.stateful import Entry, State, StateReport
-from burnpy.nn.updates import BufferUpdate, record_update, stepped
+from burnpy.nn.select import Where
+from burnpy.nn.state import Entry, State, StateReport
 
 __all__ = [
     "AdaptiveAvgPool2d",

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
-from burnpy.nn.calling import call_error, signature_of
-from burnpy.nn.carrying import differentiates
+from burnpy.nn.call_errors import call_error, signature_of
 from burnpy.nn.fields import check_held, settled
-from burnpy.nn.held import Held
 from burnpy.nn.param import Param
-from burnpy.nn.tree import held_in, made, walk
+from burnpy.nn.tree import new_module, variables_in, walk
+from burnpy.nn.variable import Variable
+from burnpy.tensor.transfer import differentiates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from burnpy.nn.call_trace import Input
     from burnpy.nn.summary import Summary
-    from burnpy.nn.watching import Input
     from burnpy.tensor.base import TensorBase
 
 B = TypeVar("B", bound=Backend)
@@ -60,7 +60,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     __slots__ = ("__dict__", "__weakref__", "_held", "_override", "_parts", "_sealed")
 
-    _held: dict[str, Held[Any]] | None  #: what `held_in` found, once someone asked
+    _held: dict[str, Variable[Any]] | None  #: what `variables_in` found, once someone asked
     _override: bool | None  #: whether to behave as in training; None: as the device says
     _parts: tuple[str, ...]  #: the fields with parameters, buffers or modules in them
     _sealed: bool  #: whether __init__ is done
@@ -90,10 +90,10 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
             return held.device  # type: ignore[no-any-return]  # all are on one
         raise ModuleError(f"{type(self).__name__} holds neither parameters nor buffers, and is on no device of its own")
 
-    def _all_held(self) -> dict[str, Held[Any]]:
+    def _all_held(self) -> dict[str, Variable[Any]]:
         found = self._held
         if found is None:
-            found = held_in(self)
+            found = variables_in(self)
             _set(self, "_held", found)
         return found
 
@@ -111,7 +111,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         """Every parameter, once."""
         return tuple(self.named_params().values())
 
-    def named_buffers(self) -> dict[str, Held[B]]:
+    def named_buffers(self) -> dict[str, Variable[B]]:
         """Every `Buffer`, `IntBuffer` and `BoolBuffer` by its path; a shared one by its first path."""
         return {path: held for path, held in self._all_held().items() if not isinstance(held, Param)}
 
@@ -125,7 +125,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
                 found[path] = item
         return found
 
-    def visit(self, f: Callable[[str, Held[B]], object]) -> None:
+    def visit(self, f: Callable[[str, Variable[B]], object]) -> None:
         """Call ``f`` with the path of each parameter and buffer, and itself."""
         for path, held in self._all_held().items():
             f(path, held)
@@ -194,7 +194,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
         def __getattr__(self, name: str) -> object:
             """What to say of what there is not, as of PyTorch's methods."""
-            from burnpy.nn.looking import missing_attribute
+            from burnpy.nn.display import missing_attribute
 
             raise missing_attribute(self, "Module", name)
 
@@ -216,9 +216,9 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         return self
 
     def __repr__(self) -> str:
-        from burnpy.nn.looking import shown
+        from burnpy.nn.display import render
 
-        return shown(self)
+        return render(self)
 
 
 _METHODS = """astype eval fork into_record load_record map no_grad replace require_grad state state_report to_device
@@ -228,4 +228,4 @@ _RESERVED = frozenset(_METHODS.split())
 
 
 def _restored(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
-    return made(cls, fields, parts, override)
+    return new_module(cls, fields, parts, override)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError, a
-from burnpy.nn.held import Held
-from burnpy.tensor.calling import composed
+from burnpy.nn.variable import Variable
+from burnpy.tensor.call_errors import composed
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import KindName
@@ -19,7 +19,7 @@ B = TypeVar("B", bound=Backend)
 
 
 @composed
-class Buffer(Held[B]):
+class Buffer(Variable[B]):
     """A tensor that goes with a module and is not learned: it is moved, saved and loaded, and has no gradient.
 
     What a forward pass would have it become travels with the gradients and is applied by an optimizer's step: see
@@ -63,7 +63,7 @@ class Buffer(Held[B]):
 
 
 @composed
-class IntBuffer(Held[B]):
+class IntBuffer(Variable[B]):
     """A buffer of ints: counts, positions, tables of indices. Otherwise as `Buffer`."""
 
     __slots__ = ()
@@ -85,7 +85,7 @@ class IntBuffer(Held[B]):
 
 
 @composed
-class BoolBuffer(Held[B]):
+class BoolBuffer(Variable[B]):
     """A buffer of truth values: masks. Otherwise as `Buffer`."""
 
     __slots__ = ()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from burnpy.backend.errors import DeviceError, ModuleError, a
-from burnpy.nn.held import Held
 from burnpy.nn.hidden import refuse_hidden
 from burnpy.nn.tree import FrozenDict, joined, places, regrouped, walk
+from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def check_held(module: ModuleBase[Any]) -> None:
     first: tuple[str, Any] | None = None
     ids: dict[str, tuple[str, Any]] = {}
     for path, item in walk(module):
-        if not isinstance(item, Held):
+        if not isinstance(item, Variable):
             continue
         device = item._value._device
         if first is None:
@@ -67,7 +67,7 @@ def check_held(module: ModuleBase[Any]) -> None:
 
 def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
     """A field's value as it is kept, and whether there is a tree in it."""
-    if isinstance(value, Held):
+    if isinstance(value, Variable):
         return value, True
     if hasattr(type(value), "forward") and hasattr(value, "_sealed"):
         if not value._sealed:

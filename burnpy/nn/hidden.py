@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from burnpy.backend.errors import ModuleError
-from burnpy.nn.held import Held
+from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
 
 
@@ -25,7 +25,7 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
             "it a list or a tuple, and of numbers a Buffer"
         )
     for where, part in _inside(value):
-        if isinstance(part, (Held, TensorBase)) or (hasattr(type(part), "forward") and hasattr(part, "_sealed")):
+        if isinstance(part, (Variable, TensorBase)) or (hasattr(type(part), "forward") and hasattr(part, "_sealed")):
             raise ModuleError(
                 f"{name}.{path} is {_article(value)} that keeps {_article(part)}{where}, where it has no path and "
                 "would stay as it is when the model is moved, saved or trained; make it a field of the module, in "

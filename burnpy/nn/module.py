@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from burnpy.autodiff.saving.balanced import Balanced
+from burnpy.autodiff.rematerialize.balanced import Balanced
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.stateful import Stateful
-from burnpy.nn.transforms import Transforms
-from burnpy.tensor.calling import composed
+from burnpy.nn.state import Stateful
+from burnpy.nn.transform import Transforms
+from burnpy.tensor.call_errors import composed
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError
-from burnpy.nn.held import Held
-from burnpy.tensor.calling import composed
+from burnpy.nn.variable import Variable
+from burnpy.tensor.call_errors import composed
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -16,7 +16,7 @@ B = TypeVar("B", bound=Backend)
 
 
 @composed
-class Param(Held[B]):
+class Param(Variable[B]):
     """A tensor that a module learns, under an id of its own.
 
     On a device that differentiates ``value`` is a leaf, unless the parameter is frozen; gradients are asked for with

@@ -1,7 +1,7 @@
 """The settings of a module, written as the call that makes it: ``Conv2d(3, 8, 3, padding=1)``.
 
 They are read from the module: an argument of ``__init__`` is the field or property of its name. What has neither, as a
-device or an initializer, is not shown; what is a part of the module is shown beneath, by `burnpy.nn.looking`.
+device or an initializer, is not shown; what is a part of the module is shown beneath, by `burnpy.nn.display`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
-from burnpy.nn.calling import signature_of
-from burnpy.tensor.base import shown
+from burnpy.nn.call_errors import signature_of
+from burnpy.tensor.base import describe
 
 if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase
@@ -33,9 +33,9 @@ def settings(module: ModuleBase[Any]) -> str:
         value = _setting(module, p)
         by_position = by_position and p.kind is not p.KEYWORD_ONLY and value is not _UNKNOWN
         if by_position:
-            told.append(shown(value))
+            told.append(describe(value))
         elif value is not _UNKNOWN and (p.default is p.empty or value != p.default):
-            told.append(f"{p.name}={shown(value)}")
+            told.append(f"{p.name}={describe(value)}")
     return ", ".join(told)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.decorators.tables import scaled, table
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.watching import Calls, Input, shapes_text
+from burnpy.nn.call_trace import Calls, Input, shapes_text
 
 if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase

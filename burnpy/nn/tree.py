@@ -1,6 +1,6 @@
 """Trees of modules: walking through them, and building another of the same structure.
 
-A tree is a module, what it holds (`burnpy.nn.held`), or a tuple or dict of trees. What is shared by two places is met
+A tree is a module, a variable (`burnpy.nn.variable`), or a tuple or dict of trees. What two places share is visited
 under the first of its paths, and stays shared in what is built.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from burnpy.backend.errors import ImmutableError
-from burnpy.nn.held import Held
+from burnpy.nn.variable import Variable
 
 if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase
@@ -54,7 +54,7 @@ def regrouped(parts: tuple[Any, ...], like: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def children(tree: Any) -> Iterator[tuple[str, Any]]:
     """The trees directly inside of a module, tuple or dict, by name."""
-    if isinstance(tree, Held):
+    if isinstance(tree, Variable):
         return
     if isinstance(tree, dict):
         yield from ((str(key), tree[key]) for key in tree)
@@ -67,24 +67,24 @@ def children(tree: Any) -> Iterator[tuple[str, Any]]:
 
 def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every module and everything held in a tree with its path, the tree itself first; shared ones for each path."""
-    if isinstance(tree, Held) or hasattr(tree, "_parts"):
+    if isinstance(tree, Variable) or hasattr(tree, "_parts"):
         yield path, tree
     for name, part in children(tree):
         yield from walk(part, joined(path, name))
 
 
-def held_in(tree: Any) -> dict[str, Held[Any]]:
+def variables_in(tree: Any) -> dict[str, Variable[Any]]:
     """What a tree holds, by the first path of each."""
-    found: dict[str, Held[Any]] = {}
+    found: dict[str, Variable[Any]] = {}
     seen: set[int] = set()
     for path, item in walk(tree):
-        if isinstance(item, Held) and id(item) not in seen:
+        if isinstance(item, Variable) and id(item) not in seen:
             seen.add(id(item))
             found[path] = item
     return found
 
 
-def made(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
+def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
     """A module of fields that are known to be in order, without its ``__init__``."""
     out = object.__new__(cls)
     vars(out).update(fields)
@@ -104,7 +104,7 @@ class Rebuild:
 
     def __init__(
         self,
-        held: Callable[[str, Held[Any]], Held[Any]] = lambda path, held: held,
+        held: Callable[[str, Variable[Any]], Variable[Any]] = lambda path, held: held,
         *,
         module: Callable[[str, ModuleBase[Any]], Any] = lambda path, module: None,
         override: Callable[[ModuleBase[Any]], bool | None] = lambda module: module._override,
@@ -114,7 +114,7 @@ class Rebuild:
 
     def __call__(self, tree: Any, path: str = "") -> Any:
         """The tree that takes the place of ``tree``; the very same where nothing in it changes."""
-        if isinstance(tree, Held):
+        if isinstance(tree, Variable):
             found = self.memo.get(id(tree))
             if found is None:
                 found = self.memo[id(tree)] = self.held(path, tree)
@@ -143,4 +143,4 @@ class Rebuild:
         override = self.override(module)
         if override is module._override and all(parts[name] is fields[name] for name in parts):
             return module
-        return made(type(module), {**fields, **parts}, module._parts, override)
+        return new_module(type(module), {**fields, **parts}, module._parts, override)

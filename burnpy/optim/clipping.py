@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.norms import norm_of
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

@@ -19,14 +19,14 @@ from burnpy.backend.errors import (
     a,
 )
 from burnpy.nn.param import Param
-from burnpy.nn.selecting import meets, suggestion
-from burnpy.optim.matching import absent, added, beneath, matched, taken_from
+from burnpy.nn.select import meets, suggestion
+from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from
 from burnpy.optim.norms import norm_of
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.nn.module import Module
 
 B = TypeVar("B", bound=Backend)
@@ -140,7 +140,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         True
         """
         values, paths = taken_from(gradients)
-        return GradientsParams(beneath(gradients), values, paths=paths)
+        return GradientsParams(gradient_device(gradients), values, paths=paths)
 
     @property
     def device(self) -> B:

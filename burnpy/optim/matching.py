@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.carrying import carried
 from burnpy.nn.param import Param
-from burnpy.nn.selecting import suggestion
+from burnpy.nn.select import suggestion
+from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Tensors: TypeAlias = dict[str, Tensor[Any]]
 
 
-def beneath(model: ModuleBase[Any]) -> Any:
+def gradient_device(model: ModuleBase[Any]) -> Any:
     """The device of a model's gradients: the one beneath its own; of a plain one, its own.
 
     Raises:
@@ -37,7 +37,7 @@ def refuse_device(model: ModuleBase[Any], device: Any) -> None:
     Raises:
         DeviceError: they are.
     """
-    wanted = beneath(model)
+    wanted = gradient_device(model)
     if device is not wanted:
         raise DeviceError(
             f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, on {wanted}; "
@@ -86,14 +86,14 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
         KindError: it is no module.
         ArgumentError: no parameter in it learns.
     """
-    device = beneath(gradients)
+    device = gradient_device(gradients)
     learning = {path: param for path, param in gradients.named_params().items() if not param.frozen}
     if not learning:
         raise ArgumentError(
             f"from_module() was given {a(type(gradients).__name__)} in which no parameter learns; it takes what "
             "burnpy.func.grad(loss)(model) returned"
         )
-    values: Tensors = {param.id: carried(param.value.detach(), device) for param in learning.values()}
+    values: Tensors = {param.id: transfer(param.value.detach(), device) for param in learning.values()}
     return values, {param.id: path for path, param in learning.items()}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import number
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.norms import norm
 from burnpy.tensor.tensor import Tensor
 
@@ -22,4 +22,4 @@ def norm_of(tensors: Iterable[Tensor[Any]], device: Any, p: float = 2.0) -> Tens
     """
     if number(p, "the p of a norm") <= 0:
         raise ArgumentError(f"norm() was asked for p = {p!r}; p is positive: 2, 1 or math.inf, for example")
-    return made(Tensor, device, norm(device, [x._primitive for x in tensors], p))  # type: ignore[no-any-return]  # of that class
+    return new_tensor(Tensor, device, norm(device, [x._primitive for x in tensors], p))  # type: ignore[no-any-return]  # of that class

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
-from burnpy.nn.calling import Explaining
-from burnpy.nn.looking import missing_attribute
+from burnpy.nn.buffer_updates import stepped
+from burnpy.nn.call_errors import Explaining
+from burnpy.nn.display import missing_attribute
 from burnpy.nn.module import Module
-from burnpy.nn.updates import stepped
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
-from burnpy.optim.matching import beneath, refuse_device
+from burnpy.optim.matching import gradient_device, refuse_device
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, refuse_shape, rekeyed
-from burnpy.tensor.base import made
-from burnpy.tensor.calling import explained
+from burnpy.tensor.base import new_tensor
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.protocols import bare
 from burnpy.tensor.tensor import Tensor
 
@@ -178,7 +178,7 @@ class Optimizer(metaclass=Explaining):
     ) -> tuple[M, dict[int, ref[Tensor[Any]]]]:
         """The next model, and all leaves that were replaced by then."""
         rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
-        device = beneath(model)
+        device = gradient_device(model)
         found = self._by_param(grads, model)
         options = self._options(model)
         while hasattr(device, "lower"):  # nothing here is to be recorded, on no level
@@ -215,7 +215,7 @@ class Optimizer(metaclass=Explaining):
             )
             if plain:
                 unseen.add(param.id)
-            values[param.id] = made(Tensor, device, value)
+            values[param.id] = new_tensor(Tensor, device, value)
         new = with_buffers.with_values(values)
         replaced = memory.with_replaced(leaves)
         if not plain:
@@ -341,7 +341,7 @@ class Optimizer(metaclass=Explaining):
         value, *after = self.update(
             device, param, grad, before, lr=own.rate(lr), weight_decay=own.weight_decay, step=count, owned=owned
         )
-        values = {name: made(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
+        values = {name: new_tensor(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
         return value, ParamState(path, count, values)
 
 

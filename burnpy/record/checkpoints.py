@@ -7,9 +7,9 @@ import os
 from typing import Any, Never
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, RecordError
-from burnpy.nn.stateful import Entry
-from burnpy.record.failures import is_anothers
+from burnpy.nn.state import Entry
 from burnpy.record.files import DIGEST, read, write
+from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import brief, damaged
 from burnpy.record.paths import path_of
 from burnpy.record.record import Record

@@ -14,10 +14,10 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError
-from burnpy.record.failures import is_anothers
+from burnpy.record.atomic_write import replace
+from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.header import LONGEST, METADATA, parsed, written
 from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
-from burnpy.record.replacing import replace
 from burnpy.tensor.readonly import readonly
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Contents(NamedTuple):
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write a file in the place of the one that is there, all or nothing: see `burnpy.record.replacing`.
+    """Write a file in the place of the one that is there, all or nothing: see `burnpy.record.atomic_write`.
 
     Raises:
         RecordNotFoundError: the folder is not there.

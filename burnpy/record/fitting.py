@@ -9,11 +9,11 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, StateError
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.held import Held
 from burnpy.nn.module import Module
-from burnpy.nn.stateful import Entry, State, StateReport
+from burnpy.nn.state import Entry, State, StateReport
 from burnpy.nn.tree import Rebuild, walk
-from burnpy.record.failures import is_anothers
+from burnpy.nn.variable import Variable
+from burnpy.record.foreign_errors import is_anothers
 
 M = TypeVar("M", bound=Module[Any])
 
@@ -128,7 +128,7 @@ def _in_dtypes_of(model: M, state: State) -> M:
         if held is not None and _fits(value, held):
             dtypes[id(held)] = value.dtype
 
-    def cast(path: str, held: Held[Any]) -> Held[Any]:
+    def cast(path: str, held: Variable[Any]) -> Variable[Any]:
         dtype = dtypes.get(id(held), held.dtype)
         if dtype == held.dtype:
             return held
@@ -138,7 +138,7 @@ def _in_dtypes_of(model: M, state: State) -> M:
     return Rebuild(cast)(model)  # type: ignore[no-any-return]  # of the same class
 
 
-def _fits(value: Any, held: Held[Any]) -> bool:
+def _fits(value: Any, held: Variable[Any]) -> bool:
     """Whether a value is of the shape and kind of what is held."""
     try:
         return tuple(value.shape) == held.shape and kind_of(value.dtype) == held.kind
@@ -146,8 +146,8 @@ def _fits(value: Any, held: Held[Any]) -> bool:
         return False
 
 
-def _known(model: Module[Any]) -> dict[str, Held[Any]]:
-    return {path: item for path, item in walk(model) if isinstance(item, Held)}
+def _known(model: Module[Any]) -> dict[str, Variable[Any]]:
+    return {path: item for path, item in walk(model) if isinstance(item, Variable)}
 
 
 def _value(given: Any) -> Any:

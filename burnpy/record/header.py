@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import RecordError, a
-from burnpy.record.failures import is_anothers
+from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import LARGEST, brief, damaged
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _NAMES = {
 _CODES = {name: code for code, name in _NAMES.items()}
 
 
-class Place(NamedTuple):
+class TensorEntry(NamedTuple):
     """One tensor of a file."""
 
     name: str
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 class Header(NamedTuple):
     """What a header says."""
 
-    places: tuple[Place, ...]  #: in the order in which they lie in the file, without gaps
+    places: tuple[TensorEntry, ...]  #: in the order in which they lie in the file, without gaps
     metadata: dict[str, str]
 
 
@@ -129,7 +129,7 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     return Header(tuple(places), metadata)
 
 
-def _place(name: str, entry: Any, source: str) -> Place:
+def _place(name: str, entry: Any, source: str) -> TensorEntry:
     shown = brief(name)
     match entry:
         case {"dtype": str(code), "shape": [*shape], "data_offsets": [begin, end]}:
@@ -150,7 +150,7 @@ def _place(name: str, entry: Any, source: str) -> Place:
     if size > LARGEST or (size if all(shape) else 0) != end - begin:
         what = f"{shown} of shape {brief(str(tuple(shape)))} and dtype {dtype} cannot be {end - begin} bytes"
         raise damaged(source, what)
-    return Place(name, dtype, tuple(shape), begin, end)
+    return TensorEntry(name, dtype, tuple(shape), begin, end)
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

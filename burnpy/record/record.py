@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from burnpy.backend.errors import MissingPartError, RecordError, a
 from burnpy.nn.module import Module
-from burnpy.nn.stateful import Entry, State, StateReport
+from burnpy.nn.state import Entry, State, StateReport
 from burnpy.record.fitting import DTypePolicy, Remap, fit, fitted, remapped
 
 M = TypeVar("M", bound=Module[Any])

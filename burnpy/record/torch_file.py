@@ -25,7 +25,7 @@ from burnpy.backend.errors import (
     RecordNotFoundError,
     a,
 )
-from burnpy.record.failures import is_anothers
+from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import LARGEST, brief, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
 from burnpy.record.paths import path_of
 from burnpy.record.torch_pickle import unpickled

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.held import Held
 from burnpy.nn.module import Module
 from burnpy.nn.tree import joined, walk
+from burnpy.nn.variable import Variable
 
 TRANSPOSED = ".T"
 
@@ -36,7 +36,7 @@ def torch_names(model: Module[Any]) -> dict[str, TorchName]:
     modules: dict[str, ModuleBase[Any]] = {}
     paths = []
     for path, item in walk(model):
-        if isinstance(item, Held):
+        if isinstance(item, Variable):
             paths.append(path)
         else:
             modules[path] = item

@@ -22,7 +22,7 @@ from struct import error as struct_error
 from typing import Any
 
 from burnpy.backend.errors import RecordError
-from burnpy.record.failures import is_anothers
+from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import damaged
 from burnpy.record.torch_literals import LITERALS
 from burnpy.record.torch_machine import Instruction, Machine

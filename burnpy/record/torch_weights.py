@@ -13,9 +13,9 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a
 from burnpy.nn.module import Module
 from burnpy.record.checkpoints import MARK
-from burnpy.record.failures import is_anothers
 from burnpy.record.files import read
 from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, remapped
+from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.paths import path_of
 from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_names import torch_names

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
-from burnpy.tensor.kinds import explain_missing_methods
+from burnpy.tensor.method_hints import explain_missing_methods
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    from burnpy.backend.doors import opened
+    from burnpy.backend.lazy import opened
 
     return opened(__name__, _LATER, name)
 

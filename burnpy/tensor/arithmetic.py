@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVa
 
 from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.tensor.base import B, TensorBase, shown
+from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.operands import broadcast_shape, number, operands, times, together
 from burnpy.tensor.template import binary, comparison, operator, optional, unary
@@ -26,7 +26,9 @@ def is_floor(rounding_mode: Any) -> bool:
         ArgumentError: it is none.
     """
     if rounding_mode != "floor" and rounding_mode != "trunc":
-        raise ArgumentError(f'div() was asked for rounding_mode={shown(rounding_mode)}; it is "floor", "trunc" or None')
+        raise ArgumentError(
+            f'div() was asked for rounding_mode={describe(rounding_mode)}; it is "floor", "trunc" or None'
+        )
     return rounding_mode == "floor"  # type: ignore[no-any-return]  # of strings
 
 

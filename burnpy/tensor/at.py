@@ -24,11 +24,11 @@ class At(Generic[T, B]):
     def __init__(self, x: T) -> None:
         self._x = x
 
-    def __getitem__(self, key: Index[B]) -> Place[T]:
-        return Place(self._x, key)
+    def __getitem__(self, key: Index[B]) -> AtIndex[T]:
+        return AtIndex(self._x, key)
 
 
-class Place(Generic[T]):
+class AtIndex(Generic[T]):
     """``x.at[key]``: the place ``x[key]``, of which each method makes a new tensor like x with a change there.
 
     Values are tensors of x's kind, which broadcast to the shape of ``x[key]`` and are cast to x's dtype, or numbers.

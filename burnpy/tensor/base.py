@@ -15,7 +15,7 @@ from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
-from burnpy.tensor.calling import adopted, copied
+from burnpy.tensor.call_errors import adopted, copied
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -102,19 +102,19 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
 
     def _like(self, primitive: Value) -> Self:
         """A tensor of this one's kind and device."""
-        return made(type(self), self._device, primitive)  # type: ignore[no-any-return]  # of that class
+        return new_tensor(type(self), self._device, primitive)  # type: ignore[no-any-return]  # of that class
 
     def _float(self, primitive: Value) -> Tensor[B]:
         """A float tensor on this one's device."""
-        return made(TensorBase.kinds["float"], self._device, primitive)  # type: ignore[no-any-return]  # as above
+        return new_tensor(TensorBase.kinds["float"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _int(self, primitive: Value) -> IntTensor[B]:
         """An int tensor on this one's device."""
-        return made(TensorBase.kinds["int"], self._device, primitive)  # type: ignore[no-any-return]  # as above
+        return new_tensor(TensorBase.kinds["int"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _bool(self, primitive: Value) -> BoolTensor[B]:
         """A bool tensor on this one's device."""
-        return made(TensorBase.kinds["bool"], self._device, primitive)  # type: ignore[no-any-return]  # as above
+        return new_tensor(TensorBase.kinds["bool"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     @property
     def shape(self) -> Shape:
@@ -146,7 +146,7 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
         return len(self.shape)
 
 
-def made(cls: type[Any], device: Any, primitive: Value) -> Any:
+def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:
     """A tensor of class ``cls``, unchecked."""
     out = new(cls)
     out._device = device
@@ -177,10 +177,10 @@ def _give_own_methods(cls: type[Any]) -> None:
             setattr(cls, name, adopted(method, cls))
 
 
-def shown(value: object) -> str:
+def describe(value: object) -> str:
     """A value as messages name it: short, on one line, a tensor without its elements.
 
-    >>> shown([1.0] * 99), shown("cuda")
+    >>> describe([1.0] * 99), describe("cuda")
     ('[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0…', "'cuda'")
     """
     if isinstance(value, TensorBase) or getattr(value, "shape", None):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.tensor import creation
-from burnpy.tensor.base import B, made
+from burnpy.tensor.base import B, new_tensor
 from burnpy.tensor.conversion import moved
 from burnpy.tensor.creation import Size
 from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.rematerialize.balanced import Balanced
 
 B2 = TypeVar("B2", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -194,7 +194,7 @@ class BoolTensor(
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
         """
-        return made(BoolTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
+        return new_tensor(BoolTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> bool:
         """The only element, as a Python bool.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int64, kind_of
 from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError, a
-from burnpy.tensor.base import B, TensorBase, made
+from burnpy.tensor.base import B, TensorBase, new_tensor
 from burnpy.tensor.data import DTypeLike
-from burnpy.tensor.leaving import told, watches
+from burnpy.tensor.host_reads import told, watches
 from burnpy.tensor.readonly import readonly
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
     while hasattr(goal, "lower"):
         levels.append(goal)
         goal = goal.inner
-    primitive = goal.adopt(primitive, source)
+    primitive = goal.transfer_from(primitive, source)
     for level in reversed(levels):
         primitive = level.lift(primitive)
-    return made(type(x), target, primitive)
+    return new_tensor(type(x), target, primitive)

@@ -17,7 +17,7 @@ from burnpy.backend.dtypes import DEFAULT, dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
-from burnpy.tensor.base import made, shown
+from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.data import array_of, fitting, frozen
 from burnpy.tensor.readonly import writer
 
@@ -25,7 +25,7 @@ Size: TypeAlias = int | Sequence[int]
 """A shape: ``(2, 3)``, ``[2, 3]`` or, of one dimension, ``2``."""
 
 
-class Place:
+class Factory:
     """The class that a factory makes an instance of, and where."""
 
     __slots__ = ("backend", "cls", "device", "factory", "kind")
@@ -39,7 +39,7 @@ class Place:
 
     def made(self, primitive: Any) -> Any:
         """The tensor."""
-        return made(self.cls, self.device, primitive)
+        return new_tensor(self.cls, self.device, primitive)
 
     def dtype(self, asked: Any) -> Any:
         """The dtype asked for, or the kind's own for None."""
@@ -67,7 +67,7 @@ def _named(cls: type[Any], alias: Any, factory: str) -> Any:
 
 def from_data(cls: Any, data: Any, dtype: Any, device: Any, copy: bool) -> Any:
     """``Tensor.from_data`` and its kin."""
-    place = Place(cls, device, "from_data")
+    place = Factory(cls, device, "from_data")
     if copy:
         return place.made(place.backend.from_numpy(array_of(data, place.kind, dtype)))
     return place.made(place.backend.adopt_numpy(frozen(data, place.kind, dtype)))
@@ -80,7 +80,7 @@ def from_dlpack(cls: Any, array: Any, device: Any) -> Any:
 
 def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: str = "full") -> Any:
     """``Tensor.full``, ``zeros``, ``ones`` and their kin."""
-    place = Place(cls, device, factory)
+    place = Factory(cls, device, factory)
     found = place.dtype(dtype)
     return place.made(
         place.backend.full(shape_of(shape, place.factory), fitting(value, place.kind, found, place.factory), found)
@@ -89,7 +89,7 @@ def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: st
 
 def linspace(cls: Any, start: float, end: float, steps: int, dtype: Any, device: Any) -> Any:
     """``Tensor.linspace``."""
-    place = Place(cls, device, "linspace")
+    place = Factory(cls, device, "linspace")
     found = place.dtype(dtype)
     low, high = (fitting(x, place.kind, found, place.factory) for x in (start, end))
     (count,) = shape_of((steps,), place.factory)
@@ -98,14 +98,14 @@ def linspace(cls: Any, start: float, end: float, steps: int, dtype: Any, device:
 
 def eye(cls: Any, rows: int, columns: int | None, dtype: Any, device: Any) -> Any:
     """``Tensor.eye`` and its kin."""
-    place = Place(cls, device, "eye")
+    place = Factory(cls, device, "eye")
     sizes = shape_of((rows, rows if columns is None else columns), place.factory)
     return place.made(place.backend.eye(*sizes, place.dtype(dtype)))
 
 
 def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
     """``Tensor.arange`` and its kin; with one argument, from 0 to it."""
-    place = Place(cls, device, "arange")
+    place = Factory(cls, device, "arange")
     found = place.dtype(dtype)
     low, high = (0, start) if end is None else (start, end)
     low, high, by = (_any_size(x, place, found) for x in (low, high, step))
@@ -130,7 +130,7 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
     return place.made(place.backend.arange(low, high, by, found))
 
 
-def _any_size(x: Any, place: Place, dtype: Any) -> Any:
+def _any_size(x: Any, place: Factory, dtype: Any) -> Any:
     """A number of the place's kind, which an int dtype may be too narrow for."""
     return (
         int(x)
@@ -143,7 +143,7 @@ def lifted(cls: Any, x: Any, named: Any) -> Any:
     """``Tensor.from_inner`` and its kin: the values of ``x`` one level up, in the same memory."""
     origin: type[Any] = getattr(cls, "__origin__", cls)
     if type(x) is not origin:
-        raise KindError(f"{origin.__name__}.from_inner() takes {a(origin.__name__)}, not {shown(x)}")
+        raise KindError(f"{origin.__name__}.from_inner() takes {a(origin.__name__)}, not {describe(x)}")
     if cls is origin and named is None:
         from burnpy.autodiff.autodiff import Autodiff
 
@@ -155,7 +155,7 @@ def lifted(cls: Any, x: Any, named: Any) -> Any:
                 f"{origin.__name__}[{device}].from_inner() was given a tensor on {x.device}, which is not the inner "
                 f"backend of {device}; write {origin.__name__}.from_inner(x) for Autodiff[{x.device}]"
             )
-    return made(origin, device, device.lift(x._primitive) if origin.kind == "float" else x._primitive)
+    return new_tensor(origin, device, device.lift(x._primitive) if origin.kind == "float" else x._primitive)
 
 
 def shape_of(asked: Size, factory: str) -> Shape:

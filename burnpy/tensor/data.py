@@ -14,7 +14,7 @@ import numpy as np
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError, a
 from burnpy.backend.primitives import DType, KindName
-from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.readonly import writer
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             _refuse_tracked(leaf, kind)
     if hasattr(data, "mask") and hasattr(data, "filled"):
         raise ArgumentError(
-            f"{_OWNER[kind]}.from_data() was given {shown(data)}, and tensors have no missing elements; "
+            f"{_OWNER[kind]}.from_data() was given {describe(data)}, and tensors have no missing elements; "
             "fill them first, as with array.filled(0)"
         )
     try:
@@ -101,7 +101,9 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
         value = value.item()
     accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
     if not isinstance(value, accepted[kind]):
-        raise DTypeError(f"{operation}() was given {shown(value)}; it takes a Python {kind}" + _class_for(value, kind))
+        raise DTypeError(
+            f"{operation}() was given {describe(value)}; it takes a Python {kind}" + _class_for(value, kind)
+        )
     if kind == "int":
         info = np.iinfo(dtype)
         if not info.min <= value <= info.max:
@@ -145,7 +147,7 @@ def _dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, wanted: DTyp
     if wanted is not None and _RANK[found] < _RANK[kind]:
         return wanted
     if isinstance(data, TensorBase):
-        raise KindError(f"{_OWNER[kind]}.from_data() was given {shown(data)}; convert it with x.{kind}()")
+        raise KindError(f"{_OWNER[kind]}.from_data() was given {describe(data)}; convert it with x.{kind}()")
     raise DTypeError(
         f"{_OWNER[kind]}.from_data() was given an array of shape {array.shape} and dtype {array.dtype}; "
         f"use {_OWNER[found]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
@@ -175,11 +177,12 @@ def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
 def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
     if isinstance(leaf, (bool, int, float, complex, np.generic)):
         return DTypeError(
-            f"{_OWNER[kind]}.from_data() was given {shown(leaf)} and holds {kind} values only" + _class_for(leaf, kind)
+            f"{_OWNER[kind]}.from_data() was given {describe(leaf)} and holds {kind} values only"
+            + _class_for(leaf, kind)
         )
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() was given {shown(leaf)} of type {type(leaf).__name__} where a number is wanted; "
-        "it takes numbers, nested lists of them, arrays and tensors"
+        f"{_OWNER[kind]}.from_data() was given {describe(leaf)} of type {type(leaf).__name__} where a number is "
+        "wanted; it takes numbers, nested lists of them, arrays and tensors"
     )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
-from burnpy.tensor.base import B, TensorBase, made, shown
-from burnpy.tensor.leaving import told, watches
+from burnpy.tensor.base import B, TensorBase, describe, new_tensor
+from burnpy.tensor.host_reads import told, watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.autodiff.gradients import Gradients
     from burnpy.autodiff.hooks.tensor_hooks import HookHandle
-    from burnpy.autodiff.looking.views import GradFn
-    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.inspect.grad_fn import GradFn
+    from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -32,9 +32,9 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
     device = x.device
     if not hasattr(device, "lower"):
         raise NotTrackedError(
-            f"{operation} was asked of {shown(x)} on {device}, which records no graph; for gradients make the tensor "
-            f"on Autodiff[{device}] and call require_grad(), or take it from the model that was trained, not from what "
-            "valid() gave; for values use it as it is"
+            f"{operation} was asked of {describe(x)} on {device}, which records no graph; for gradients make the "
+            f"tensor on Autodiff[{device}] and call require_grad(), or take it from the model that was trained, not "
+            "from what valid() gave; for values use it as it is"
         )
     return device.inner
 
@@ -203,7 +203,7 @@ class Differentiation(TensorBase[B]):
         >>> x.grad_fn, y.grad_fn
         (None, GradFn(exp, shape=(2,), dtype=float32))
         """
-        from burnpy.autodiff.looking.views import grad_fn_of
+        from burnpy.autodiff.inspect.grad_fn import grad_fn_of
 
         return grad_fn_of(self)
 
@@ -229,7 +229,7 @@ class Differentiation(TensorBase[B]):
         device = inner_of(self, "inner()")
         if watches:
             told(self, "inner()")
-        return made(type(self), device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
+        return new_tensor(type(self), device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
 
     @overload
     def backward(
@@ -308,10 +308,13 @@ def _gradients(operation: str, leaf: TensorBase[Any], grads: Any) -> Any:
     if not hasattr(grads, "without"):
         if grads is None and getattr(leaf._primitive, "node", None) is None:
             raise NotTrackedError(
-                f"{operation}() was asked of {shown(leaf)} on {leaf.device} that is not tracked and has no gradient; "
-                f"call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of the result"
+                f"{operation}() was asked of {describe(leaf)} on {leaf.device} that is not tracked and has no "
+                f"gradient; call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of the "
+                "result"
             )
-        given = "was given none; gradients are not stored in tensors" if grads is None else f"was given {shown(grads)}"
+        given = (
+            "was given none; gradients are not stored in tensors" if grads is None else f"was given {describe(grads)}"
+        )
         raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, and {given}")
     return grads
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Dims, Shape
-from burnpy.tensor.base import shown
+from burnpy.tensor.base import describe
 
 DimsLike: TypeAlias = int | Sequence[int] | None
 """One dimension, several, or None for all."""
@@ -119,7 +119,7 @@ def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operati
         return integers(numbers, word, operation)
     if numbers:
         raise ArgumentError(
-            f"{operation}() was asked for {shown(numbers)} and {name}={shown(keyword)}; give one of them"
+            f"{operation}() was asked for {describe(numbers)} and {name}={describe(keyword)}; give one of them"
         )
     return integers((keyword,), word, operation)
 
@@ -145,7 +145,7 @@ def need_bool(keepdim: object, operation: str) -> None:
     """
     if keepdim is not False and keepdim is not True:
         raise ArgumentError(
-            f"{operation}() was asked with keepdim={shown(keepdim)}, which is True or False; several dims are one "
+            f"{operation}() was asked with keepdim={describe(keepdim)}, which is True or False; several dims are one "
             "argument, as in dim=(0, 1)"
         )
 
@@ -176,14 +176,14 @@ def integer(number: object, name: str, operation: str) -> int:
             return index(found)
     except TypeError:
         pass
-    raise ArgumentError(f"{operation}() was asked for the {name} {shown(number)}, which is no int")
+    raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int")
 
 
 def _no_dim(found: Any, operation: str) -> KindError:
     """The error for a tensor or an array as a dim: even of a single int, it was meant for something else."""
     word = _EXTREMES.get(operation)
     hint = f"and the {word} of two tensors is x.{operation}imum(y)" if word else "such as 0 or (0, 1)"
-    return KindError(f"{operation}() was asked for the dim {shown(found)}; dims are Python ints, {hint}")
+    return KindError(f"{operation}() was asked for the dim {describe(found)}; dims are Python ints, {hint}")
 
 
 _EXTREMES = {"max": "larger", "min": "smaller"}

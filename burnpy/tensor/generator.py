@@ -18,7 +18,7 @@ import numpy as np
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import shown
+from burnpy.tensor.base import describe
 
 B = TypeVar("B", bound=Backend)
 
@@ -92,7 +92,7 @@ class Generator:
             bits = np.random.PCG64(seeds)
             bits.state = state["bits"]
         except (KeyError, TypeError, ValueError) as error:
-            raise ArgumentError(f"set_state() was given {shown(state)}, which no get_state() gave") from error
+            raise ArgumentError(f"set_state() was given {describe(state)}, which no get_state() gave") from error
         self._numpy = np.random.Generator(bits)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ def _checked(seed: Any, operation: str) -> int | None:
     except TypeError:
         number = -1
     if number < 0:
-        raise ArgumentError(f"{operation} was given the seed {shown(seed)}; a seed is a non-negative int")
+        raise ArgumentError(f"{operation} was given the seed {describe(seed)}; a seed is a non-negative int")
     return number
 
 
@@ -209,7 +209,7 @@ def drawn_from(generator: Generator | None, device: Any, operation: str) -> np.r
         return default_generator(device)._numpy
     if not isinstance(generator, Generator):
         raise ArgumentError(
-            f"{operation}() was given generator={shown(generator)}; it takes a burnpy.Generator, as in "
+            f"{operation}() was given generator={describe(generator)}; it takes a burnpy.Generator, as in "
             "burnpy.Generator(0)"
         )
     return generator._numpy

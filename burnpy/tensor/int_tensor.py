@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.tensor import creation, sampling
-from burnpy.tensor.base import B, made
+from burnpy.tensor.base import B, new_tensor
 from burnpy.tensor.conversion import moved
 from burnpy.tensor.creation import Size
 from burnpy.tensor.data import DTypeLike
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.tensor.generator import Generator
 
 B2 = TypeVar("B2", bound=Backend)
@@ -315,7 +315,7 @@ class IntTensor(
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
         """
-        return made(IntTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
+        return new_tensor(IntTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> int:
         """The only element, as a Python int.

@@ -10,8 +10,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
-from burnpy.tensor.base import TensorBase, shown
-from burnpy.tensor.calling import explained
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 
@@ -137,7 +137,9 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
     if not isinstance(tensor, TensorBase):
-        raise KindError(f"where() was asked to choose between {shown(x)} and {shown(y)}; one of them must be a tensor")
+        raise KindError(
+            f"where() was asked to choose between {describe(x)} and {describe(y)}; one of them must be a tensor"
+        )
     chosen = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
@@ -195,7 +197,7 @@ def broadcast_tensors(*tensors: Any) -> list[Any]:
 
 def _need_tensor(operation: str, x: object) -> None:
     if not isinstance(x, TensorBase):
-        raise KindError(f"{operation}() takes tensors, and was given {shown(x)}; make a tensor of it first")
+        raise KindError(f"{operation}() takes tensors, and was given {describe(x)}; make a tensor of it first")
 
 
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
@@ -206,7 +208,7 @@ def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
         DeviceError: it is on another device than ``x``.
     """
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
-        what = shown(condition)
+        what = describe(condition)
         raise KindError(f"{operation}() takes its condition as a BoolTensor, and was given {what}; write x != 0")
     together(operation, x, condition)  # truth values are the same on every level
     return condition._primitive
@@ -220,9 +222,9 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
 def _alike(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
     """The first tensor, in the common dtype, and the primitives of all in it."""
     given = tensors if isinstance(tensors, (list, tuple)) else ()
-    wrong = [f"{shown(x)} as number {k + 1}" for k, x in enumerate(given) if not isinstance(x, TensorBase)]
+    wrong = [f"{describe(x)} as number {k + 1}" for k, x in enumerate(given) if not isinstance(x, TensorBase)]
     if not given or wrong:
-        single = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else shown(tensors)
+        single = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else describe(tensors)
         what = wrong[0] if wrong else single
         raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, and was given {what}")
     tensors = together(operation, *tensors)

@@ -19,7 +19,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
-from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.ranges import in_range, out_of_range
 
@@ -172,8 +172,8 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return item.__index__()
     except AttributeError:
         raise KindError(
-            f"x[...] was asked with {shown(item)}; an index is an int, a slice, None, ..., an IntTensor, a BoolTensor, "
-            "or a list or tuple of ints or bools"
+            f"x[...] was asked with {describe(item)}; an index is an int, a slice, None, ..., an IntTensor, a "
+            "BoolTensor, or a list or tuple of ints or bools"
         ) from None
 
 
@@ -182,9 +182,11 @@ def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
     try:
         array = np.asarray(values) if len(np.shape(values)) == 0 or np.size(values) else np.asarray(values, int64)
     except ValueError:
-        raise ShapeError(f"x[...] was asked with {shown(values)}, whose rows differ in length") from None
+        raise ShapeError(f"x[...] was asked with {describe(values)}, whose rows differ in length") from None
     if array.dtype.kind not in "biu":
-        raise KindError(f"x[...] was asked with {shown(values)}; lists and arrays of indices hold ints or truth values")
+        raise KindError(
+            f"x[...] was asked with {describe(values)}; lists and arrays of indices hold ints or truth values"
+        )
     primitive = x.device.discrete.from_numpy(array)
     return x._bool(primitive) if array.dtype.kind == "b" else x._int(primitive)
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, NoReturn
 
 from burnpy.backend.errors import DeviceError
-from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.base import TensorBase, new_tensor
 
 open_levels: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=())
 """The levels of the derivatives that are being taken here, the outermost first."""
@@ -139,4 +139,4 @@ def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
     if x.kind == "float":
         for level in reversed(between):
             primitive = level.lift(primitive)
-    return made(type(x), device, primitive)  # type: ignore[no-any-return]  # of that class
+    return new_tensor(type(x), device, primitive)  # type: ignore[no-any-return]  # of that class

@@ -13,13 +13,13 @@ import numpy as np
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
-from burnpy.tensor.base import TensorBase, shown
-from burnpy.tensor.calling import explained
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.ranges import in_range, out_of_range
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.widths import refuse_wider
 
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
 
@@ -244,7 +244,7 @@ def _counted(
 def _targets(operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_index: int) -> tuple[Int, Bool | None]:
     """The classes, 0 in place of the ignored ones, and where they count; None where all do."""
     if not isinstance(target, IntTensor):
-        what = shown(target)
+        what = describe(target)
         raise KindError(f"{operation}() takes its classes as an IntTensor, and was given {what}")
     together(operation, log_p, target)  # or says why not
     shape, classes = log_p.shape, log_p.shape[dim]
@@ -277,7 +277,7 @@ def _at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
 def _class_dim(operation: str, logits: Tensor[Any]) -> int:
     """The dimension of the classes."""
     if not isinstance(logits, Tensor):
-        raise KindError(f"{operation}() takes a float Tensor, and was given {shown(logits)}")
+        raise KindError(f"{operation}() takes a float Tensor, and was given {describe(logits)}")
     if logits.ndim == 0:
         raise DimError(f"{operation}() was asked of a 0-d tensor; it needs the shape (C,), (N, C) or (N, C, ...)")
     return min(logits.ndim - 1, 1)
@@ -286,7 +286,7 @@ def _class_dim(operation: str, logits: Tensor[Any]) -> int:
 def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
     """The weights of the classes, such that they broadcast along their dimension."""
     if not isinstance(weight, TensorBase):
-        raise KindError(f"{operation}() takes the weights of classes as a Tensor, and was given {shown(weight)}")
+        raise KindError(f"{operation}() takes the weights of classes as a Tensor, and was given {describe(weight)}")
     operands(log_p, weight, operation)  # or says why not
     refuse_wider(operation, "a prediction", log_p.dtype, weight=weight)
     classes = log_p.shape[dim]
@@ -297,9 +297,9 @@ def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) ->
 
 def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
     if not isinstance(x, Tensor):
-        raise KindError(f"{operation}() takes float tensors, and was given {shown(x)}")
+        raise KindError(f"{operation}() takes float tensors, and was given {describe(x)}")
     if not isinstance(y, TensorBase):
-        raise KindError(f"{operation}() takes tensors of one shape, and was given {shown(y)}; write x.full_like(y)")
+        raise KindError(f"{operation}() takes tensors of one shape, and was given {describe(y)}; write x.full_like(y)")
     operands(x, y, operation)  # or says why not
     if x._primitive.dtype is not y._primitive.dtype:
         refuse_wider(operation, "a prediction", x.dtype, target=y)

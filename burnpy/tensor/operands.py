@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError, a
 from burnpy.backend.primitives import Scalar, Shape
-from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
 
@@ -36,7 +36,7 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
         tensor, other = together(operation, tensor, other)
     if other.kind != tensor.kind:
         raise KindError(
-            f"{operation}() was asked of {shown(tensor)} and {shown(other)}; kinds do not mix by themselves: "
+            f"{operation}() was asked of {describe(tensor)} and {describe(other)}; kinds do not mix by themselves: "
             f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
         )
     return tensor, other._primitive
@@ -60,7 +60,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
-            f"{operation}() was asked of {shown(tensor)} and the {type(other).__name__} {other!r}; "
+            f"{operation}() was asked of {describe(tensor)} and the {type(other).__name__} {other!r}; "
             f"convert the tensor first, as in x{_CONVERSION['float' if isinstance(other, float) else 'int']}"
         )
     name = type(tensor).__name__
@@ -70,7 +70,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
             f"make a tensor of it first: {name}.from_data(values, device=x.device)"
         )
     raise KindError(
-        f"{operation}() was asked of {a(name)} and {shown(other)}; the other operand must be {a(name)} or a number"
+        f"{operation}() was asked of {a(name)} and {describe(other)}; the other operand must be {a(name)} or a number"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from burnpy.backend.errors import ScalarError, ShapeError, a
-from burnpy.tensor.base import B, made
+from burnpy.tensor.base import B, new_tensor
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.readonly import writer
 
@@ -97,7 +97,7 @@ def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...
         primitive = level.lift(primitive)
         if flag:
             primitive = level.require_grad(primitive)
-    return made(cls, device, primitive)
+    return new_tensor(cls, device, primitive)
 
 
 def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -> Any:

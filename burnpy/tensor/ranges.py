@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import IndexRangeError, KindError
 from burnpy.backend.primitives import Bool, Int, Shape
-from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import together
 
 MOST_INT = (1 << 63) - 1
@@ -22,7 +22,7 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
         DeviceError: it is on another device than ``x``.
     """
     if not isinstance(index, TensorBase) or index.kind != "int":
-        what = shown(index)
+        what = describe(index)
         raise KindError(f"{operation}() takes its indices as an IntTensor, and was given {what}")
     together(operation, x, index)  # ints are the same on every level
     return index._primitive
@@ -65,7 +65,7 @@ def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:
     """Raise ``error`` where an element of ``truth`` is false: at once, or as in `in_range`."""
     d = device.discrete
     if not d.eager_checks:
-        d.later((d.all(truth, tuple(range(len(truth.shape))), False),), lambda fine: None if fine else error)
+        d.defer_check((d.all(truth, tuple(range(len(truth.shape))), False),), lambda fine: None if fine else error)
     elif not d.to_numpy(truth).all():
         raise error
 

@@ -13,8 +13,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import DType, Shape
-from burnpy.tensor.base import B, TensorBase, shown
-from burnpy.tensor.creation import Place, Size, shape_of
+from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.creation import Factory, Size, shape_of
 from burnpy.tensor.data import DTypeLike, fitting
 from burnpy.tensor.ranges import refuse_unless
 
@@ -38,13 +38,13 @@ def _drawing() -> Callable[[Generator | None, Any, str], np.random.Generator]:
 
 def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
     """``IntTensor.randint``."""
-    place = Place(cls, device, "randint")
+    place = Factory(cls, device, "randint")
     found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
     try:
         first, last = index(low), index(high) - 1
     except TypeError:
         raise ArgumentError(
-            f"{place.factory}() draws ints and was given {shown(low)} and {shown(high)}; give two ints"
+            f"{place.factory}() draws ints and was given {describe(low)} and {describe(high)}; give two ints"
         ) from None
     if last < first:
         raise ArgumentError(
@@ -57,7 +57,7 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
 
 def permutation(cls: Any, n: int, dtype: Any, generator: Any, device: Any) -> Any:
     """``IntTensor.permutation``."""
-    place = Place(cls, device, "permutation")
+    place = Factory(cls, device, "permutation")
     (count,) = shape_of((n,), place.factory)
     found = place.dtype(dtype)
     fitting(max(count - 1, 0), "int", found, place.factory)
@@ -171,7 +171,7 @@ class Sampling(Filling[B]):
         Raises:
             ArgumentError: low is above high, or one of them is not finite.
         """
-        place = Place(cls, device, "uniform")
+        place = Factory(cls, device, "uniform")
         found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
         return place.made(_uniform(place.device, sizes, low, high, found, generator, place.factory))
 
@@ -223,7 +223,7 @@ class Sampling(Filling[B]):
         >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
         (2, 3)
         """
-        place = Place(cls, device, "normal")
+        place = Factory(cls, device, "normal")
         found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
         return place.made(_normal(place.device, sizes, mean, std, found, generator, place.factory))
 

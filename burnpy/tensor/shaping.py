@@ -8,7 +8,7 @@ from typing import Any, Self, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import B, TensorBase, blank, owned, shown
+from burnpy.tensor.base import B, TensorBase, blank, describe, owned
 from burnpy.tensor.dims import (
     addressable,
     dim_of,
@@ -172,7 +172,9 @@ class Shaping(TensorBase[B]):
     def expand_as(self, other: TensorBase[B]) -> Self:
         """x repeated to the shape of another tensor."""
         if not isinstance(other, TensorBase):
-            raise KindError(f"expand_as() takes a tensor, and was given {shown(other)}; for a shape there is expand()")
+            raise KindError(
+                f"expand_as() takes a tensor, and was given {describe(other)}; for a shape there is expand()"
+            )
         return self.expand(other.shape)
 
     @overload

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.tensor.base import blank, blank_bool, owned
-from burnpy.tensor.calling import refuse
+from burnpy.tensor.call_errors import refuse
 from burnpy.tensor.dims import ALL, dims_of, need_bool
 from burnpy.tensor.operands import explain, operands
 

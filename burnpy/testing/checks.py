@@ -9,7 +9,7 @@ import numpy as np
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.backend.dtypes import float64, kind_of
 from burnpy.backend.schema import Algebra
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.cases.samples import CASE, ByKind, Sample, arranged, laid_out
 from burnpy.testing.cases.table import Example, Row
@@ -165,7 +165,7 @@ def _arrays(device: Any, given: list[Any]) -> list[Any]:
 
 def _share(device: Any, x: Any, y: Any) -> bool:
     """Whether writing to one primitive may change the other. What `to_numpy` gives may be copies, and cannot say so."""
-    one, two = (device.discrete.memory(_innermost(p))[0] for p in (x, y))
+    one, two = (device.discrete.storage_of(_innermost(p))[0] for p in (x, y))
     return bool(one == two)
 
 
@@ -196,10 +196,12 @@ def check_derivatives(device: Any, row: Row, example: Example, layout: str, orde
         results = getattr(on, row.operation.name)(*given)
         results = results if isinstance(results, tuple) else (results,)
         return [
-            made(Tensor, on, r) for r, is_float in zip(results, row.operation.float_results, strict=True) if is_float
+            new_tensor(Tensor, on, r)
+            for r, is_float in zip(results, row.operation.float_results, strict=True)
+            if is_float
         ]
 
-    inputs = [made(Tensor, device, p) for p in floats]
+    inputs = [new_tensor(Tensor, device, p) for p in floats]
     try:
         if order == 1:
             gradcheck(f, inputs)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
-from burnpy.autodiff.returns import probable_cause
+from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import DeviceError, DTypeError, KindError
-from burnpy.tensor.base import made, shown
+from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def results(f: Function, inputs: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
     for k, out in enumerate(outs):
         if not isinstance(out, Tensor):
             raise KindError(
-                f"gradcheck() takes a function that returns float tensors, and result {k} is {shown(out)}"
+                f"gradcheck() takes a function that returns float tensors, and result {k} is {describe(out)}"
                 f"{probable_cause(out)}"
             )
         if out.device is not inputs[0].device:
@@ -80,7 +80,7 @@ def by_forward(problem: Problem, k: int, direction: NDArray[Any]) -> list[NDArra
     duals = []
     for j, x in enumerate(problem.inputs):
         dual = device.dual(x._primitive, inner.from_numpy(direction)) if j == k else device.lift(x._primitive)
-        duals.append(made(Tensor, device, dual))
+        duals.append(new_tensor(Tensor, device, dual))
     tangents = [(out, out._primitive.tangent) for out in results(problem.function, duals)]
     return [np.zeros(out.shape, out.dtype) if t is None else _array(inner, t) for out, t in tangents]
 

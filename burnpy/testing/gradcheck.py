@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.autodiff import Autodiff
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError
-from burnpy.tensor.base import TensorBase, shown
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
 
@@ -185,7 +185,9 @@ def _problem(
     if not callable(f):
         raise KindError(f"{operation}() takes a function and its inputs, not {f!r:.80}")
     if not isinstance(inputs, Iterable):
-        raise KindError(f"{operation}() takes float tensors as inputs, one or a tuple of several, not {shown(inputs)}")
+        raise KindError(
+            f"{operation}() takes float tensors as inputs, one or a tuple of several, not {describe(inputs)}"
+        )
     xs = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     if not xs:
         raise ArgumentError(f"{operation}() was given no inputs; give at least one float64 tensor")

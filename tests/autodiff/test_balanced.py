@@ -17,7 +17,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
 from burnpy.autodiff import Balanced, Forward, Function, checkpoint, checkpoint_sequential
 from burnpy.autodiff.functional import grad
 from burnpy.autodiff.modes import no_grad
-from burnpy.autodiff.saving.recipes import LARGEST, Source
+from burnpy.autodiff.rematerialize.recipes import LARGEST, Source
 from burnpy.backend import NumPy
 from burnpy.nn.functional import layer_norm
 
@@ -141,11 +141,11 @@ def held(out: Tensor[Any]) -> int:
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
-        if not hasattr(node, "p0"):
+        if not hasattr(node, "parent0"):
             leaves.add(id(node.value.value))
             continue
-        waiting += [node.p0, node.p1]
-        for kept in (node.k0, node.k1 if node.p1 is not None else ()):
+        waiting += [node.parent0, node.parent1]
+        for kept in (node.saved0, node.saved1 if node.parent1 is not None else ()):
             for x in kept:
                 for array in _arrays(x):
                     found[id(array)] = array

@@ -231,7 +231,7 @@ def test_observers_see_what_custom_vjp_keeps() -> None:
         product(x, 1.0, y)
     (node,) = seen
     assert node.operation == "product"
-    assert [v.tolist() for v in node.k0 if isinstance(v, np.ndarray)] == [[5.0], [7.0]]
+    assert [v.tolist() for v in node.saved0 if isinstance(v, np.ndarray)] == [[5.0], [7.0]]
 
 
 def test_forward_mode_of_custom_jvp() -> None:

@@ -452,7 +452,7 @@ def test_observers_see_the_nodes_and_what_they_keep() -> None:
     assert one == 1
     assert {node.operation for _, node in seen} == {"Exp", "Mixed"}
     assert all(device is TRAIN for device, _ in seen)
-    kept = [value for _, node in seen for value in node.k0 if isinstance(value, np.ndarray)]
+    kept = [value for _, node in seen for value in node.saved0 if isinstance(value, np.ndarray)]
     assert sorted(a.tolist()[0] for a in kept) == [1.0, 2.0, pytest.approx(np.e)]
 
 

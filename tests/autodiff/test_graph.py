@@ -43,7 +43,7 @@ def nodes_below(root: Tensor[Any]) -> list[Node]:
         node = stack.pop()
         if isinstance(node, Node) and node not in found:
             found.append(node)
-            stack += [p for p in (node.p0, node.p1) if p is not None]
+            stack += [p for p in (node.parent0, node.parent1) if p is not None]
     return found
 
 
@@ -250,13 +250,13 @@ def test_arrays_are_freed_while_a_pass_goes_on() -> None:
         saved.append(weakref.ref(y._primitive.value))
         y = y * 0.1
     first = nodes_below(y)[-1]
-    pull, alive = first.s0, []
+    vjp, alive = first.vjp0, []
 
     def probed(inner: Any, grad: Any, *kept: Any) -> Any:
         alive.append(sum(ref() is not None for ref in saved))
-        return pull(inner, grad, *kept)
+        return vjp(inner, grad, *kept)
 
-    first.s0 = probed
+    first.vjp0 = probed
     loss = y.sum()
     del y
     assert sum(ref() is not None for ref in saved) == 8

@@ -21,8 +21,8 @@ from burnpy.autodiff import (
     to_svg,
     track_lines,
 )
-from burnpy.autodiff.looking.nodes import walk
-from burnpy.autodiff.saving.saved import saved_tensors_hooks
+from burnpy.autodiff.inspect.nodes import walk
+from burnpy.autodiff.saved_tensors.hooks import saved_tensors_hooks
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 
@@ -403,7 +403,7 @@ def test_misuse_of_drawings(draw: Any) -> None:
 
 
 def test_layout_leaves_no_boxes_on_top_of_each_other() -> None:
-    from burnpy.autodiff.looking.layout import laid_out
+    from burnpy.autodiff.inspect.layout import laid_out
 
     texts = [["a" * (k % 7 + 1)] * (k % 3 + 1) for k in range(40)]
     arrows = [(a, b) for b in range(40) for a in range(max(0, b - 9), b, 4)]

@@ -13,7 +13,7 @@ from burnpy.autodiff import Forward
 from burnpy.autodiff.rules.pointwise import pow_base, pow_exponent
 from burnpy.backend import NumPy
 from burnpy.nn import functional
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.joining import where
 
 INF, NAN = float("inf"), float("nan")
@@ -46,7 +46,7 @@ def tangents(f: F, *inputs: Any) -> np.ndarray[Any, Any]:
     direction = np.zeros(values[0].shape)
     direction.reshape(-1)[0] = 1.0
     duals = [device.dual(values[0], direction), *map(device.lift, values[1:])]
-    out = f(*(made(Tensor, device, dual) for dual in duals))
+    out = f(*(new_tensor(Tensor, device, dual) for dual in duals))
     return np.asarray(0.0 if out._primitive.tangent is None else out._primitive.tangent)
 
 
@@ -260,7 +260,7 @@ def test_the_hessian_of_a_power_is_symmetric() -> None:
 
 def first_derivative(x: Any, y: Any, k: int) -> Any:
     """The derivative of x ** y by x, or by y, tracked."""
-    pull = (pow_base, pow_exponent)[k]
+    vjp = (pow_base, pow_exponent)[k]
     b, one = x.device, x.ones_like()
     kept = (x._primitive, y._primitive, *([x.pow(y)._primitive] if k else []))
-    return x._like(pull(b, one._primitive, *kept))
+    return x._like(vjp(b, one._primitive, *kept))

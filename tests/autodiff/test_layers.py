@@ -11,7 +11,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import float32, float64
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.testing import gradgradcheck
 
 RNG = np.random.default_rng(0)
@@ -42,14 +42,14 @@ def kept_bytes(out: Any) -> int:
             continue
         seen.add(node)
         if hasattr(node, "value"):
-            leaves.add(PLAIN.memory(node.value)[0])
+            leaves.add(PLAIN.storage_of(node.value)[0])
             continue
-        two = node.p1 is not None
-        for x in (*node.k0, *(node.k1 if two else ())):
+        two = node.parent1 is not None
+        for x in (*node.saved0, *(node.saved1 if two else ())):
             if isinstance(x, np.ndarray):
-                key, size = PLAIN.memory(x)
+                key, size = PLAIN.storage_of(x)
                 arrays[key] = size
-        stack += [node.p0, node.p1]
+        stack += [node.parent0, node.parent1]
     return sum(size for key, size in arrays.items() if key not in leaves)
 
 
@@ -71,7 +71,7 @@ def test_third_derivatives(what: str, f: Any, shapes: list[tuple[int, ...]]) -> 
         leaves = [device.require_grad(device.lift(x._primitive)) for x in xs]
         out = device.exp(f(device, *leaves))
         found = device.gradients([(out, inner.full(out.shape, 1.0, float64))], retain_graph=False)
-        return [made(Tensor, inner, found[x.node]) for x in leaves]
+        return [new_tensor(Tensor, inner, found[x.node]) for x in leaves]
 
     inputs = [Tensor[NumPy].from_data(RNG.uniform(-1, 1, shape)) for shape in shapes]
     assert gradgradcheck(gradient, inputs), what

@@ -11,8 +11,8 @@ import pytest
 
 from burnpy import Autodiff, Tensor, cat
 from burnpy.autodiff import memory_report, track_lines
-from burnpy.autodiff.saving.balanced import Balanced
-from burnpy.autodiff.saving.saved import saved_tensors_hooks
+from burnpy.autodiff.rematerialize.balanced import Balanced
+from burnpy.autodiff.saved_tensors.hooks import saved_tensors_hooks
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import KindError, NotTrackedError
 
@@ -56,7 +56,7 @@ def test_each_array_is_counted_once(claim: str, f: Any, kept: int) -> None:
 
 
 def test_the_total_is_that_of_the_distinct_arrays() -> None:
-    from burnpy.autodiff.looking.nodes import edges, walk
+    from burnpy.autodiff.inspect.nodes import edges, walk
 
     x, w = leaf(16), leaf(16)
     h = ((x @ w).tanh() @ w).softmax(1)
@@ -173,4 +173,4 @@ def test_a_backend_without_views_counts_by_shape() -> None:
         shape, dtype = (3, 4), Tensor[NumPy].ones((1,)).dtype
 
     array = Array()
-    assert Backend.memory(NumPy(), array) == (id(array), 48)
+    assert Backend.storage_of(NumPy(), array) == (id(array), 48)

@@ -12,8 +12,8 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
 from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
-from burnpy.autodiff.forward.pushing import compiled
-from burnpy.autodiff.recording import source
+from burnpy.autodiff.codegen import source
+from burnpy.autodiff.forward.codegen import compiled
 from burnpy.autodiff.rules import RULES
 from burnpy.backend import Algebra, Backend, NumPy, Operation, operations
 from burnpy.testing import GradcheckError, gradcheck, gradgradcheck
@@ -50,9 +50,9 @@ def test_sides_name_what_they_keep(name: str) -> None:
     floats = {a.name for a in op.float_arguments}
     valid = {a.name for a in op.arguments} | {"out"} | {f"{f}_{what}" for f in floats for what in ("shape", "dtype")}
     valid |= {"x_shape", "start"} if name == "cat" else set()  # of the member, and where it begins
-    sides = [(side, 2) for side in (*rule.pulls, *(rule.pushes or ()))]
+    sides = [(side, 2) for side in (*rule.vjps, *(rule.jvps or ()))]
     if rule.joint is None:
-        assert len(rule.pulls) == len(op.float_arguments)
+        assert len(rule.vjps) == len(op.float_arguments)
     else:
         assert list(signature(rule.joint).parameters)[:3] == ["i", "grads", "needs"]
         assert not sides
@@ -69,7 +69,7 @@ def test_pushes_are_left_out_only_where_the_operation_is_linear() -> None:
     assert not [
         name
         for name, rule in RULES.items()
-        if rule.pushes is None and rule.joint is None and operations()[name].algebra not in linear
+        if rule.jvps is None and rule.joint is None and operations()[name].algebra not in linear
     ]
 
 
@@ -128,50 +128,50 @@ def _random(i: Any, g: Any, x: Any) -> Any:
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
-        "a pull with a wrong sign",
-        {"pulls": (lambda i, g, x: i.neg(i.mul(g, i.cos(x))),)},
+        "a vjp with a wrong sign",
+        {"vjps": (lambda i, g, x: i.neg(i.mul(g, i.cos(x))),)},
         "input 0.*reverse mode gives",
     ),
-    ("a pull with a wrong factor", {"pulls": (lambda i, g, x: i.mul(g, i.cos(i.mul(x, 1.01))),)}, "reverse mode gives"),
-    ("a pull that gives zeros", {"pulls": (lambda i, g, x: i.mul(g, 0.0),)}, "reverse mode gives"),
-    ("a pull that gives NaN", {"pulls": (lambda i, g, x: i.mul(g, float("nan")),)}, "reverse mode gives nan"),
-    ("a push with a wrong sign", {"pushes": (lambda i, t, x: i.neg(i.mul(t, i.cos(x))),)}, "forward mode gives"),
-    ("a pull of another shape", {"pulls": (lambda i, g, x: i.sum(i.mul(g, i.cos(x)), (0,), True),)}, r"shape \(1,\)"),
-    ("a pull of another dtype", {"pulls": (lambda i, g, x: i.cast(i.mul(g, i.cos(x)), np.dtype("f4")),)}, "float32"),
+    ("a vjp with a wrong factor", {"vjps": (lambda i, g, x: i.mul(g, i.cos(i.mul(x, 1.01))),)}, "reverse mode gives"),
+    ("a vjp that gives zeros", {"vjps": (lambda i, g, x: i.mul(g, 0.0),)}, "reverse mode gives"),
+    ("a vjp that gives NaN", {"vjps": (lambda i, g, x: i.mul(g, float("nan")),)}, "reverse mode gives nan"),
+    ("a jvp with a wrong sign", {"jvps": (lambda i, t, x: i.neg(i.mul(t, i.cos(x))),)}, "forward mode gives"),
+    ("a vjp of another shape", {"vjps": (lambda i, g, x: i.sum(i.mul(g, i.cos(x)), (0,), True),)}, r"shape \(1,\)"),
+    ("a vjp of another dtype", {"vjps": (lambda i, g, x: i.cast(i.mul(g, i.cos(x)), np.dtype("f4")),)}, "float32"),
     (
-        "a push of another shape",
-        {"pushes": (lambda i, t, x: i.sum(i.mul(t, i.cos(x)), (0,), True),)},
+        "a jvp of another shape",
+        {"jvps": (lambda i, t, x: i.sum(i.mul(t, i.cos(x)), (0,), True),)},
         r"tangent of result 0, by input 0, has shape \(1,\)",
     ),
     (
-        "a push of another dtype",
-        {"pushes": (lambda i, t, x: i.cast(i.mul(t, i.cos(x)), np.dtype("f4")),)},
+        "a jvp of another dtype",
+        {"jvps": (lambda i, t, x: i.cast(i.mul(t, i.cos(x)), np.dtype("f4")),)},
         "tangent.*float32",
     ),
-    ("a pull that writes over its gradient", {"pulls": (_in_place,)}, "changed the gradient of result 0"),
-    ("a pull that writes over its argument", {"pulls": (_forgetful,)}, "changed input 0"),
-    ("a pull that is not the same twice", {"pulls": (_random,)}, "two backward passes gave different gradients"),
+    ("a vjp that writes over its gradient", {"vjps": (_in_place,)}, "changed the gradient of result 0"),
+    ("a vjp that writes over its argument", {"vjps": (_forgetful,)}, "changed input 0"),
+    ("a vjp that is not the same twice", {"vjps": (_random,)}, "two backward passes gave different gradients"),
 ]
 
 
 @pytest.mark.parametrize(("what", "sides", "message"), WRONG, ids=[row[0] for row in WRONG])
 def test_gradcheck_refuses(with_rule: Callable[..., None], what: str, sides: dict[str, Any], message: str) -> None:
     assert gradcheck(by_sin, x64(0.3, -0.7))
-    with_rule("sin", **({"pulls": RIGHT, "pushes": RIGHT} | sides))
+    with_rule("sin", **({"vjps": RIGHT, "jvps": RIGHT} | sides))
     with pytest.raises(GradcheckError, match=message):
         gradcheck(by_sin, x64(0.3, -0.7))
     assert not gradcheck(by_sin, x64(0.3, -0.7), raise_exception=False)
 
 
 def test_gradcheck_leaves_forward_mode_out_when_asked(with_rule: Callable[..., None]) -> None:
-    with_rule("sin", pushes=(lambda i, t, x: t,))
+    with_rule("sin", jvps=(lambda i, t, x: t,))
     assert gradcheck(by_sin, X, check_forward_ad=False)
 
 
 def test_gradgradcheck_refuses_a_wrong_second_derivative(with_rule: Callable[..., None]) -> None:
-    """A pull whose values are right, and which hides from the next level what they depend on."""
+    """A vjp whose values are right, and which hides from the next level what they depend on."""
     assert gradgradcheck(by_sin, X)
-    with_rule("sin", pulls=(lambda i, g, x: i.mul(g, i.detach(i.cos(x))),))
+    with_rule("sin", vjps=(lambda i, g, x: i.mul(g, i.detach(i.cos(x))),))
     assert gradcheck(by_sin, X)
     with pytest.raises(GradcheckError, match="input 0"):
         gradgradcheck(by_sin, X)

@@ -43,14 +43,14 @@ def test_attention_with_two_keys(gap: float, masked: bool) -> None:
     q, k, v, weights = rng.normal(size=(1, 3)), rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), rng.normal(size=3)
     scale = gap / float(q[0] @ (k[0] - k[1]))
     tq, tk, tv = (rng.normal(size=x.shape) for x in (q, k, v))
-    _, s1, s2 = sigmoid(gap)
+    _, vjp1, s2 = sigmoid(gap)
     apart, rise = k[0] - k[1], float(weights @ (v[0] - v[1]))  # f = weights · v₁ + s(d) · rise
     turn = scale * float(tq[0] @ apart + q[0] @ (tk[0] - tk[1]))  # how d moves along the tangents
     lift = float(weights @ (tv[0] - tv[1]))
-    outer = s2 * rise * turn + s1 * lift
-    by_q = scale * (outer * apart + s1 * rise * (tk[0] - tk[1]))
-    by_k = scale * (outer * q[0] + s1 * rise * tq[0])
-    expected = [by_q[None], np.stack([by_k, -by_k]), np.stack([s1 * turn * weights, -s1 * turn * weights])]
+    outer = s2 * rise * turn + vjp1 * lift
+    by_q = scale * (outer * apart + vjp1 * rise * (tk[0] - tk[1]))
+    by_k = scale * (outer * q[0] + vjp1 * rise * tq[0])
+    expected = [by_q[None], np.stack([by_k, -by_k]), np.stack([vjp1 * turn * weights, -vjp1 * turn * weights])]
 
     def loss(q: Any, k: Any, v: Any) -> Any:
         mask = BoolTensor.ones((1, 2), device=q.device) if masked else None
@@ -64,8 +64,8 @@ def test_attention_with_two_keys(gap: float, masked: bool) -> None:
 @pytest.mark.parametrize("gap", [1.0, 10.0, 30.0])
 def test_cross_entropy_of_two_classes(gap: float) -> None:
     x, t = np.array([gap, 0.0]), np.array([0.7, -0.4])
-    _, s1, _ = sigmoid(gap)
-    want = s1 * (t[0] - t[1]) * np.array([1.0, -1.0])
+    _, vjp1, _ = sigmoid(gap)
+    want = vjp1 * (t[0] - t[1]) * np.array([1.0, -1.0])
     (found,) = hessian_times(lambda x: cross_entropy(x, IntTensor.from_data(0, device=x.device)), [x], [t])
     np.testing.assert_allclose(found, want, rtol=1e-12)
 
@@ -75,8 +75,8 @@ def test_cross_entropy_of_two_classes(gap: float) -> None:
 def test_others_are_off_by_rounding_of_their_terms(name: str, gap: float) -> None:
     """As in PyTorch: errors are those of numbers of the size of the gradient, not of what is left of them."""
     x, t, g = np.array([gap, 0.0]), np.array([0.7, -0.4]), np.array([1.3, 0.2])
-    _, s1, s2 = sigmoid(gap)
-    second = {"softmax": s2 * (g[0] - g[1]), "log_softmax": -s1 * g.sum(), "logsumexp": s1 * g.sum()}[name]
+    _, vjp1, s2 = sigmoid(gap)
+    second = {"softmax": s2 * (g[0] - g[1]), "log_softmax": -vjp1 * g.sum(), "logsumexp": vjp1 * g.sum()}[name]
     want = second * (t[0] - t[1]) * np.array([1.0, -1.0])
 
     def f(x: Any) -> Any:

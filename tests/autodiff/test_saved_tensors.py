@@ -279,7 +279,7 @@ def test_on_the_cpu_nothing_is_copied() -> None:
     x = leaf((100,))
     with save_on_cpu():
         y = x.exp()
-    kept = y._primitive.node.k0
+    kept = y._primitive.node.saved0
     assert np.shares_memory(kept.restored(), y._primitive.value)
 
 

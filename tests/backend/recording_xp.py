@@ -128,7 +128,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
     "burnpy_bounded": _bounded,
 }
-"""What `burnpy_cupy.kernels` and `burnpy_cupy.reduce_at` compute, by name."""
+"""What `burnpy_cupy.kernels` and `burnpy_cupy.index_reduce` compute, by name."""
 
 
 def _recorded(journal: Journal, name: str, function: Any) -> Any:

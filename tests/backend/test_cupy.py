@@ -46,8 +46,8 @@ def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> 
         for case in CASES:
             run_case(CuPy(), case)
         draw(CuPy())
-        CuPy(1).adopt(CuPy().full((2,), 1.0, float32), CuPy())
-        CuPy().later((CuPy().all(CuPy().from_numpy(np.ones(2, np.bool_)), (0,), False),), lambda fine: None)
+        CuPy(1).transfer_from(CuPy().full((2,), 1.0, float32), CuPy())
+        CuPy().defer_check((CuPy().all(CuPy().from_numpy(np.ones(2, np.bool_)), (0,), False),), lambda fine: None)
         CuPy().synchronize()
     assert len(journal.records) > 80, "the recorder has missed most of the backend"
     assert sorted(filter(None, map(mismatch, journal.records))) == []

@@ -1,6 +1,6 @@
 """`import burnpy` stays cheap: it loads what everybody needs, and no module of Python's own that NumPy does without.
 
-What only some users need is imported in the function that needs it, or opened by `burnpy.backend.doors`.
+What only some users need is imported in the function that needs it, or opened by `burnpy.backend.lazy`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ EVERYBODY_NEEDS = {
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
         *("optimizer", "pointwise", "pooling", "random", "reduction", "shape", "windows"),
     ],
-    "burnpy.hints": ["", "names", "numpys"],
+    "burnpy.hints": ["", "torch_names", "numpy_names"],
     "burnpy.tensor": [
-        *("", "arithmetic", "base", "bool_tensor", "calling", "conversion", "creation", "data", "differentiation"),
-        *("dims", "exchange", "float_reductions", "indexing", "int_tensor", "integers", "joining", "kinds", "leaving"),
-        *("levels", "logic", "matmul", "operands", "pointwise", "printing", "protocols", "ranges", "readonly"),
-        *("reductions", "sampling", "selecting", "shaping", "template", "tensor"),
+        *("", "arithmetic", "base", "bool_tensor", "call_errors", "conversion", "creation", "data", "differentiation"),
+        *("dims", "exchange", "float_reductions", "host_reads", "indexing", "int_tensor", "integers", "joining"),
+        *("levels", "logic", "matmul", "method_hints", "operands", "pointwise", "printing", "protocols", "ranges"),
+        *("readonly", "reductions", "sampling", "selecting", "shaping", "template", "tensor"),
     ],
 }
 """The modules of each package that `import burnpy` loads, the package itself as ""."""
@@ -61,7 +61,7 @@ def test_a_tracked_step_opens_no_door_that_it_does_not_need() -> None:
 def test_making_a_device_makes_none_of_the_methods_that_record() -> None:
     found = loaded("from burnpy import Autodiff; from burnpy.backend import NumPy; Autodiff(NumPy())")
     assert "burnpy_numpy" in found
-    assert not found & {"burnpy.autodiff.recording", "burnpy.autodiff.rules", "burnpy.backend.entries"}
+    assert not found & {"burnpy.autodiff.codegen", "burnpy.autodiff.rules", "burnpy.backend.entries"}
 
 
 @pytest.mark.parametrize("package", ["burnpy", "burnpy.autodiff", "burnpy.backend", "burnpy.tensor"])

@@ -24,8 +24,8 @@ from burnpy.backend import NumPy, try_lock
 from burnpy.backend.dtypes import float32
 from burnpy_numpy import openblas as openblas_module
 from burnpy_numpy import threads
+from burnpy_numpy.matmul import product
 from burnpy_numpy.openblas import OneThread, openblas
-from burnpy_numpy.products import product
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 
 D = NumPy()

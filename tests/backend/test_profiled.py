@@ -21,13 +21,13 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cat
-from burnpy.autodiff import Forward, telling, track_lines
-from burnpy.autodiff.saving.checkpointing import checkpoint
-from burnpy.autodiff.telling import propagate_watched
+from burnpy.autodiff import Forward, instrumented, track_lines
+from burnpy.autodiff.checkpointing.checkpoint import checkpoint
+from burnpy.autodiff.instrumented import propagate_watched
 from burnpy.backend import Backend, CuPy, NumPy, Profiled, operations
 from burnpy.backend.decorators.costs import cost
 from burnpy.backend.decorators.profile import Profile
-from burnpy.backend.place import FORWARD, place, recorders
+from burnpy.backend.op_context import FORWARD, op_context, recorders
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins
 
 Plain = Profiled[NumPy]
@@ -247,18 +247,18 @@ def test_autodiff_tells_only_while_recording(monkeypatch: pytest.MonkeyPatch) ->
         watched.append(True)
         return propagate_watched(*args, **keywords)
 
-    monkeypatch.setattr(telling, "propagate_watched", noting)
+    monkeypatch.setattr(instrumented, "propagate_watched", noting)
     x = ones(3).require_grad()
     x.exp().sum().backward()
     assert not watched
-    assert not Plain.device().listens()
-    assert not NumPy().listens()
-    assert not Autodiff(NumPy).listens()
+    assert not Plain.device().wants_rule_context()
+    assert not NumPy().wants_rule_context()
+    assert not Autodiff(NumPy).wants_rule_context()
     with Profiled.record():
-        assert Train.device().listens()
+        assert Train.device().wants_rule_context()
         x.exp().sum().backward()
     assert watched == [True]
-    assert place.get() is FORWARD
+    assert op_context.get() is FORWARD
 
 
 def test_the_place_is_restored_when_a_pass_fails() -> None:
@@ -270,7 +270,7 @@ def test_the_place_is_restored_when_a_pass_fails() -> None:
     y = x.register_hook(failing)[0]
     with Profiled.record(), pytest.raises(ZeroDivisionError):
         y.sum().backward()
-    assert place.get() is FORWARD
+    assert op_context.get() is FORWARD
 
 
 def test_by_line() -> None:
@@ -484,6 +484,6 @@ def test_cupy_has_such_events() -> None:
 
 
 def test_a_third_partys_device_has_the_hosts_time() -> None:
-    start = Backend.moment(NumPy())
-    stop = Backend.moment(NumPy())
+    start = Backend.timestamp(NumPy())
+    stop = Backend.timestamp(NumPy())
     assert Backend.duration(NumPy(), start, stop) == float(stop - start) >= 0

@@ -9,7 +9,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor, cat, stack
 from burnpy.autodiff import Forward, make_dual, unpack_dual
-from burnpy.autodiff.forward.pushing import source
+from burnpy.autodiff.forward.codegen import source
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend import NumPy
 from burnpy.backend.backend import operations

@@ -18,11 +18,11 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, CallError, MissingNameError
 from burnpy.docs import migrating
-from burnpy.hints import names
+from burnpy.hints import torch_names
 from burnpy.hints.spelling import meant
 from burnpy.hints.table import advice, row_of, rows
 
-TENSOR, TORCH, FUNCTIONAL = names.TENSOR.split(), names.TORCH.split(), names.FUNCTIONAL.split()
+TENSOR, TORCH, FUNCTIONAL = torch_names.TENSOR.split(), torch_names.TORCH.split(), torch_names.FUNCTIONAL.split()
 OPERATIONS = sorted({*TENSOR, *(name for name in TORCH if name in TENSOR or name not in FUNCTIONAL)})
 SETTING = """
 from burnpy import func, record
@@ -96,11 +96,11 @@ def test_tensors_say_what_to_write(kind: Any) -> None:
     [
         ("burnpy", TORCH),
         ("burnpy", TENSOR),
-        ("burnpy.nn", names.NN.split()),
+        ("burnpy.nn", torch_names.NN.split()),
         ("burnpy.nn.functional", FUNCTIONAL),
-        ("burnpy.nn.init", names.INIT.split()),
-        ("burnpy.optim", names.OPTIM.split()),
-        ("burnpy.func", names.FUNC.split()),
+        ("burnpy.nn.init", torch_names.INIT.split()),
+        ("burnpy.optim", torch_names.OPTIM.split()),
+        ("burnpy.func", torch_names.FUNC.split()),
     ],
 )
 def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:

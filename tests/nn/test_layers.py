@@ -39,7 +39,7 @@ from burnpy.nn import (
     stepped,
 )
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
-from burnpy.nn.trees import Rest, put_together
+from burnpy.nn.pytree import Rest, put_together
 from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]

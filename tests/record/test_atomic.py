@@ -93,9 +93,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException) ->
         if step == "write":
             patched.setattr("burnpy.record.files._write_all", fail)
         elif step == "FileIO":
-            patched.setattr("burnpy.record.replacing.FileIO", fail)
+            patched.setattr("burnpy.record.atomic_write.FileIO", fail)
         else:
-            patched.setattr(f"burnpy.record.replacing.os.{step}", fail)
+            patched.setattr(f"burnpy.record.atomic_write.os.{step}", fail)
         yield
 
 

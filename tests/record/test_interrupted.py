@@ -68,7 +68,7 @@ def open_files() -> int:
 
 @pytest.mark.parametrize("existing", [True, False])
 def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: bool) -> None:
-    monkeypatch.setattr("burnpy.record.replacing.os.fsync", int)  # the disk takes longer than all the rest
+    monkeypatch.setattr("burnpy.record.atomic_write.os.fsync", int)  # the disk takes longer than all the rest
     path = tmp_path / "a"
     x = np.arange(3)
     old = (tmp_path / "old", tmp_path / "new")
@@ -101,7 +101,7 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("error", [TimeoutError("late"), ValueError("late"), RuntimeError("late"), KeyError("late")])
 def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    monkeypatch.setattr("burnpy.record.replacing.os.fsync", int)
+    monkeypatch.setattr("burnpy.record.atomic_write.os.fsync", int)
     model = mlp(2)
     save(tmp_path / "a", model=model, step=1)
     linear = Linear(3, 4, device=NumPy)

@@ -12,7 +12,7 @@ import pytest
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 
 NAN = float("nan")
 LONG = int(os.environ.get("BURNPY_LONG_TESTS", "0"))
@@ -163,7 +163,7 @@ def test_a_nan_wins_and_takes_the_gradient(name: str, device: Any) -> None:
         for k in range(12):
             unit = np.eye(12)[k]
             duals = [
-                made(Tensor, device(), device().dual(np.array(array), unit[part]))
+                new_tensor(Tensor, device(), device().dual(np.array(array), unit[part]))
                 for array, part in ((a, slice(4)), (values, slice(4, 12)))
             ]
             out = getattr(duals[0].at[index], name)(duals[1])

@@ -9,7 +9,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.backend.errors import DeviceError, KindError, a
 from burnpy.backend.primitives import DType, Shape, Value
-from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.levels import levels_between, raised
 from burnpy.tensor.operands import together
 
@@ -87,7 +87,7 @@ def _holds_tensors(container: Any) -> bool:
 
 def tensor(kept: Kept, device: Any, primitive: Value) -> Any:
     """A tensor like the one remembered, on a device of the same chain."""
-    return made(kept.cls, device, primitive)
+    return new_tensor(kept.cls, device, primitive)
 
 
 def lowered(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.custom.calls import applied
+from burnpy.autodiff.custom.apply import applied
 from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.custom.user_code import positional
-from burnpy.autodiff.opaque import node_kind
+from burnpy.autodiff.multi_output import node_kind
 from burnpy.backend.errors import KindError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError, ShapeError
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
 
@@ -51,7 +51,7 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
             f"{tangent.shape} and dtype {tangent.dtype}; the tangent must be of the same"
         )
     device = Forward(x.device)
-    return made(Tensor, device, device.dual(x._primitive, tangent._primitive))  # type: ignore[no-any-return]  # of that class
+    return new_tensor(Tensor, device, device.dual(x._primitive, tangent._primitive))  # type: ignore[no-any-return]  # of that class
 
 
 def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
@@ -72,4 +72,4 @@ def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
         )
     inner: Any = given.device.inner
     value, tangent = given._primitive.value, given._primitive.tangent
-    return Unpacked(made(Tensor, inner, value), None if tangent is None else made(Tensor, inner, tangent))
+    return Unpacked(new_tensor(Tensor, inner, value), None if tangent is None else new_tensor(Tensor, inner, tangent))

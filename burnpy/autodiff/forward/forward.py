@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar, final
 
 from burnpy.autodiff.autodiff import CompiledAtFirstUse
-from burnpy.autodiff.forward.pushing import Dual, compiled
+from burnpy.autodiff.forward.codegen import Dual, compiled
 from burnpy.autodiff.modes import current_mode
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -58,9 +58,9 @@ class Forward(Subscriptable, Backend, Generic[I]):
         """Wait for the inner device."""
         self.inner.synchronize()
 
-    def listens(self) -> bool:
+    def wants_rule_context(self) -> bool:
         """Whether the inner device wants to be told which rule is at work."""
-        return self.inner.listens()
+        return self.inner.wants_rule_context()
 
     def lift(self, value: Value) -> Dual:
         """An inner float primitive as a constant of this backend."""

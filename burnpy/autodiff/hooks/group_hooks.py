@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from burnpy.autodiff.graph import Leaf, Node, identity, linked, next_seq
+from burnpy.autodiff.graph import Leaf, Node, identity, new_node, next_seq
 from burnpy.autodiff.hooks.tensor_hooks import Hook, HookHandle, Seen, lasting, seen_through, tracked
-from burnpy.autodiff.opaque import placed, put
+from burnpy.autodiff.multi_output import placed, put
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import TensorBase, made
+from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.saving.balanced import Balanced
+    from burnpy.autodiff.rematerialize.balanced import Balanced
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -100,33 +100,33 @@ def register_multi_grad_hook(
     same_device(name, *tensors)
     cell = Hook(name, hook)
     group = _LastingGroup()
-    group.p0 = group.p1 = None
-    group.s0, group.k0 = (_tell_all if mode == "all" else _done), (cell,)
+    group.parent0 = group.parent1 = None
+    group.vjp0, group.saved0 = (_tell_all if mode == "all" else _done), (cell,)
     group.seq, group.alive = next_seq(), True
     add = put if mode == "all" else partial(_put_and_tell, cell)
     seen = []
     for k, (x, node) in enumerate(zip(tensors, nodes, strict=True)):
         source = node.target
         kind = _LastingGrouped if source.__class__ is Leaf else Grouped
-        over = linked(kind, [(node, identity, ()), (group, placed, (add, len(nodes), k))])
+        over = new_node(kind, [(node, identity, ()), (group, placed, (add, len(nodes), k))])
         over.source = source  # type: ignore[attr-defined]  # linked makes the class it is given
         seen.append(seen_through(x, over))
     return tuple(seen), HookHandle(cell)
 
 
 def _tell_all(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
-    """The pull of a group of mode "all": by then a pass has come through every member that it reaches."""
-    _tell(hook, inner, [None if grad is None else made(Tensor, inner, grad) for grad in grads])
+    """The vjp of a group of mode "all": by then a pass has come through every member that it reaches."""
+    _tell(hook, inner, [None if grad is None else new_tensor(Tensor, inner, grad) for grad in grads])
 
 
 def _done(inner: Any, grads: object, hook: Hook) -> None:
-    """The pull of a group of mode "any"."""
+    """The vjp of a group of mode "any"."""
 
 
 def _put_and_tell(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
     """How a gradient enters a group of mode "any": the first of a pass is told."""
     if total is None:
-        _tell(hook, inner, made(Tensor, inner, grad))
+        _tell(hook, inner, new_tensor(Tensor, inner, grad))
     return put(inner, total, count, k, grad)
 
 

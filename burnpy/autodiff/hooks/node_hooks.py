@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from burnpy.autodiff.graph import Leaf, Node, Placed, Pull, Relay, Retained, kept_of
+from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Relay, Retained, Vjp, kept_of
 from burnpy.autodiff.hooks.tensor_hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
-from burnpy.autodiff.opaque import connected, placed
+from burnpy.autodiff.multi_output import placed, record_outputs
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import made
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class NodeHooked(Node):
 class _Edge(NamedTuple):
     """An edge of the node that is hooked, but for its parent."""
 
-    pull: Pull
+    vjp: Vjp
     kept: int  #: how much is kept for it
     onward: tuple[_Edge, ...]  #: the edges of the relay that it leads to; none where it leads to an argument
 
@@ -66,7 +66,7 @@ def hook_node(
     if not hasattr(beneath, "alive"):
         raise GraphError(f"{name}() was asked of a tensor whose graph a backward pass has freed; compute it again")
     device: Any = x.device
-    (primitive,) = connected(device, NodeHooked, [x._primitive.value], parents, _around, (*hooks, edges, *kept))
+    (primitive,) = record_outputs(device, NodeHooked, [x._primitive.value], parents, _around, (*hooks, edges, *kept))
     if isinstance(node, Hooked) and isinstance(primitive.node, Node):
         primitive.node = node.over(primitive.node)
     return x._like(primitive), HookHandle(*hooks)
@@ -79,28 +79,28 @@ def _nothing(*grads: object) -> None:
 def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_Edge, ...]:
     """The edges of a node, their ends and what is kept for them added to the lists."""
     edges = []
-    for parent, slot in ((node.p0, 0), (node.p1, 1)):
+    for parent, slot in ((node.parent0, 0), (node.parent1, 1)):
         if parent is None:
             continue
-        pull, own = (node.s0, kept_of(node.k0)) if slot == 0 else (node.s1, kept_of(node.k1))
-        if pull is placed:
+        vjp, own = (node.vjp0, kept_of(node.saved0)) if slot == 0 else (node.vjp1, kept_of(node.saved1))
+        if vjp is placed:
             raise ArgumentError(
                 "register_node_hook() was asked of one of several results of an operation, which has one rule for all; "
                 "use x.register_hook(f) on each"
             )
         kept += own
         if isinstance(parent, Relay):
-            edges.append(_Edge(pull, len(own), _copied(parent, parents, kept)))
+            edges.append(_Edge(vjp, len(own), _copied(parent, parents, kept)))
         else:
             parents.append(parent)
-            edges.append(_Edge(pull, len(own), ()))
+            edges.append(_Edge(vjp, len(own), ()))
     return tuple(edges)
 
 
 def _around(
     inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_Edge, ...], *kept: Any
 ) -> tuple[Float, ...]:
-    """The pull: the hooked node's own, between the hooks."""
+    """The vjp: the hooked node's own, between the hooks."""
     (grad,) = grads
     if before.function is not None:
         (grad,) = _replaced(before, before.called(inner, _tensors(inner, (grad,))), (grad,), inner)
@@ -115,15 +115,15 @@ def _around(
 def _pulled(inner: Any, grad: Any, edges: tuple[_Edge, ...], kept: list[Any], parts: list[Float]) -> None:
     """Append what the edges give, taking what is kept for each from the end of ``kept``."""
     for edge in edges:
-        part = edge.pull(inner, grad, *[kept.pop() for _ in range(edge.kept)])
+        part = edge.vjp(inner, grad, *[kept.pop() for _ in range(edge.kept)])
         if edge.onward:
             _pulled(inner, part, edge.onward, kept, parts)
         else:
-            parts.append(part.add(inner, None, *part.arguments) if isinstance(part, Placed) else part)
+            parts.append(part.add(inner, None, *part.arguments) if isinstance(part, PartialGrad) else part)
 
 
 def _tensors(inner: Any, parts: Sequence[Float]) -> tuple[Any, ...]:
-    return tuple(made(Tensor, inner, part) for part in parts)
+    return tuple(new_tensor(Tensor, inner, part) for part in parts)
 
 
 def _replaced(hook: Hook, found: object, parts: Sequence[Float], inner: Any) -> list[Float]:

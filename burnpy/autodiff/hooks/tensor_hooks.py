@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
 from burnpy.autodiff.custom.arguments import Kept
-from burnpy.autodiff.custom.returned import misfit
+from burnpy.autodiff.custom.results import misfit
 from burnpy.autodiff.custom.user_code import called
-from burnpy.autodiff.graph import Leaf, Node, Tracked, linked, wrapped
+from burnpy.autodiff.graph import Leaf, Node, Tracked, new_node, untracked
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import made, shown
+from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.differentiation import inner_of
 from burnpy.tensor.tensor import Tensor
 
@@ -36,7 +36,7 @@ class Hook:
 
     def __init__(self, operation: str, function: Callable[..., Any] | None) -> None:
         if not callable(function):
-            raise KindError(f"{operation}() takes a function, not {shown(function)}")
+            raise KindError(f"{operation}() takes a function, not {describe(function)}")
         self.function = function
         self.name = f"hook {getattr(function, '__qualname__', None) or repr(function)} of {operation}()"
 
@@ -112,11 +112,11 @@ class Hooked(Seen):
     @property
     def beneath(self) -> Node | Leaf:
         """The tensor's node."""
-        return self.p0 or self
+        return self.parent0 or self
 
     def over(self, node: Node) -> Node:
         """The same hooks on another node."""
-        return _hooked(node, self.k0)
+        return _hooked(node, self.saved0)
 
 
 class _Fixed:
@@ -140,7 +140,7 @@ class _Fixed:
 
 def lasting(kind: type[Node]) -> type[Node]:
     """The class of nodes of a kind that no backward pass consumes, as none consumes leaves."""
-    fixed = {name: _Fixed(vars(Node)[name]) for name in ("alive", "p0", "p1", "k0", "k1")}
+    fixed = {name: _Fixed(vars(Node)[name]) for name in ("alive", "parent0", "parent1", "saved0", "saved1")}
     return type(f"Lasting{kind.__name__}", (kind,), {"__slots__": (), "__doc__": kind.__doc__, **fixed})
 
 
@@ -149,15 +149,15 @@ _LastingHooked = lasting(Hooked)
 
 def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
     source = node.target
-    over = linked(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _through, hooks)])
+    over = new_node(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _through, hooks)])
     over.source = source  # type: ignore[attr-defined]  # linked makes the class it is given
     return over
 
 
 def _through(inner: Any, grad: Float, *hooks: Hook) -> Float:
-    """The pull: the gradient, replaced by each hook that returns another."""
+    """The vjp: the gradient, replaced by each hook that returns another."""
     for hook in hooks:
-        found = hook.called(inner, made(Tensor, inner, grad))
+        found = hook.called(inner, new_tensor(Tensor, inner, grad))
         if found is not None:
             grad = replacement(hook, found, grad, inner)
     return grad
@@ -197,7 +197,7 @@ def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
 def seen_through(x: Any, node: Node) -> Any:
     """The tensor with another node, which was just recorded."""
     device: Any = x.device
-    primitive: Tracked = wrapped(x._primitive.value)
+    primitive: Tracked = untracked(x._primitive.value)
     primitive.node = node
     primitive.meta = x._primitive.meta
     mode = device.mode()
@@ -213,7 +213,7 @@ def hook_gradient(
     node = tracked(x, "register_hook")
     cell = Hook("register_hook", hook)
     if isinstance(node, Hooked) and node.beneath is not node:  # earlier hooks come first, as they were registered
-        over = _hooked(node.beneath, (*node.k0, cell))
+        over = _hooked(node.beneath, (*node.saved0, cell))
     else:
         over = _hooked(node, (cell,))
     return seen_through(x, over), HookHandle(cell)

@@ -10,7 +10,7 @@ from burnpy.backend.operations.attention import allowed_keys, attention_scores, 
 from burnpy.backend.primitives import Bool, Float
 
 
-def attention_pull(
+def attention_vjp(
     i: Any,
     grads: Any,
     needs: Any,
@@ -37,4 +37,4 @@ def attention_pull(
     return i.add(by_q, parts[0]), i.add(by_k, parts[1]), parts[2]
 
 
-joint(Backend.attention, attention_pull)
+joint(Backend.attention, attention_vjp)

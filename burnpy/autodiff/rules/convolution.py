@@ -44,7 +44,7 @@ def along_bias(i: Any, t: Float, out: Float) -> Float:
 
 
 bilinear(Backend.conv2d, by_x, by_weight)
-general(Backend.conv2d_bias, pulls=(by_x, by_weight, by_bias), pushes=(along_x, along_weight, along_bias))
+general(Backend.conv2d_bias, vjps=(by_x, by_weight, by_bias), jvps=(along_x, along_weight, along_bias))
 bilinear(
     Backend.conv2d_input,
     lambda i, g, weight, stride, padding, dilation, groups: i.conv2d(g, weight, stride, padding, dilation, groups),

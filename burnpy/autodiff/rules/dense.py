@@ -41,7 +41,7 @@ def without_padding(i: Any, t: Float, index: Int, padding: int | None) -> Float:
     return i.where(i.discrete.reshape(i.discrete.ne(index, padding), (*index.shape, 1)), out, 0.0)
 
 
-def cross_entropy_pull(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
+def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
     """The gradient by the logits, through the losses and through logsumexp."""
     by_loss, by_sum = grads
     part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
@@ -53,8 +53,8 @@ def cross_entropy_pull(i: Any, grads: Any, needs: Any, x: Float, out1: Float, in
 
 general(
     Backend.linear,
-    pulls=(linear_by_x, linear_by_weight, linear_by_bias),
-    pushes=(
+    vjps=(linear_by_x, linear_by_weight, linear_by_bias),
+    jvps=(
         lambda i, t, weight: i.matmul(t, weight),
         lambda i, t, x: i.matmul(x, t),
         lambda i, t, out: i.expand(t, out.shape),
@@ -62,9 +62,9 @@ general(
 )
 general(
     Backend.embedding,
-    pulls=(lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),),
-    pushes=(without_padding,),
+    vjps=(lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),),
+    jvps=(without_padding,),
 )
 linear(Backend.embedding_backward, without_padding)
 linear(Backend.masked_scale, lambda i, g, mask, scale: i.masked_scale(g, mask, scale))
-joint(Backend.cross_entropy, cross_entropy_pull)
+joint(Backend.cross_entropy, cross_entropy_vjp)

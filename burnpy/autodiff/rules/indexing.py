@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.autodiff.graph import Placed, identity
+from burnpy.autodiff.graph import PartialGrad, identity
 from burnpy.autodiff.rules.algebra import general, linear, structural
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import int64
@@ -102,7 +102,7 @@ def reduced_src(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, ou
     return i.where(theirs, i.index_select(i.div(g, count), dim, index), 0.0)
 
 
-def reduced_src_push(i: Any, t: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
+def reduced_src_jvp(i: Any, t: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
     """The sum of src's tangents, each times the product of the others, or the share of the ties in their mean."""
     zeros = i.full(x.shape, 0.0, x.dtype)
     if reduce == "prod":
@@ -111,10 +111,10 @@ def reduced_src_push(i: Any, t: Float, x: Float, dim: int, index: Int, src: Floa
     return i.div(i.index_add(zeros, dim, index, i.where(theirs, t, 0.0)), count)
 
 
-structural(Backend.index_select, lambda i, g, x_shape, dim, index: Placed(add_index, x_shape, dim, index, g))
+structural(Backend.index_select, lambda i, g, x_shape, dim, index: PartialGrad(add_index, x_shape, dim, index, g))
 structural(Backend.index_put, put_over, put)
 linear(Backend.index_add, identity, lambda i, g, dim, index: i.index_select(g, dim, index))
 structural(Backend.gather, gathered)
 structural(Backend.scatter, scatter_over, scattered)
-general(Backend.index_reduce, pulls=(reduced_x, reduced_src), pushes=(reduced_x, reduced_src_push))
+general(Backend.index_reduce, vjps=(reduced_x, reduced_src), jvps=(reduced_x, reduced_src_jvp))
 linear(Backend.scatter_add, identity, lambda i, g, dim, index: i.gather(g, dim, index))

@@ -10,7 +10,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import Dims, Float, Shape
 
 
-def normalize_pull(
+def normalize_vjp(
     i: Any,
     grads: Any,
     needs: Any,
@@ -44,11 +44,11 @@ def _zeros(i: Any, x: Float, weight: Float, bias_shape: Shape, k: int) -> Float:
     return i.full((x.shape, weight.shape, bias_shape)[k], 0.0, x.dtype)
 
 
-def rms_norm_pull(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, ...]:
+def rms_norm_vjp(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, ...]:
     """The gradients by x and weight."""
     by_x, by_weight = i.rms_norm_backward(grads[0], x, weight, dims, eps)
     return by_x, by_weight
 
 
-joint(Backend.normalize, normalize_pull)
-joint(Backend.rms_norm, rms_norm_pull)
+joint(Backend.normalize, normalize_vjp)
+joint(Backend.rms_norm, rms_norm_vjp)

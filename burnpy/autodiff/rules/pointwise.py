@@ -110,12 +110,12 @@ pointwise(Backend.clamp_min, not_below, below)
 pointwise(Backend.clamp_max, not_above, above)
 general(
     Backend.clamp_between,
-    pulls=(
+    vjps=(
         lambda i, g, x, low, high, x_shape: i.sum_to(between(i, g, x, low, high), x_shape),
         lambda i, g, x, low, high, low_shape: i.sum_to(at_low(i, g, x, low, high), low_shape),
         lambda i, g, x, low, high, high_shape: i.sum_to(at_high(i, g, x, low, high), high_shape),
     ),
-    pushes=(between, at_low, at_high),
+    jvps=(between, at_low, at_high),
 )
 pointwise(Backend.floor_divide, zeros, zeros)
 pointwise(Backend.remainder, identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y))))
@@ -146,7 +146,7 @@ pointwise(Backend.silu, lambda i, g, x: i.silu_backward(g, x))
 pointwise(Backend.softplus, lambda i, g, x, beta: i.mul(g, i.sigmoid(i.mul(x, beta))))
 
 
-def chosen(i: Any, g: Float, condition: Any, x_shape: Shape) -> Float:
+def where_vjp(i: Any, g: Float, condition: Any, x_shape: Shape) -> Float:
     """The gradient of the first choice of ``where``."""
     return i.sum_to(i.where(condition, g, 0.0), x_shape)
 
@@ -156,4 +156,4 @@ def unchosen(i: Any, g: Float, condition: Any, y_shape: Shape) -> Float:
     return i.sum_to(i.where(i.discrete.bitwise_not(condition), g, 0.0), y_shape)
 
 
-linear(Backend.where, chosen, unchosen)
+linear(Backend.where, where_vjp, unchosen)

@@ -11,7 +11,7 @@ from burnpy.backend.operations.windows import padded, padded_shape
 from burnpy.backend.primitives import Float, Shape
 
 
-def max_pool_push(
+def max_pool_jvp(
     i: Any, t: Float, x: Float, out: Float, kernel: Any, stride: Any, padding: Any, dilation: Any
 ) -> Float:
     """The tangent of each window's first largest element, or of its first NaN."""
@@ -24,12 +24,12 @@ def max_pool_push(
 
 general(
     Backend.max_pool2d,
-    pulls=(
+    vjps=(
         lambda i, g, x, out, kernel, stride, padding, dilation: i.max_pool2d_backward(
             g, x, out, kernel, stride, padding, dilation
         ),
     ),
-    pushes=(max_pool_push,),
+    jvps=(max_pool_jvp,),
 )
 linear(
     Backend.avg_pool2d,
@@ -52,12 +52,12 @@ def avg_pool_again(
 linear(Backend.avg_pool2d_backward, avg_pool_again)
 
 
-def adaptive_pull(i: Any, g: Float, x_shape: Shape) -> Float:
+def adaptive_vjp(i: Any, g: Float, x_shape: Shape) -> Float:
     """Each mean's gradient shared by its elements."""
     if g.shape[2:] == (1, 1):
         return i.expand(i.div(g, float(x_shape[2] * x_shape[3])), x_shape)
     return i.adaptive_avg_pool2d_backward(g, x_shape)
 
 
-linear(Backend.adaptive_avg_pool2d, adaptive_pull)
+linear(Backend.adaptive_avg_pool2d, adaptive_vjp)
 linear(Backend.adaptive_avg_pool2d_backward, lambda i, g, grad_shape: i.adaptive_avg_pool2d(g, grad_shape[2:]))

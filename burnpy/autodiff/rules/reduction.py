@@ -11,7 +11,7 @@ from burnpy.backend.operations.reduction import divisor
 from burnpy.backend.primitives import Bool, Dims, Float, Shape
 
 
-def kept(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
+def with_reduced_dims(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
     """A reduction's result, or a gradient of that shape, with the reduced dimensions there as 1."""
     return reduced if keepdim else i.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
 
@@ -20,22 +20,22 @@ def spread(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float
     """The gradient of a sum: g repeated over what was summed."""
     if len(dims) == len(x_shape):
         return i.expand(g, x_shape)
-    return i.expand(kept(i, g, x_shape, dims, keepdim), x_shape)
+    return i.expand(with_reduced_dims(i, g, x_shape, dims, keepdim), x_shape)
 
 
 def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
     """For amax and amin: which elements are the extreme one, or NaN where that is; and how many they are."""
-    extreme = i.discrete.bitwise_or(i.eq(x, kept(i, out, x.shape, dims, keepdim)), i.isnan(x))
+    extreme = i.discrete.bitwise_or(i.eq(x, with_reduced_dims(i, out, x.shape, dims, keepdim)), i.isnan(x))
     return extreme, i.sum(i.to_float(extreme, x.dtype), dims, True)
 
 
-def extreme_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+def extreme_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """g split evenly among the ties."""
     extreme, count = ties(i, x, out, dims, keepdim)
-    return i.where(extreme, i.div(kept(i, g, x.shape, dims, keepdim), count), 0.0)
+    return i.where(extreme, i.div(with_reduced_dims(i, g, x.shape, dims, keepdim), count), 0.0)
 
 
-def extreme_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+def extreme_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """The mean of the tangents of the ties."""
     extreme, count = ties(i, x, out, dims, keepdim)
     total = i.sum(i.where(extreme, t, 0.0), dims, True)
@@ -75,17 +75,17 @@ def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
     return i.slice(x, (whole, slice(0, half, 1))), i.slice(x, (whole, slice(half, 2 * half, 1))), odd
 
 
-def prod_pull(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+def prod_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
     """g times the product of the others."""
-    return i.mul(kept(i, g, x.shape, dims, keepdim), others(i, x, dims))
+    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), others(i, x, dims))
 
 
-def prod_push(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+def prod_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
     """The sum of each tangent times the product of the others."""
     return i.sum(i.mul(t, others(i, x, dims)), dims, keepdim)
 
 
-def cumsum_pull(i: Any, g: Float, dim: int) -> Float:
+def cumsum_vjp(i: Any, g: Float, dim: int) -> Float:
     """The running sum from the other end."""
     return i.flip(i.cumsum(i.flip(g, (dim,)), dim), (dim,))
 
@@ -95,12 +95,12 @@ def slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
     return i.div(i.mul(i.center(x, dims), 2.0), divisor(x.shape, dims, correction))
 
 
-def var_pull(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+def var_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
     """g times the slope."""
-    return i.mul(kept(i, g, x.shape, dims, keepdim), slope(i, x, dims, correction))
+    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), slope(i, x, dims, correction))
 
 
-def var_push(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+def var_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
     """The sum of each tangent times the slope."""
     return i.sum(i.mul(t, slope(i, x, dims, correction)), dims, keepdim)
 
@@ -111,55 +111,55 @@ def normal(i: Any, x: Float, out: Float, dims: Dims) -> tuple[Float, Bool]:
     return i.div(i.center(x, dims), i.where(spreads, out, 1.0)), spreads
 
 
-def std_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+def std_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
     """g (x - mean) / (count - correction) / out; where that is 0, 0 at every order."""
-    g, out = (kept(i, a, x.shape, dims, keepdim) for a in (g, out))
+    g, out = (with_reduced_dims(i, a, x.shape, dims, keepdim) for a in (g, out))
     normalized, spreads = normal(i, x, out, dims)
     return i.mul(normalized, i.where(spreads, i.div(g, divisor(x.shape, dims, correction)), 0.0))
 
 
-def std_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+def std_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
     """The sum of each tangent times (x - mean) / (count - correction) / out; likewise 0."""
-    normalized, spreads = normal(i, x, kept(i, out, x.shape, dims, keepdim), dims)
+    normalized, spreads = normal(i, x, with_reduced_dims(i, out, x.shape, dims, keepdim), dims)
     total = i.div(i.sum(i.mul(t, normalized), dims, True), divisor(x.shape, dims, correction))
     return i.reshape(i.where(spreads, total, 0.0), out.shape)
 
 
 def weight(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """The softmax over ``dims``, which sums to 1 however logsumexp was rounded; 0 where all is minus infinity."""
-    out = kept(i, i.detach(out), x.shape, dims, keepdim)
+    out = with_reduced_dims(i, i.detach(out), x.shape, dims, keepdim)
     e = i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0)))
     return i.div(e, i.where(i.isfinite(out), i.sum(e, dims, True), 1.0))
 
 
-def logsumexp_pull(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+def logsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """g times the softmax."""
-    return i.mul(kept(i, g, x.shape, dims, keepdim), weight(i, x, out, dims, keepdim))
+    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), weight(i, x, out, dims, keepdim))
 
 
-def logsumexp_push(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+def logsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """The mean of the tangents, weighted by the softmax."""
     return i.sum(i.mul(t, weight(i, x, out, dims, keepdim)), dims, keepdim)
 
 
-def log_softmax_push(i: Any, t: Float, out: Float, dim: int) -> Float:
+def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
     """t less its mean, weighted by the softmax."""
     return i.sub(t, i.sum(i.mul(i.exp(out), t), (dim,), True))
 
 
 linear(Backend.sum, spread)
-linear(Backend.cumsum, cumsum_pull)
+linear(Backend.cumsum, cumsum_vjp)
 linear(Backend.sum_to, lambda i, g, x_shape: i.expand(g, x_shape))
-general(Backend.prod, pulls=(prod_pull,), pushes=(prod_push,))
-general(Backend.amax, pulls=(extreme_pull,), pushes=(extreme_push,))
-general(Backend.amin, pulls=(extreme_pull,), pushes=(extreme_push,))
+general(Backend.prod, vjps=(prod_vjp,), jvps=(prod_jvp,))
+general(Backend.amax, vjps=(extreme_vjp,), jvps=(extreme_jvp,))
+general(Backend.amin, vjps=(extreme_vjp,), jvps=(extreme_jvp,))
 linear(Backend.center, lambda i, g, dims: i.center(g, dims))
-general(Backend.var, pulls=(var_pull,), pushes=(var_push,))
-general(Backend.std, pulls=(std_pull,), pushes=(std_push,))
-general(Backend.logsumexp, pulls=(logsumexp_pull,), pushes=(logsumexp_push,))
+general(Backend.var, vjps=(var_vjp,), jvps=(var_jvp,))
+general(Backend.std, vjps=(std_vjp,), jvps=(std_jvp,))
+general(Backend.logsumexp, vjps=(logsumexp_vjp,), jvps=(logsumexp_jvp,))
 symmetric(Backend.softmax, lambda i, g, out, dim: i.softmax_backward(g, out, dim))
 general(
     Backend.log_softmax,
-    pulls=(lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),),
-    pushes=(log_softmax_push,),
+    vjps=(lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),),
+    jvps=(log_softmax_jvp,),
 )

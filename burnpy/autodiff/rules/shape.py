@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.autodiff.graph import Placed
+from burnpy.autodiff.graph import PartialGrad
 from burnpy.autodiff.rules.algebra import Matrices, bilinear, linear, structural
 from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import DType, Float, Key, Shape
@@ -56,7 +56,7 @@ def fitted(i: Any, part: Float, shape: Shape, dtype: DType) -> Float:
     return part if part.shape == shape else i.sum_to(part, shape)
 
 
-def permute_pull(i: Any, g: Float, dims: Shape) -> Float:
+def permute_vjp(i: Any, g: Float, dims: Shape) -> Float:
     """The inverse permutation."""
     return i.permute(g, tuple(dims.index(d) for d in range(len(dims))))
 
@@ -77,9 +77,9 @@ def written(i: Any, g: Float, key: Key, src_shape: Shape) -> Float:
 
 
 structural(Backend.reshape, lambda i, g, x_shape: i.reshape(g, x_shape))
-structural(Backend.permute, permute_pull)
+structural(Backend.permute, permute_vjp)
 structural(Backend.expand, lambda i, g, x_shape: i.sum_to(g, x_shape))
-structural(Backend.slice, lambda i, g, x_shape, key: Placed(add_slice, x_shape, key, g))
+structural(Backend.slice, lambda i, g, x_shape, key: PartialGrad(add_slice, x_shape, key, g))
 structural(Backend.slice_scatter, overwritten, written)
 structural(Backend.cat, member)
 structural(Backend.flip, lambda i, g, dims: i.flip(g, dims))

@@ -8,12 +8,12 @@ from contextvars import ContextVar
 from typing import Any, Generic, Literal, TypeVar, final
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.finite import found_in, is_float
-from burnpy.backend.decorators.generic import Decorator
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, NonFiniteError
-from burnpy.backend.place import place
-from burnpy.backend.source_lines import lines_of, shown
+from burnpy.backend.op_context import op_context
+from burnpy.backend.source_lines import format_lines, lines_of
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -64,7 +64,7 @@ class Checked(Decorator[I], Generic[I]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Checked, (self.inner, self.check_inf)
 
-    def listens(self) -> bool:
+    def wants_rule_context(self) -> bool:
         """True: errors say in which rule they came up."""
         return True
 
@@ -121,11 +121,11 @@ class Checked(Decorator[I], Generic[I]):
         given = [
             line for a, value in zip(op.arguments, args, strict=True) for line in self._described(op, a.name, value)
         ]
-        at = place.get()
+        at = op_context.get()
         rule = (
             f" in the backward of {at.rule}" if at.rule else " in a backward pass" if at.direction == "backward" else ""
         )
-        origin = f"\nThe forward pass recorded {at.rule} here:\n{shown(lines_of(at.stack))}" if at.stack else ""
+        origin = f"\nThe forward pass recorded {at.rule} here:\n{format_lines(lines_of(at.stack))}" if at.stack else ""
         raise NonFiniteError(
             f"{op.name}() on {self}{rule} gave {found} in {which} of shape {result.shape} and dtype {result.dtype}"
             f"{'; ' if given else ''}{', '.join(given)}. If this is meant, compute it in: "

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 from burnpy.backend.decorators.costs import Cost, Meta, cost
 from burnpy.backend.decorators.tables import scaled, table, time_of
 from burnpy.backend.entries import Operation
-from burnpy.backend.place import Direction, Place, recorders
+from burnpy.backend.op_context import Direction, OpContext, recorders
 from burnpy.backend.source_lines import Line, Stack, lines_of
 
 
@@ -21,7 +21,7 @@ class Event(NamedTuple):
     """One call of one operation, as it was noted; what can be computed later is."""
 
     op: Operation
-    place: Place
+    place: OpContext
     stack: Stack
     thread: threading.Thread
     device: Any  #: that computed it
@@ -133,7 +133,7 @@ class Profile:
     def chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the calls as a file that chrome://tracing and ui.perfetto.dev open: a process for each device, in it
         a row for each thread."""
-        from burnpy.backend.decorators.trace import written
+        from burnpy.backend.decorators.chrome_trace import written
 
         written(path, self.timeline())
 

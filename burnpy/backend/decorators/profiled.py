@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, final
 
 from burnpy.backend.backend import Backend, operations
-from burnpy.backend.decorators.generic import Decorator
+from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.profile import Event, Profile, metas
 from burnpy.backend.entries import Operation
-from burnpy.backend.place import place, recorders
+from burnpy.backend.op_context import op_context, recorders
 from burnpy.backend.source_lines import user_stack
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -48,9 +48,9 @@ class Profiled(Decorator[I], Generic[I]):
 
     word = "times"
 
-    def listens(self) -> bool:
+    def wants_rule_context(self) -> bool:
         """Whether anyone records."""
-        return bool(recorders.get()) or self.inner.listens()
+        return bool(recorders.get()) or self.inner.wants_rule_context()
 
     @staticmethod
     @contextmanager
@@ -72,10 +72,10 @@ class Profiled(Decorator[I], Generic[I]):
         if not profiles:
             return f(*args)
         inner = self.inner
-        start = inner.moment()
+        start = inner.timestamp()
         out = f(*args)
-        stop = inner.moment()
-        at = place.get()
+        stop = inner.timestamp()
+        at = op_context.get()
         stack = at.stack or (user_stack(1) if any(p.lines for p in profiles) else ())
         given = metas([args[k] for k in _primitives[op.name]])
         results = metas(out if out.__class__ is tuple else (out,))

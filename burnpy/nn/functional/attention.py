@@ -12,10 +12,10 @@ from burnpy.nn.functional.dropout import dropout
 from burnpy.nn.sizes import whole
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator

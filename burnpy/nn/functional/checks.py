@@ -10,9 +10,9 @@ import numpy as np
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.tensor.base import TensorBase
+from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.widths import refuse_wider
 
 
 def floats(operation: str, **tensors: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import exact_dims, floats
 from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_too_small
 from burnpy.nn.sizes import Pair, pair
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.nn.functional.checks import floats, probability
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
 
 if TYPE_CHECKING:

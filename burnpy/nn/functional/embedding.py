@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.checks import exact_dims, floats
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import together
 from burnpy.tensor.ranges import in_range, index_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.functional.checks import floats
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape

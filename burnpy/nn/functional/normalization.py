@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import dims_at_least, floats
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

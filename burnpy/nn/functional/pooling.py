@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_too_small
 from burnpy.nn.sizes import Pair, pair, whole
-from burnpy.tensor.calling import explained
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

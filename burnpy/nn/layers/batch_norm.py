@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.buffer import Buffer, IntBuffer
+from burnpy.nn.buffer_updates import record_update
 from burnpy.nn.functional.normalization import batch_norm, batch_normed
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
-from burnpy.nn.updates import record_update
+from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.updates import BufferUpdate
+    from burnpy.nn.buffer_updates import BufferUpdate
     from burnpy.tensor.base import TensorBase
 
 B = TypeVar("B", bound=Backend)

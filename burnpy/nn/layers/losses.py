@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module import Unplaced
-from burnpy.tensor.calling import composed
+from burnpy.tensor.call_errors import composed
 from burnpy.tensor.losses import Reduction, binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 if TYPE_CHECKING:

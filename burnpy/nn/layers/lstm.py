@@ -13,9 +13,9 @@ from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.widths import refuse_wider
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.calling import Explaining
+from burnpy.nn.call_errors import Explaining
 from burnpy.optim.checks import count
 
 if TYPE_CHECKING:

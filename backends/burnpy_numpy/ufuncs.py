@@ -1,0 +1,87 @@
+"""The operations that are one NumPy function each, with nothing between the caller and NumPy that can be left out.
+
+`burnpy_array` calls ``self._call(self.xp.add, x, y)``: three attributes and a frame, together half of NumPy's own time
+for a small array. Here the functions themselves are the method's globals.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from burnpy_array.methods import specialised
+from burnpy_array.pointwise import BINARY, UNARY
+from burnpy_numpy.constants import known
+from burnpy_numpy.errstate import is_anothers, quietly, run
+
+FUNCTION: Any = None
+FUNCTION_of_scalars: Any = None
+"""What the templates call, and what is quicker for two NumPy scalars; each method made from one has its own instead."""
+
+OPERATORS: dict[str, Any] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+"""NumPy's scalars compute by themselves in an eighth of the time that its functions take to compute with them."""
+
+REDUCTION = {"amax": "maximum", "amin": "minimum", "any": "logical_or", "all": "logical_and"}
+"""Reductions that are the ``reduce`` of one function of NumPy for all dtypes: ours, theirs."""
+
+
+def _unary(self: Any, x: Any) -> Any:
+    try:
+        return run(FUNCTION, x)
+    except RuntimeError:
+        return quietly(FUNCTION, x)
+
+
+def _binary(self: Any, x: Any, y: Any) -> Any:
+    kind = type(y)
+    try:
+        if kind is ndarray:
+            if x.dtype is y.dtype:
+                return run(FUNCTION, x, y)
+        elif kind is float or kind is int:
+            return run(FUNCTION, x, known[x.dtype][y or str(y)])
+        elif kind is type(x):
+            return run(FUNCTION_of_scalars, x, y)
+    except (RuntimeError, KeyError) as error:  # the quiet context is in use; the number is not known yet
+        if is_anothers(error):
+            raise
+    return self._binary(FUNCTION, x, y)
+
+
+def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
+    try:
+        return run(FUNCTION, x, dims, None, None, keepdim)
+    except RuntimeError:
+        return quietly(FUNCTION, x, dims, None, None, keepdim)
+
+
+def fast_methods() -> dict[str, Callable[..., Any]]:
+    """The methods by name."""
+    made = {ours: specialised(_unary, ours, theirs, _NAMES) for ours, theirs in UNARY.items()}
+    made |= {ours: specialised(_binary, ours, theirs, _NAMES) for ours, theirs in BINARY.items()}
+    return made | {
+        ours: specialised(_reduction, ours, f"{theirs}_reduce", _NAMES) for ours, theirs in REDUCTION.items()
+    }
+
+
+_NAMES = {
+    **{name: getattr(np, name) for name in (*UNARY.values(), *BINARY.values())},
+    **{f"{name}_of_scalars": OPERATORS.get(name, getattr(np, name)) for name in BINARY.values()},
+    **{f"{name}_reduce": getattr(np, name).reduce for name in REDUCTION.values()},
+    **globals(),
+}

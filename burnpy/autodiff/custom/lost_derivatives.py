@@ -1,0 +1,101 @@
+"""Derivatives that user code loses: what it computes from values that left its tensors is constant to whoever
+differentiates it again. Here such values are noticed; `burnpy.autodiff.custom.unknown_derivative` raises the error.
+
+Values of detached tensors may leave: detach() says that they are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from burnpy.autodiff.custom.context import Context
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.host_reads import watching
+
+
+class Departures:
+    """A watch on a rule: by which method the values of a tracked tensor left first. On a plain device none does."""
+
+    def __init__(self, device: Any) -> None:
+        self.method: str | None = None
+        self.block = watching(self) if hasattr(device, "lower") else nullcontext()
+
+    def __call__(self, x: TensorBase[Any], method: str) -> None:
+        """A watch, as it is told."""
+        if self.method is None and x.kind == "float" and is_differentiated(x):
+            self.method = method
+
+    def message(self, who: str) -> str:
+        """What whoever asks for the derivative of what ``who`` returned is told."""
+        return (
+            f"{who} took values out of a tracked tensor by {self.method}, and a derivative was asked for that goes "
+            "through them; compute with operations on tensors alone, or say what is constant, as in x.detach()"
+        )
+
+
+class FirstDeparture:
+    """A watch on forward(): by which method the values of a float tensor left first, and what was on ctx by then."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.method: str | None = None
+        self.before: dict[str, Any] = {}
+
+    def __call__(self, x: TensorBase[Any], method: str) -> None:
+        """A watch, as it is told."""
+        if self.method is None and x.kind == "float":
+            self.method, self.before = method, dict(self.ctx.__dict__)
+
+    def lost(self, known: Sequence[object], others: Sequence[Any]) -> str | None:
+        """What forward() did that loses derivatives, after its name; None where it did nothing of the kind.
+
+        Args:
+            known: the arguments and results. Derivatives go through the tensors among them.
+            others: what else was saved.
+        """
+        for name, value in self.ctx.__dict__.items():
+            if isinstance(value, TensorBase) and any(value is x for x in known):
+                return (
+                    f"kept ctx.{name}, through which no second derivative goes, and one was asked for; keep arguments "
+                    "and results with ctx.save_for_backward()"
+                )
+            if self.method is None or (name in self.before and self.before[name] is value):
+                continue
+            if holds_floats(value, known):
+                return self._left(f"kept ctx.{name}")
+        if self.method is not None and any(holds_floats(x, known) for x in others):
+            return self._left("saved a tensor that is neither an argument nor a result")
+        return None
+
+    def _left(self, did: str) -> str:
+        return (
+            f"took values out of its tensors by {self.method} and {did}, through which no second derivative goes, and "
+            "one was asked for; let backward() compute of the gradients, and of arguments and results that were kept "
+            "with ctx.save_for_backward(), or decorate it with once_differentiable, and give apply() what is constant"
+        )
+
+
+def is_differentiated(x: TensorBase[Any]) -> bool:
+    """Whether a tensor is tracked, or has a tangent, on any level of its device."""
+    device, primitive = x._backend, x._primitive
+    while hasattr(device, "lower"):
+        if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
+            return True
+        device, primitive = device.inner, device.lower(primitive)
+    return False
+
+
+def holds_floats(value: Any, known: Sequence[object]) -> bool:
+    """Whether a value that forward() set on ctx may carry what derivatives are to go through."""
+    if any(value is x for x in known):
+        return False
+    if isinstance(value, (tuple, list, set)):
+        return any(holds_floats(member, known) for member in value)
+    if isinstance(value, dict):
+        return any(holds_floats(member, known) for member in value.values())
+    if isinstance(value, TensorBase):
+        return value.kind == "float"
+    dtype = getattr(value, "dtype", None)  # of an array, or of one of its elements
+    return isinstance(value, (float, complex)) if dtype is None else dtype.kind in "fcV"

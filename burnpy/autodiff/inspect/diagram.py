@@ -1,0 +1,125 @@
+"""A graph as boxes and arrows, which dot, Mermaid and SVG draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from burnpy.autodiff.functional import _listed
+from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array
+from burnpy.autodiff.inspect.nodes import all_saved, is_freed, parents, stack_of, walk
+from burnpy.autodiff.inspect.saved_arrays import held_by
+from burnpy.autodiff.inspect.shapes import metas
+from burnpy.autodiff.saved_tensors.slots import Stored
+from burnpy.backend.decorators.tables import scaled
+from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.backend.source_lines import lines_of
+from burnpy.tensor.base import TensorBase
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+Names = Mapping[str, "Tensor[Any]"]
+
+
+@dataclass
+class Box:
+    """An operation, a leaf, or a note about what is not drawn."""
+
+    kind: Literal["operation", "leaf", "note"]
+    lines: list[str]  #: of text, what it is first
+    is_root: bool = False
+    above: list[int] = field(default_factory=list)  #: the numbers of the boxes whose results it takes
+
+
+def picture(tensors: Any, names: Names | None, limit: int, function: str) -> list[Box]:
+    """The boxes of the graph of one or several tensors; each comes after those that it takes something from.
+
+    Args:
+        tensors: where the graph ends.
+        names: what tensors are called, leaves above all.
+        limit: how many boxes are drawn; of more operations, the newest.
+        function: who asks.
+
+    Raises:
+        NotTrackedError: a tensor is on a plain backend.
+        KindError: something else than float tensors.
+        ArgumentError: the limit is not positive.
+    """
+    roots: list[Tensor[Any]] = _listed(function, "tensors", tensors)
+    if limit < 1:
+        raise ArgumentError(f"{function}() was given limit={limit}, and draws at least 1 operation")
+    device = roots[0].device
+    ends = {x._primitive.node.target: (x.shape, x.dtype) for x in roots if x._primitive.node is not None}
+    nodes, leaves = walk(ends)
+    known = metas(ends.items(), nodes)
+    called = _called(names or {}, function)
+    drawn = nodes[-limit:]
+    boxes: list[Box] = []
+    number: dict[Any, int] = {}
+    needed = {parent for node in drawn for parent in parents(node) if isinstance(parent, Leaf)}
+    ending = [leaf for leaf in leaves if leaf in needed or leaf in ends]
+    if len(drawn) < len(nodes) or len(ending) > limit:
+        boxes.append(Box("note", _left_out(len(nodes) - len(drawn), len(leaves) - min(len(ending), limit), limit)))
+    for leaf in ending[:limit]:
+        number[leaf] = len(boxes)
+        boxes.append(Box("leaf", [called.get(leaf, "leaf"), _meta_shown(known.get(leaf))], leaf in ends))
+    for node in drawn:
+        above = [number.get(parent, 0) for parent in parents(node)]
+        if isinstance(node, Retained) and above and boxes[above[0]].kind == "operation":
+            number[node] = above[0]  # no operation of its own: a mark on the one whose gradient is kept
+            boxes[above[0]].lines.append("gradient kept" + _with_name(called.get(node)))
+            boxes[above[0]].is_root |= node in ends
+            continue
+        number[node] = len(boxes)
+        boxes.append(Box("operation", _described(device, node, known.get(node), called.get(node)), node in ends, above))
+    if not boxes:
+        shape = f"{roots[0].shape} {roots[0].dtype}"
+        boxes.append(Box("note", ["no graph: the tensor is not tracked", shape], True))
+    return boxes
+
+
+def _left_out(operations: int, leaves: int, limit: int) -> list[str]:
+    counted = ((operations, "older operation"), (leaves, "leave" if leaves > 1 else "leaf"))
+    hidden = " and ".join(f"{n} {what}{'s' * (n > 1)}" for n, what in counted if n)
+    return [f"{hidden} not drawn", f"limit={limit}"]
+
+
+def _called(names: Names, function: str) -> dict[Any, str]:
+    for name, x in names.items():
+        if not isinstance(x, TensorBase):
+            raise KindError(f"{function}(names=…) takes tensors by name, and {name!r} is {x!r:.80}")
+    nodes = ((name, getattr(x._primitive, "node", None)) for name, x in names.items())
+    return {node.target: name for name, node in nodes if node is not None}
+
+
+def _described(device: Any, node: Node, meta: Meta | None, name: str | None) -> list[str]:
+    lines = [node.operation + _with_name(name)]
+    if meta is not None:
+        lines.append(_meta_shown(meta))
+    if is_freed(node):
+        lines.append("freed")
+    kept = [label for label, value in all_saved(node).items() if is_array(value) or isinstance(value, Stored)]
+    if kept:
+        held = held_by(device, node)
+        size = scaled(sum(size for _, size in held.arrays), "B", 1024)
+        lines.append(f"keeps {', '.join(kept)}: {size}{' and packed arrays' if held.packed else ''}")
+    stack = stack_of(node)
+    if stack:
+        line = lines_of(stack[-1:])[0]
+        lines.append(f"{line} {line.code[:40]}".rstrip())
+    return lines
+
+
+def _with_name(name: str | None) -> str:
+    return f" → {name}" if name else ""
+
+
+def _meta_shown(meta: Meta | None) -> str:
+    return "" if meta is None else f"{meta[0]} {meta[1]}"
+
+
+def arrows(boxes: Sequence[Box]) -> list[tuple[int, int]]:
+    """From which box to which, each pair once for each argument."""
+    return [(above, k) for k, box in enumerate(boxes) for above in box.above]

@@ -1,0 +1,174 @@
+"""`GradFn`: a view of the operation that made a tensor, as PyTorch's ``grad_fn``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, final
+
+from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, untracked
+from burnpy.autodiff.inspect.nodes import all_saved, is_freed, note, stack_of
+from burnpy.autodiff.inspect.shapes import own_meta, parents_with_metas
+from burnpy.autodiff.saved_tensors.slots import Stored, array_of
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import GraphError, NotTrackedError
+from burnpy.backend.source_lines import Line, lines_of
+from burnpy.tensor.base import TensorBase, new_tensor
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType, Shape
+    from burnpy.tensor.tensor import Tensor
+
+
+@final
+class GradFn:
+    """The operation that made a tracked tensor, or, at the ends of a graph, a leaf.
+
+    ``x.grad_fn`` gives it, and its `next_functions` those before it. As in PyTorch it keeps them alive, and what they
+    hold until a backward pass frees that; tensors do not keep it. Two are equal where they are of one operation's run.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+    >>> y = (x * x).sum()
+    >>> y.grad_fn
+    GradFn(sum, shape=(), dtype=float32)
+    >>> y.grad_fn.next_functions[0].next_functions
+    (GradFn(leaf, shape=(2,), dtype=float32), GradFn(leaf, shape=(2,), dtype=float32))
+    >>> y.grad_fn.next_functions[0].saved["y"].tolist()
+    [1.0, 2.0]
+    """
+
+    __slots__ = ("_device", "_meta", "_operation", "name")
+
+    name: str
+    """The operation's, or a `Function`'s; "leaf", and "retain_grad" for what keeps its gradient."""
+
+    def __init__(self, device: Any, node: Node | Leaf, meta: Meta | None) -> None:
+        """Made by ``x.grad_fn``. ``meta``: shape and dtype of what the operation made, where known."""
+        self._device = device
+        self._operation = node
+        self._meta = own_meta(node) if meta is None and isinstance(node, Node) else meta
+        self.name = "leaf" if isinstance(node, Leaf) else node.operation
+
+    @property
+    def shape(self) -> Shape | None:
+        """The shape of what the operation made; None where that cannot be told, as of a `Function`'s argument."""
+        return None if self._meta is None else self._meta[0]
+
+    @property
+    def dtype(self) -> DType | None:
+        """The dtype of what the operation made; None where that cannot be told."""
+        return None if self._meta is None else self._meta[1]
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this is the end of a graph: a tensor that ``require_grad()`` made."""
+        return self.name == "leaf"
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether a backward pass went through it and freed what it held."""
+        return is_freed(self._operation)
+
+    @property
+    def next_functions(self) -> tuple[GradFn, ...]:
+        """What made the tracked arguments, in their order; of a leaf, nothing.
+
+        Raises:
+            GraphError: a backward pass has freed the operation.
+        """
+        node = self._unfreed("next_functions")
+        if isinstance(node, Leaf):
+            return ()
+        found = parents_with_metas(node, self._meta)
+        return tuple(GradFn(self._device, edge.parent, meta) for edge, meta in found)
+
+    @property
+    def saved(self) -> Mapping[str, Any]:
+        """What is kept for the backward pass, by the names of the operation's arguments; "out" is its result.
+
+        Arrays are tensors on the inner device; shapes, dims and numbers are as they are. What saved-tensor hooks packed
+        is not unpacked: it is shown as the object that holds it.
+
+        Raises:
+            GraphError: a backward pass has freed the operation.
+        """
+        node = self._unfreed("saved")
+        return MappingProxyType(
+            {} if isinstance(node, Leaf) else {k: self._shown(v) for k, v in all_saved(node).items()}
+        )
+
+    @property
+    def variable(self) -> Tensor[Any]:
+        """Of a leaf, the tensor.
+
+        Raises:
+            NotTrackedError: this is no leaf.
+        """
+        node = self._operation
+        if isinstance(node, Retained):
+            node = node.kept_leaf
+        if not isinstance(node, Leaf):
+            raise NotTrackedError(
+                f"grad_fn.variable is the tensor of a leaf, and this is {self.name}; see grad_fn.saved"
+            )
+        tracked = untracked(node.value)
+        tracked.node = node
+        return new_tensor(TensorBase.kinds["float"], self._device, tracked)  # type: ignore[no-any-return]  # of that class
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dictionary of the operation's own, for whatever is to be noted of it; it lives as long as the operation.
+
+        Raises:
+            NotTrackedError: this is a leaf, which has none.
+        """
+        if isinstance(self._operation, Leaf):
+            raise NotTrackedError("grad_fn.metadata is an operation's, and this is a leaf, which has none")
+        return note(self._operation)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The user's lines that recorded it, the innermost last, noted inside of `track_lines` or `detect_anomaly`."""
+        return lines_of(stack_of(self._operation))
+
+    @property
+    def line(self) -> Line | None:
+        """The innermost of `lines`."""
+        return self.lines[-1] if self.lines else None
+
+    def _unfreed(self, what: str) -> Node | Leaf:
+        if self.is_freed:
+            raise GraphError(
+                f"grad_fn.{what} was asked of {self.name}, which a backward pass has freed; look before, or give "
+                "backward() retain_graph=True"
+            )
+        return self._operation
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, Stored) or not is_array(value):
+            return value
+        kind = kind_of(value.dtype)
+        inner = self._device.inner
+        value = mapped(array_of, value)
+        return new_tensor(TensorBase.kinds[kind], inner, value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GradFn) and self._operation is other._operation
+
+    def __hash__(self) -> int:
+        return hash(self._operation)
+
+    def __repr__(self) -> str:
+        facts = "" if self._meta is None else f", shape={self.shape}, dtype={self.dtype}"
+        state = ", freed" if self.is_freed else ""
+        return f"GradFn({self.name}{facts}{state})"
+
+
+def grad_fn_of(x: TensorBase[Any]) -> GradFn | None:
+    """The view for ``x.grad_fn``; None for leaves and for what is not tracked on the outermost level of its device."""
+    node = getattr(x._primitive, "node", None)
+    if node is None or isinstance(node.target, Leaf):
+        return None
+    return GradFn(x.device, node.target, (x.shape, x.dtype))

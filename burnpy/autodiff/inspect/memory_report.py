@@ -1,0 +1,131 @@
+"""`memory_report`: how much memory a graph holds, by operation and by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.autodiff.functional import _listed
+from burnpy.autodiff.graph import Leaf, Node
+from burnpy.autodiff.inspect.nodes import stack_of
+from burnpy.autodiff.inspect.saved_arrays import all_levels, held_by
+from burnpy.backend.decorators.tables import scaled, table
+from burnpy.backend.source_lines import Line, lines_of
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """What the nodes of one operation, recorded at one line, hold that no row before them does."""
+
+    operation: str  #: "leaf" for the values of leaves, which are there without the graph too
+    line: Line | None  #: where it was recorded, inside of `burnpy.autodiff.track_lines`
+    nodes: int
+    arrays: int
+    bytes: int
+    packed: int = 0  #: arrays that saved-tensor hooks have put elsewhere, of which no bytes are counted
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """What a graph holds. Each array is counted once, for the leaf whose value it is, else for the oldest operation
+    that keeps it; a view counts as all of the memory that it is a view of."""
+
+    rows: tuple[MemoryRow, ...]
+    """By operation and line, the largest first; leaves last."""
+
+    @property
+    def total(self) -> int:
+        """The bytes of all arrays, those of leaves included."""
+        return sum(row.bytes for row in self.rows)
+
+    @property
+    def leaves(self) -> int:
+        """The bytes of leaves' values, which the graph has in common with its leaves."""
+        return sum(row.bytes for row in self.rows if row.operation == "leaf")
+
+    @property
+    def saved(self) -> int:
+        """The bytes that are there for the backward pass alone."""
+        return self.total - self.leaves
+
+    def by_operation(self) -> tuple[MemoryRow, ...]:
+        """The rows, those of one operation added up."""
+        return _summed([(row.operation, None, row) for row in self.rows])
+
+    def by_line(self) -> tuple[MemoryRow, ...]:
+        """The rows, those of one line added up, leaves left out."""
+        return _summed([("", row.line, row) for row in self.rows if row.operation != "leaf"])
+
+    def __str__(self) -> str:
+        rows = [
+            [
+                *(row.operation, str(row.line or ""), (row.line.code if row.line else "")[:60], str(row.nodes)),
+                f"{row.arrays}{f' + {row.packed} packed' if row.packed else ''}",
+                scaled(row.bytes, "B", 1024),
+            ]
+            for row in self.rows
+        ]
+        nodes, arrays = (str(sum(getattr(row, name) for row in self.rows)) for name in ("nodes", "arrays"))
+        rows.append(["total", "", "", nodes, arrays, scaled(self.total, "B", 1024)])
+        columns = [0, *([1, 2] if any(row.line for row in self.rows) else []), 3, 4, 5]
+        headers = ["operation", "line", "code", "nodes", "arrays", "bytes"]
+        return table([headers[c] for c in columns], [[row[c] for c in columns] for row in rows], left=len(columns) - 3)
+
+
+def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
+    """What the graph of one or several tensors holds until a backward pass, or their end, frees it.
+
+    Arrays are told apart by the memory that they live in: what several operations keep is counted once, and the values
+    of leaves are listed apart. Graphs of inner levels, which this one keeps alive, are counted too. Inside of
+    `burnpy.autodiff.track_lines` the lines of the forward pass are known.
+
+    Args:
+        tensors: one or several of one device, tracked or not.
+
+    Raises:
+        NotTrackedError: a tensor is on a plain backend.
+        KindError: something else than float tensors.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].ones((100, 100)).require_grad()
+    >>> y = (x.exp() * x).sum()
+    >>> print(memory_report(y))
+    operation  nodes  arrays      bytes
+    ─────────  ─────  ──────  ─────────
+    exp            1       1  39.06 KiB
+    mul            1       0        0 B
+    sum            1       0        0 B
+    leaf           1       1  39.06 KiB
+    total          4       2  78.12 KiB
+    """
+    found = _listed("memory_report", "tensors", tensors)
+    device = found[0].device
+    nodes, leaves = all_levels([x._primitive.node for x in found])
+    seen: set[Any] = set()
+    rows: list[tuple[str, Line | None, MemoryRow]] = []
+    everything: list[Node | Leaf] = [*leaves, *nodes]
+    for node in everything:
+        held = held_by(device, node)
+        new = {key: size for key, size in held.arrays if key not in seen}
+        seen.update(new)
+        stack = stack_of(node)
+        line = lines_of(stack[-1:])[0] if stack else None
+        name = "leaf" if isinstance(node, Leaf) else node.operation
+        rows.append((name, line, MemoryRow(name, line, 1, len(new), sum(new.values()), held.packed)))
+    return MemoryReport(_summed(rows))
+
+
+def _summed(rows: list[tuple[str, Line | None, MemoryRow]]) -> tuple[MemoryRow, ...]:
+    """Rows of one name and line as one, the largest first and leaves last."""
+    sums: dict[tuple[str, Line | None], list[int]] = {}
+    for name, line, row in rows:
+        total = sums.setdefault((name, line), [0, 0, 0, 0])
+        for k, part in enumerate((row.nodes, row.arrays, row.bytes, row.packed)):
+            total[k] += part
+    found = [MemoryRow(name, line, *total) for (name, line), total in sums.items()]
+    return tuple(sorted(found, key=lambda row: (row.operation == "leaf", -row.bytes)))

@@ -1,0 +1,219 @@
+"""`Balanced[B]`: a strategy inside `Autodiff`: cheap operations are computed again instead of keeping their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+from burnpy.autodiff.graph import Vjp, kept_of
+from burnpy.autodiff.modes import Mode, current_mode
+from burnpy.autodiff.rematerialize.costs import cost_of
+from burnpy.autodiff.rematerialize.recipes import Computed, Source
+from burnpy.autodiff.saved_tensors.slots import with_relays
+from burnpy.backend.backend import Backend
+from burnpy.backend.decorators.decorator import Decorator, complete
+from burnpy.backend.entries import Operation, operation
+from burnpy.backend.primitives import Float, Value
+from burnpy.backend.schema import declarations
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+_VIEWS = frozenset({"reshape", "permute", "expand", "slice", "mT", "flip"})
+"""Operations of which the result holds its argument's memory as a rule, so that a recipe costs nothing more."""
+
+
+@final
+class Balanced(Decorator[I], Generic[I]):
+    """A backend on whose results `Autodiff` keeps less: ``Autodiff[Balanced[NumPy]]``.
+
+    What a backward pass wants is not kept where it can be computed again, from what is kept anyway, at little cost for
+    each byte: activation functions, normalizations, softmax, masks, shapes, and matrix products with a short inner
+    dimension, as of attention's scores. Of longer products, one in sixteen is computed again, evenly spread. A deep
+    network of linear layers and activation functions holds less than half, for the time of its activation functions
+    and a sixteenth of its products. Values and derivatives are the same, as the same operations are done on the same
+    arrays. More must come from `checkpoint`, which goes together with this.
+
+    ``inner()`` of such a tensor, and its gradients, are on ``NumPy``. By itself, outside of `Autodiff`, it computes as
+    its inner backend does.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[Balanced[NumPy]]].from_data([1.0, 2.0]).require_grad()
+    >>> x.grad((x * x).exp().sum().backward()).device, x.inner().device
+    (NumPy, NumPy)
+    """
+
+    word: ClassVar[str] = "replaces what is kept of"
+    smallest: ClassVar[int] = 4096
+    """Arrays of fewer bytes are kept as they are."""
+
+    def __init__(self, inner: I | type[I]) -> None:
+        super().__init__(inner)
+        self.discrete = self.inner.discrete
+        self.planner: Planner = Planner.unregistered(self.inner)
+
+
+class Planner(Backend):
+    """What computes for an `Autodiff` of `Balanced`: as the inner backend does, with a recipe beside each array."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__()
+        self.inner: Any = inner
+        self.discrete = inner.discrete
+        self.eager_checks = inner.eager_checks
+
+    @property
+    def name(self) -> str:
+        """As the user knows it."""
+        return f"Balanced[{self.inner.name}]"
+
+    def lift(self, value: Value) -> Computed:
+        """An array as a primitive of this device."""
+        return Computed(value)
+
+    def lower(self, x: Any) -> Value:
+        """The array of a primitive; arrays themselves are taken everywhere."""
+        return _value(x)
+
+    def mode(self) -> Mode:
+        """The mode of an `Autodiff` on this, or around one: `settle` sees each node first."""
+        mode = current_mode()
+        return _ALONE if mode is None else mode._replace(observers=(settle, *mode.observers))
+
+    def detach(self, x: Any) -> Any:
+        """x itself."""
+        return x
+
+    def require_grad(self, x: Any) -> Any:
+        """x, whose array the graph will hold as a leaf's."""
+        if x.__class__ is Computed:
+            x.origin().hold()
+        return x
+
+
+def planned(op: Operation) -> Callable[..., Any]:
+    """The method of `Planner` for one operation."""
+    name, count = op.name, len(op.arguments)
+    floats, cost, view = op.float_results, cost_of(op), name in _VIEWS
+
+    def planning(self: Planner, *args: Any, **keywords: Any) -> Any:
+        if keywords or len(args) != count:
+            args = complete(op, args, keywords)
+        apply = getattr(self.inner, name)
+        values: list[Any] = []
+        computed: list[Computed] = []
+        for a in args:
+            if a.__class__ is Computed:
+                values.append(a.value)
+                computed.append(a)
+            elif a.__class__ is list:
+                values.append([_value(member) for member in a])
+                computed += [member for member in a if member.__class__ is Computed]
+            else:
+                values.append(a)
+        out = apply(*values)
+        if len(floats) == 1:
+            return result(out, apply, args, values, computed) if floats[0] else out
+        return tuple(
+            [
+                result(x, partial(_one, apply, k), args, values, computed) if is_float else x
+                for k, (x, is_float) in enumerate(zip(out, floats, strict=True))
+            ]
+        )
+
+    def result(
+        out: Any, apply: Callable[..., Any], args: Sequence[Any], values: Sequence[Any], computed: Sequence[Computed]
+    ) -> Computed:
+        work = 0
+        for a in computed:
+            if a.work > work:
+                work = a.work
+        if cost is None:
+            return Computed(out, None, work)
+        size = prod(out.shape)
+        spent = cost(values, size)
+        work += spent
+        nbytes = size * out.dtype.itemsize
+        if nbytes < Balanced.smallest:
+            return Computed(out, None, work)
+        parts = [a.source or _origin(a) for a in computed]
+        sources = tuple([_origin(a) if a.__class__ is Computed or a.__class__ is list else a for a in args])
+        made = Source(out, nbytes, work, apply, sources, parts, spent, view)
+        return Computed(out, made if made.small() else None, work)
+
+    planning.__name__, planning.__doc__ = name, op.function.__doc__
+    planning.__qualname__ = f"Planner.{name}"
+    return planning
+
+
+def _one(apply: Callable[..., Any], k: int, *args: Any) -> Any:
+    """One of several results."""
+    return apply(*args)[k]
+
+
+def _value(a: Any) -> Any:
+    if a.__class__ is Computed:
+        return a.value
+    return [_value(m) for m in a] if a.__class__ is list else a
+
+
+def _origin(a: Any) -> Any:
+    if a.__class__ is Computed:
+        found = a.source
+        if found is None:
+            found = a.origin()
+            if found.nbytes < Balanced.smallest:  # better held than in the way of what is made of it
+                found.hold()
+        return found
+    return [_origin(m) for m in a] if a.__class__ is list else a
+
+
+def settle(device: Any, node: Any) -> None:
+    """The observer that decides of each array that a node keeps whether to keep its recipe."""
+    for part in with_relays(node):
+        part.vjp0, part.saved0 = _settled(part.vjp0, part.saved0)
+        if part.parent1 is not None:
+            part.vjp1, part.saved1 = _settled(part.vjp1, part.saved1)
+
+
+def _settled(vjp: Vjp, kept: Any) -> tuple[Vjp, tuple[Any, ...]]:
+    new: list[Any] = []
+    deferred = False
+    for x in kept_of(kept):
+        if x.__class__ is Computed:
+            x = x.kept()
+            deferred = deferred or x.__class__ is Source
+        elif hasattr(x, "mapped"):
+            x = x.mapped(_kept)
+            deferred = True
+        new.append(x)
+    return (partial(_with_arrays, vjp) if deferred else vjp), tuple(new)
+
+
+def _kept(x: Any) -> Any:
+    return x.kept() if x.__class__ is Computed else x
+
+
+def _with_arrays(vjp: Vjp, inner: Any, grad: Float, *kept: Any) -> Any:
+    """A vjp that is given arrays; or, on levels above, primitives that know their recipe again."""
+    return vjp(
+        inner,
+        grad,
+        *[x.read() if x.__class__ is Source else x.mapped(_again) if hasattr(x, "mapped") else x for x in kept],
+    )
+
+
+def _again(x: Any) -> Any:
+    if x.__class__ is Source:
+        return Computed(x.read(), x, x.work)
+    return x if x.__class__ is Computed else Computed(x)
+
+
+_ALONE = Mode(observers=(settle,))
+
+
+for _name in declarations(Backend):
+    if _name != "detach":
+        setattr(Planner, _name, planned(operation(getattr(Backend, _name))))

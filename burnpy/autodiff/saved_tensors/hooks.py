@@ -1,0 +1,137 @@
+"""Saved-tensor hooks: what a graph keeps is packed when it is recorded, and unpacked when a backward pass wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias, TypeVar
+
+from burnpy.autodiff.modes import observing, using
+from burnpy.autodiff.saved_tensors.slots import (
+    Saver,
+    Stored,
+    array_of,
+    innermost_saver,
+    refuse_where_disabled,
+    tensor_around,
+)
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError, a
+from burnpy.tensor.base import TensorBase
+
+T = TypeVar("T")
+AnyTensor: TypeAlias = TensorBase[Any]
+"""A `Tensor`, `IntTensor` or `BoolTensor` on the innermost device, where nothing is recorded."""
+
+
+def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTensor]) -> AbstractContextManager[None]:
+    """A block in which everything that operations keep for a backward pass goes through ``pack``.
+
+    ``pack`` is called once for each array that a node keeps, at once, and may return anything; ``unpack`` is called
+    with that when a backward pass needs the array, once in each pass. The hooks belong to the nodes recorded in the
+    block, wherever the backward pass runs. Of nested blocks the innermost pair has every array. What a rule keeps
+    besides arrays (shapes, dtypes, numbers) is not packed.
+
+    Args:
+        pack: takes a `Tensor`, `IntTensor` or `BoolTensor` of any shape on the innermost device (``NumPy`` for
+            ``Autodiff[Autodiff[NumPy]]``), parameters among them. Nothing is recorded of what it does.
+        unpack: gives back a tensor of the same kind, shape, dtype and device.
+
+    Raises:
+        ArgumentError: one of the two cannot be called.
+        SavedTensorsError: hooks are disabled here.
+        KindError: in the backward pass: ``unpack`` gave no tensor of that kind.
+        DeviceError: likewise, on that device.
+        ShapeError: likewise, of that shape and dtype.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+    >>> with saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
+    ...     y = x.exp().sum()
+    >>> x.grad(y.backward()).tolist()
+    [2.71875, 7.390625]
+    """
+    for name, function in (("pack", pack), ("unpack", unpack)):
+        if not callable(function):
+            raise ArgumentError(f"saved_tensors_hooks() was given {name}={function!r}, which cannot be called")
+    return saving(_Hooks(pack, unpack), "saved_tensors_hooks()")
+
+
+@contextmanager
+def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
+    """A block in which a saver is the innermost.
+
+    Raises:
+        SavedTensorsError: hooks are disabled here.
+    """
+    refuse_where_disabled(operation)
+    with observing(saver):
+        yield
+
+
+@contextmanager
+def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
+    """A block in which saved-tensor hooks, and `checkpoint`, are an error that says ``message``.
+
+    For code that could not work with them. It cannot be entered inside of hooks.
+
+    Raises:
+        KindError: ``message`` is no text.
+        SavedTensorsError: hooks are in force already.
+
+    >>> with disable_saved_tensors_hooks("arrays are shared here"):
+    ...     with saved_tensors_hooks(str, str):
+    ...         pass
+    Traceback (most recent call last):
+        ...
+    burnpy.backend.errors.SavedTensorsError: saved_tensors_hooks() is disabled here ...: arrays are shared here
+    """
+    given: Any = message
+    if not isinstance(given, str):
+        raise KindError(f"disable_saved_tensors_hooks(message) takes the text of the errors there, not {given!r:.80}")
+    if innermost_saver() is not None:
+        raise SavedTensorsError(f"disable_saved_tensors_hooks() was entered where hooks are in force: {message}")
+    with using(no_saving=message):
+        yield
+
+
+class _Hooks(Saver):
+    """The user's pair."""
+
+    __slots__ = ("pack", "unpack")
+
+    def __init__(self, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        self.pack, self.unpack = pack, unpack
+
+    def swapped(self, device: Any, operation: str, x: Any) -> Any:
+        tensor = tensor_around(device, array_of(x))
+        with using(observers=(), takers=()):  # or what pack does would be packed in turn
+            content = self.pack(tensor)
+        return _Packed(self.unpack, content, tensor, operation, getattr(type(x), "holding", None))
+
+
+class _Packed(Stored):
+    """What ``pack`` returned, and what ``unpack`` must make of it."""
+
+    __slots__ = ("content", "device", "dtype_", "holding", "kind", "operation", "shape_", "unpack")
+
+    def __init__(self, unpack: Any, content: Any, tensor: AnyTensor, operation: str, holding: Any) -> None:
+        self.unpack, self.content, self.operation, self.holding = unpack, content, operation, holding
+        self.kind, self.device, self.shape_, self.dtype_ = type(tensor), tensor.device, tensor.shape, tensor.dtype
+
+    def restored(self) -> Any:
+        with using(observers=(), takers=()):
+            found = self.unpack(self.content)
+        if type(found) is not self.kind or found.device is not self.device:
+            error = DeviceError if type(found) is self.kind else KindError
+            shown = f"one on {found.device}" if type(found) is self.kind else repr(found)
+            raise error(f"{self._asked()} must give back {a(self.kind.__name__)} on {self.device}, not {shown}")
+        if (found.shape, found.dtype) != (self.shape_, self.dtype_):
+            raise ShapeError(
+                f"{self._asked()} must give back shape {self.shape_} and dtype {self.dtype_}, "
+                f"not shape {found.shape} and dtype {found.dtype}"
+            )
+        return found._primitive if self.holding is None else self.holding(found._primitive)
+
+    def _asked(self) -> str:
+        return f"saved_tensors_hooks(): of what {self.operation} saved, unpack()"

@@ -1,0 +1,202 @@
+"""Trees: tensors in nested tuples, lists and dicts, and whatever types are registered.
+
+A tree is taken apart into its leaves and a `Structure`, which puts other leaves together again in the same way.
+``None`` is a tree without leaves. What is none of the known types is a leaf.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.tensor.base import TensorBase
+
+T = TypeVar("T")
+
+
+class Handler(NamedTuple):
+    """How trees of one type are taken apart and put together."""
+
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]]
+    unflatten: Callable[[Sequence[Any], Any], Any]
+
+
+def register_tree(
+    cls: type[T],
+    flatten: Callable[[T], tuple[Iterable[Any], Any]],
+    unflatten: Callable[[Sequence[Any], Any], T],
+) -> None:
+    """Let `burnpy.func` look for tensors inside of the instances of a class, and of its subclasses.
+
+    Args:
+        cls: the class.
+        flatten: from an instance to its children, which are trees, and the rest of it, compared with ``==``.
+        unflatten: from children, as many as there were, and the rest to an instance.
+
+    Raises:
+        ArgumentError: the class is registered already.
+
+    >>> from dataclasses import dataclass
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> @dataclass
+    ... class Line:
+    ...     slope: Tensor[NumPy]
+    ...     at_zero: Tensor[NumPy]
+    >>> register_tree(Line, lambda line: ((line.slope, line.at_zero), None), lambda children, rest: Line(*children))
+    >>> from burnpy.func import grad
+    >>> x = Tensor[NumPy].from_data(5.0)
+    >>> found = grad(lambda line: line.slope * x + line.at_zero)(Line(x, x))
+    >>> found.slope.item(), found.at_zero.item()
+    (5.0, 1.0)
+    """
+    if cls in _EXACT or cls in _REGISTERED:
+        raise ArgumentError(f"register_tree() was given {cls.__name__}, which is registered already")
+    _REGISTERED[cls] = Handler(flatten, unflatten)
+
+
+_EXACT: dict[type, Handler] = {
+    tuple: Handler(lambda x: (x, None), lambda children, rest: tuple(children)),
+    list: Handler(lambda x: (x, None), lambda children, rest: list(children)),
+    dict: Handler(lambda x: (x.values(), tuple(x)), lambda children, keys: dict(zip(keys, children, strict=True))),
+    OrderedDict: Handler(
+        lambda x: (x.values(), tuple(x)), lambda children, keys: OrderedDict(zip(keys, children, strict=True))
+    ),
+    defaultdict: Handler(
+        lambda x: (x.values(), (*x, x.default_factory)),
+        lambda children, rest: defaultdict(rest[-1], zip(rest[:-1], children, strict=True)),
+    ),
+    type(None): Handler(lambda x: ((), None), lambda children, rest: None),
+}
+_REGISTERED: dict[type, Handler] = {}
+_NAMED = Handler(lambda x: (x, type(x)), lambda children, cls: cls(*children))
+
+
+def _handler(tree: Any) -> Handler | None:
+    """How ``tree`` is taken apart; None for a leaf."""
+    if isinstance(tree, TensorBase):
+        return None
+    found = _EXACT.get(type(tree))
+    if found is not None:
+        return found
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return _NAMED
+    for cls in type(tree).__mro__ if _REGISTERED else ():
+        if cls in _REGISTERED:
+            return _REGISTERED[cls]
+    return None
+
+
+class MismatchError(ValueError):
+    """Two trees of different structure; a caller says of what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What is left of a tree without its leaves."""
+
+    handler: Handler | None  #: None for a leaf
+    rest: Any
+    children: tuple[Structure, ...]
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree with these leaves, as many as it had."""
+        return self._built(iter(leaves))
+
+    def _built(self, leaves: Iterator[Any]) -> Any:
+        if self.handler is None:
+            return next(leaves)
+        return self.handler.unflatten([child._built(leaves) for child in self.children], self.rest)
+
+    def leaves_of(self, tree: Any) -> list[Any]:
+        """The leaves of another tree of this structure, in this one's order; entries of dicts go by their keys.
+
+        Raises:
+            MismatchError: its structure is another.
+        """
+        if self.handler is None:
+            if _handler(tree) is not None:
+                raise MismatchError
+            return [tree]
+        if _handler(tree) is not self.handler:
+            raise MismatchError
+        if isinstance(tree, dict):
+            if tree.keys() != set(self.rest[: len(self.children)]):
+                raise MismatchError
+            members: list[Any] = [tree[key] for key in self.rest[: len(self.children)]]
+        else:
+            found, rest = self.handler.flatten(tree)
+            members = list(found)
+            if len(members) != len(self.children) or rest != self.rest:
+                raise MismatchError
+        return [leaf for child, member in zip(self.children, members, strict=True) for leaf in child.leaves_of(member)]
+
+
+LEAF = Structure(None, None, ())
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a tree, in order, and its structure.
+
+    >>> leaves, structure = flatten({"a": 1, "b": [2, (3, None)]})
+    >>> leaves, structure.unflatten("xyz")
+    ([1, 2, 3], {'a': 'x', 'b': ['y', ('z', None)]})
+    """
+    leaves: list[Any] = []
+    return leaves, _taken_apart(tree, leaves)
+
+
+def _taken_apart(tree: Any, leaves: list[Any]) -> Structure:
+    handler = _handler(tree)
+    if handler is None:
+        leaves.append(tree)
+        return LEAF
+    children, rest = handler.flatten(tree)
+    return Structure(handler, rest, tuple([_taken_apart(child, leaves) for child in children]))
+
+
+def holds_none(structure: Structure) -> bool:
+    """Whether a tree of this structure has None anywhere in it.
+
+    >>> holds_none(flatten({"a": 1, "b": [2, (3, None)]})[1])
+    True
+    """
+    return structure.handler is _EXACT[type(None)] or any(map(holds_none, structure.children))
+
+
+def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with every leaf replaced by what ``function`` makes of it."""
+    leaves, structure = flatten(tree)
+    return structure.unflatten(map(function, leaves))
+
+
+def tensors_in(tree: Any) -> list[TensorBase[Any]]:
+    """The tensors among the leaves, of any kind."""
+    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, TensorBase)]
+
+
+def describe_tree(tree: Any) -> str:
+    """A tree as it is shown in messages: the shape of each tensor in its place.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> describe_tree({"w": Tensor[NumPy].zeros((2, 3)), "n": [1]})
+    "{'w': Tensor(2, 3), 'n': [int]}"
+    """
+    if isinstance(tree, TensorBase):
+        return f"{type(tree).__name__}{tree.shape}"
+    if tree is None:
+        return "None"
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key!r}: {describe_tree(value)}" for key, value in tree.items()) + "}"
+    if isinstance(tree, tuple):
+        name = type(tree).__name__ if hasattr(tree, "_fields") else ""
+        return f"{name}({', '.join(map(describe_tree, tree))}{',' if len(tree) == 1 else ''})"
+    if isinstance(tree, list):
+        return f"[{', '.join(map(describe_tree, tree))}]"
+    handler = _handler(tree)
+    inside = "" if handler is None else f"({', '.join(map(describe_tree, handler.flatten(tree)[0]))})"
+    return f"{type(tree).__name__}{inside}"

@@ -1,0 +1,186 @@
+"""What the modules of a model do when it is run: which are called, what they return, and which operations that takes.
+
+A copy of the model is run once, in use, on a `Profiled` device around the plain backend beneath the model's own: no
+graph is recorded, and the model stays as it is. The classes of the copy are subclasses whose ``forward`` notes its
+calls, so that those by ``layer(x)`` and those by ``layer.forward(x)`` are seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from types import new_class
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from burnpy.backend.decorators.profile import Profile
+from burnpy.backend.decorators.profiled import Profiled
+from burnpy.backend.dtypes import float32
+from burnpy.backend.errors import ArgumentError, DeviceError, a
+from burnpy.nn.tree import Rebuild, joined, new_module
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.transfer import transfer
+
+if TYPE_CHECKING:
+    from burnpy.nn.base import ModuleBase
+
+Input: TypeAlias = TensorBase[Any] | Sequence[int]
+"""What a model is called with: a tensor, or a shape that stands for zeros."""
+
+
+class Calls:
+    """Every call of the modules of a model in one run."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, list[Any]] = {}
+        self.spans: dict[str, list[tuple[int, int]]] = {}  # from which operation to which; calls inside of one left out
+        self.before: list[int] = [0]  # FLOPs before each operation
+        self.profile: Profile
+        self.active: set[str] = set()
+        self.explained: BaseException | None = None
+
+    def run(self, model: ModuleBase[Any], input: Input | Sequence[Input]) -> int:
+        """Run a copy of the model; how many FLOPs that takes."""
+        given = _inputs(model, input)
+        device: Any = Profiled(_plain(_device(model, given)))
+        copy = _Watched(self, device)(model)
+        float_dtypes = [held.dtype for held in copy._all_held().values() if held.kind == "float"]
+        dtype = float_dtypes[0] if float_dtypes else float32
+        tensors = [
+            transfer(x.detach() if isinstance(x, Tensor) else x, device)
+            if isinstance(x, TensorBase)
+            else Tensor.zeros(tuple(x), dtype=dtype, device=device)
+            for x in given
+        ]
+        with Profiled.record(lines=False) as self.profile:
+            copy(*tensors)
+        self.before = [*accumulate((cost.flops for *_, cost in self.profile.timeline()), initial=0)]
+        return self.before[-1]
+
+    def call(self, path: str, module: Any, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What ``forward`` returns, noted."""
+        begin, outermost = len(self.profile), path not in self.active
+        self.active.add(path)
+        try:
+            out = forward(module, *args, **kwargs)
+        except Exception as error:
+            if self.explained is not error:  # by a module inside of this one
+                self.explained = error
+                where = f"{path}, {a(type(module).__name__)}," if path else f"the {type(module).__name__}"
+                shapes = ", ".join(shapes_text(_shapes(x)) for x in (*args, *kwargs.values()))
+                error.add_note(f"raised in summary(), where {where} was called with {shapes or 'nothing'}")
+            raise
+        finally:
+            if outermost:
+                self.active.discard(path)
+        self.outputs.setdefault(path, []).append(_shapes(out))
+        if outermost:
+            self.spans.setdefault(path, []).append((begin, len(self.profile)))
+        return out
+
+    def of(self, path: str) -> tuple[Any, int, int | None]:
+        """What the module there returned last, how often it was called, and the FLOPs of that."""
+        outputs = self.outputs.get(path)
+        if outputs is None:
+            return None, 0, None
+        flops = sum(self.before[stop] - self.before[start] for start, stop in self.spans[path])
+        return outputs[-1], len(outputs), flops
+
+
+class _Watched(Rebuild):
+    """A copy of a model on another device, as in use, whose modules tell of their calls."""
+
+    def __init__(self, calls: Calls, device: Any) -> None:
+        super().__init__(lambda path, held: held.holding(transfer(held._value.detach(), device)))
+        self.calls = calls
+        self.paths: dict[int, str] = {}  # of the modules of the copy, by id
+        self.classes: dict[type[Any], type[Any]] = {}
+
+    def _module(self, module: ModuleBase[Any], path: str) -> Any:
+        fields = vars(module)
+        parts = {name: self(fields[name], joined(path, name)) for name in module._parts}
+        copy = new_module(self._class(type(module)), {**fields, **parts}, module._parts, False)
+        self.paths[id(copy)] = path
+        return copy
+
+    def _class(self, cls: type[Any]) -> type[Any]:
+        found = self.classes.get(cls)
+        if found is None:
+
+            def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
+                path = self.paths.get(id(module))
+                if path is None:  # of another copy, made on the way
+                    return cls.forward(module, *args, **kwargs)
+                return self.calls.call(path, module, cls.forward, args, kwargs)
+
+            names = {"forward": forward, "__slots__": (), "__module__": cls.__module__}
+            found = self.classes[cls] = new_class(cls.__name__, (cls,), exec_body=lambda space: space.update(names))
+        return found
+
+
+def _inputs(model: ModuleBase[Any], given: Any) -> list[Any]:
+    """The tensors and shapes to call a model with."""
+    several = isinstance(given, (tuple, list)) and not _is_shape(given)
+    found = [*given] if several else [given]
+    for x in found:
+        if not isinstance(x, TensorBase) and not _is_shape(x):
+            hint = "; make a tensor of it: Tensor.from_data(values)" if hasattr(x, "__array__") else ""
+            raise ArgumentError(
+                f"summary() takes as input a tensor, a shape, or a tuple of these, and was given {describe(x)}{hint}"
+            )
+    return found
+
+
+def _is_shape(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) and all(isinstance(size, int) for size in x)
+
+
+def _device(model: ModuleBase[Any], given: Sequence[Any]) -> Any:
+    """Where a model and its inputs are.
+
+    Raises:
+        DeviceError: not in one place.
+        ArgumentError: nobody says where.
+    """
+    tensors = [x.device for x in given if isinstance(x, TensorBase)]
+    devices = [held.device for held in [*model._all_held().values()][:1]] + tensors
+    if not devices:
+        raise ArgumentError(
+            f"summary() was given a shape for {a(type(model).__name__)} that holds no parameters, and is on no device; "
+            "give it a tensor"
+        )
+    for other in devices[1:]:
+        if _plain(other) is not _plain(devices[0]):
+            raise DeviceError(
+                f"summary() was given a tensor on {other} for a model on {devices[0]}; move one: x.to_device(device)"
+            )
+    return devices[0]
+
+
+def _plain(device: Any) -> Any:
+    """The backend that computes in the end."""
+    while hasattr(device, "inner"):
+        device = device.inner
+    return device
+
+
+def _shapes(value: Any) -> Any:
+    """The shape of a tensor; of several, lists and dicts of shapes; the class of anything else."""
+    if isinstance(value, TensorBase):
+        return value.shape
+    if isinstance(value, Mapping):
+        return {key: _shapes(part) for key, part in value.items()}
+    return [_shapes(part) for part in value] if isinstance(value, (tuple, list)) else type(value).__name__
+
+
+def shapes_text(shapes: Any) -> str:
+    """Shapes as they are shown.
+
+    >>> shapes_text([(2, 3), {"cell": (4,)}])
+    '[(2, 3), {cell: (4,)}]'
+    """
+    if isinstance(shapes, dict):
+        return f"{{{', '.join(f'{key}: {shapes_text(part)}' for key, part in shapes.items())}}}"
+    if isinstance(shapes, list):
+        return f"[{', '.join(map(shapes_text, shapes))}]"
+    return str(shapes)

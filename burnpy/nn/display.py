@@ -1,0 +1,89 @@
+"""How modules are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from burnpy.nn.param import Param
+from burnpy.nn.tree import children
+from burnpy.nn.variable import Variable
+
+if TYPE_CHECKING:
+    from burnpy.nn.base import ModuleBase
+
+
+def render(module: ModuleBase[Any]) -> str:
+    """The tree, a line for each part: shapes, counts, what is frozen, shared or overridden.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear, Relu, Sequential
+    >>> print(render(Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).no_grad("0")))
+    Sequential()  33 parameters, 24 of them frozen
+      0  Linear(2, 8)  24 parameters, 24 of them frozen
+        weight  (2, 8) frozen
+        bias  (8,) frozen
+      1  Relu()
+      2  Linear(8, 1)  9 parameters
+        weight  (8, 1)
+        bias  (1,)
+    """
+    if not module._sealed:
+        return f"<{type(module).__name__} in the making>"
+    return "\n".join(_lines(module, "", {}, "", None))
+
+
+def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
+    """The error that something has no such attribute, with what it is called here.
+
+    Args:
+        owner: a module, an optimizer, a parameter.
+        kind: the name that PyTorch's methods are known under.
+        name: what was asked for.
+    """
+    if name.startswith("_"):  # as `copy`, `pickle` and NumPy ask for
+        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    from burnpy.hints.missing import of_object
+
+    return of_object(owner, kind, name)
+
+
+def _lines(module: ModuleBase[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
+    """The lines of a module; ``override`` is that of the module around it."""
+    lines = [_headline(module, override)]
+    for name, part in _flat(module):
+        inside = f"{path}.{name}" if path else name
+        start = f"{indent}  {name}  "
+        known = seen.setdefault(id(part), inside)
+        if known != inside and (isinstance(part, Variable) or part._all_held()):
+            lines.append(f"{start}is {known}")
+        elif isinstance(part, Variable):
+            word = "" if isinstance(part, Param) else " buffer"
+            lines.append(f"{start}{part.shape}{word}{' frozen' if part.frozen else ''}")
+        else:
+            first, *rest = _lines(part, inside, seen, indent + "  ", module._override)
+            lines += [start + first, *rest]
+    return lines
+
+
+def _flat(tree: Any) -> list[tuple[str, Any]]:
+    """What is directly inside of a module, containers seen through; a module that is a list of layers has them bare."""
+    found: list[tuple[str, Any]] = []
+    for name, part in children(tree):
+        if isinstance(part, (tuple, dict)):
+            found += [(f"{name}.{inner}" if name != "" else inner, x) for inner, x in _flat(part)]
+        elif isinstance(part, Variable) or hasattr(part, "_parts"):
+            found.append((name, part))
+    return found
+
+
+def _headline(module: ModuleBase[Any], override: bool | None) -> str:
+    told: list[str] = []
+    count = module.num_params
+    if count:
+        told.append(f"{count:,} parameter{'s' if count != 1 else ''}")
+        frozen = sum(p.numel() for p in module.params() if p.frozen)
+        if frozen:
+            told.append(f"{frozen:,} of them frozen")
+    if module._override is not override:
+        told.append({True: "as in training", False: "as in use", None: "as the device says"}[module._override])
+    return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(told)}{', '.join(told)}"

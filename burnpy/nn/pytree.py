@@ -1,0 +1,53 @@
+"""Modules as trees of `burnpy.func`: ``grad(loss)(model)`` is a model of gradients.
+
+A module is taken apart into the values of its parameters, a shared one once; buffers and everything else are
+constants. The derivative, a module too, has gradients for parameters and the same buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from burnpy.func.pytree import register_tree
+from burnpy.nn.base import ModuleBase
+from burnpy.nn.param import Param
+from burnpy.nn.tree import Rebuild
+from burnpy.nn.variable import Variable
+
+
+class Rest:
+    """A module without its parameters' values. Equal to that of another with the same classes, paths and shapes."""
+
+    __slots__ = ("_key", "module")
+
+    def __init__(self, module: ModuleBase[Any]) -> None:
+        self.module = module
+        self._key = (
+            tuple((path, type(part)) for path, part in module.named_modules().items()),
+            tuple((path, held.shape) for path, held in module.named_params().items()),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rest) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def taken_apart(module: ModuleBase[Any]) -> tuple[list[Any], Rest]:
+    """The values of the parameters, and the rest."""
+    return [param.value for param in module.params()], Rest(module)
+
+
+def put_together(values: Sequence[Any], rest: Rest) -> Any:
+    """A module like the one that was taken apart, with other values, as they are."""
+    new = dict(zip(map(id, rest.module.params()), values, strict=True))
+
+    def valued(path: str, held: Variable[Any]) -> Variable[Any]:
+        return held.like(new[id(held)]) if isinstance(held, Param) else held
+
+    return Rebuild(valued)(rest.module)
+
+
+register_tree(ModuleBase, taken_apart, put_together)

@@ -1,0 +1,63 @@
+"""Putting something else at a path of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.nn.base import ModuleBase
+from burnpy.nn.fields import check_held, settled
+from burnpy.nn.select import suggestion
+from burnpy.nn.tree import FrozenDict, joined, new_module, places, regrouped, walk
+
+M = TypeVar("M", bound=ModuleBase[Any])
+
+
+def replaced(module: M, values: Mapping[str, Any]) -> M:
+    """The module with ``values`` at their paths, one after another, looked through as a new one is.
+
+    Raises:
+        ArgumentError: there is no such path.
+        ModuleError, DeviceError: the result would be no module.
+    """
+    result = module
+    for path, value in values.items():
+        try:
+            result = _with(result, path.split("."), value)
+        except _NoSuchPathError:
+            paths = [known for known, _ in walk(module) if known]
+            raise ArgumentError(
+                f"replace() was given the path {path!r}, which {type(module).__name__} does not have"
+                + suggestion(path, [*(name for name in vars(module) if name not in paths), *paths])
+            ) from None
+    check_held(result)
+    return result
+
+
+class _NoSuchPathError(Exception):
+    pass
+
+
+def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
+    if not names:
+        return value
+    name, rest = names[0], names[1:]
+    inside = joined(path, name)
+    if isinstance(tree, ModuleBase):
+        fields = dict(vars(tree))
+        if name not in fields:
+            raise _NoSuchPathError
+        fields[name] = _with(fields[name], rest, value, inside)
+        out = new_module(type(tree), fields, (), tree._override)
+        object.__setattr__(out, "_parts", settled(out))
+        return out
+    if isinstance(tree, dict) and name in tree:
+        return FrozenDict({**tree, name: _with(tree[name], rest, value, inside)})
+    if isinstance(tree, tuple) and name in places(tree):
+        parts = [
+            _with(part, rest, value, inside) if place == name else part
+            for place, part in zip(places(tree), tree, strict=True)
+        ]
+        return regrouped(tuple(parts), tree)
+    raise _NoSuchPathError
