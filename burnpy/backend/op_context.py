@@ -1,7 +1,7 @@
-"""Where in a program an operation runs: in a forward pass, or in a backward pass and there in which rule.
+"""The context an operation runs in: a forward pass, or the rule of a backward pass.
 
-`Autodiff` tells its inner device while that asks for it (`Backend.wants_rule_context`), by setting the place of the context;
-whoever wants to know reads it.
+A context variable: `Autodiff` sets it during a backward pass if its inner device asks for it
+(`Backend.wants_rule_context`), and `Profiled`, `Checked` and error reports read it.
 """
 
 from __future__ import annotations

@@ -309,8 +309,8 @@ def _gradients(operation: str, leaf: TensorBase[Any], grads: Any) -> Any:
         if grads is None and getattr(leaf._primitive, "node", None) is None:
             raise NotTrackedError(
                 f"{operation}() was asked of {describe(leaf)} on {leaf.device} that is not tracked and has no "
-                f"gradient; call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of the "
-                "result"
+                f"gradient; call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of "
+                "the result"
             )
         given = (
             "was given none; gradients are not stored in tensors" if grads is None else f"was given {describe(grads)}"
