@@ -7,10 +7,8 @@ instruction of `burnpy.record` after the other.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,45 +18,29 @@ import burnpy.record
 from burnpy.backend import NumPy
 from burnpy.nn import Linear
 from burnpy.record import from_torch, load, read_torch, save
+from tests.interrupting import LONG, Interruption, Opcodes
 from tests.record.nets import FIXTURES, mlp
 
 FOLDER = str(Path(burnpy.record.__file__).parent)
-LONG = int(os.environ.get("BURNPY_LONG_TESTS", "0"))
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that is dropped
 
 
-class Interrupt(BaseException):
-    """What Ctrl-C raises."""
-
-
 def raising(function: Callable[[], Any], at: int, error: BaseException | None = None) -> int:
     """Call a function, and raise an error before one of the instructions in our frames; how many there were."""
-    count = 0
 
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(FOLDER):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
-            count += 1
-            if count == at and error is not None:
-                raise error
-        return trace
+    def fail() -> None:
+        assert error is not None
+        raise error
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
-    return count
+    opcodes = Opcodes(lambda file: file.startswith(FOLDER), at, fail)
+    opcodes.run(function)
+    return opcodes.count
 
 
 def everywhere(function: Callable[[], Any], most: int) -> range:
     """Places to raise at: about so many, and more of them in the long form of these tests."""
-    count = raising(function, -1)
+    count = raising(function, 0)
     return range(1, count + 1, max(1, count // max(most, LONG)))
 
 
@@ -87,8 +69,8 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         path.unlink(missing_ok=True)
         if existing:
             path.write_bytes(versions[0])
-        with pytest.raises(Interrupt) as raised:
-            raising(saving, at, Interrupt())
+        with pytest.raises(Interruption) as raised:
+            raising(saving, at, Interruption())
         left = os.listdir(tmp_path)  # while the exception, and what its frames hold, is still there
         assert left in ([["a"]] if existing else [["a"], []]), (at, left)
         if left:
