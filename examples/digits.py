@@ -21,8 +21,8 @@ from burnpy.backend.errors import BackendUnavailableError
 from burnpy.nn import BatchNorm, Conv2d, Dropout, Flatten, Linear, MaxPool2d, Module, Relu, Sequential, rebound
 from burnpy.optim import AdamW, OneCycleLr
 
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I], as in burnpy itself
+B = TypeVar("B", bound=Backend)  # any backend: NumPy, Autodiff[NumPy], …
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I]: NumPy or CuPy
 
 BATCH = 64
 
