@@ -1,7 +1,8 @@
-"""What the digits example shows: the data it reads, the progress of the training, and the picture at the end."""
+"""What surrounds the training loop of digits.py: the command line, the data, the progress bar and the picture."""
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -11,9 +12,27 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:  # what takes long to import waits until it is needed
+import burnpy
+from burnpy import IntTensor, Tensor
+
+if TYPE_CHECKING:  # imported where they are first used, as they take long
     from rich.console import Console
-    from rich.progress import Progress as Bar
+    from rich.progress import Progress
+
+SECONDS = 0.3  # that an epoch takes on one core of a CPU; what comes before and after takes two
+
+
+def command_line() -> argparse.Namespace:
+    """The options; and on the terminal, before anything that takes long, what is about to happen."""
+    parser = argparse.ArgumentParser(description="Train a convolutional network on scikit-learn's handwritten digits.")
+    parser.add_argument("--backend", choices=["numpy", "cupy"], default="numpy", help="where to compute")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the split, the weights, the order and the dropout")
+    parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="where the picture goes")
+    options = parser.parse_args()
+    how_long = f", in about {round(2 + SECONDS * options.epochs)} seconds" if options.backend == "numpy" else ""
+    print(f"A convolutional network learns to read handwritten digits{how_long} …", flush=True)
+    return options
 
 
 def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
@@ -22,69 +41,90 @@ def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     return (digits.images[:, None] / 16).astype(np.float32), digits.target.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Score:
-    """How well a model reads: the mean loss, and the share that it reads right."""
-
-    loss: float
-    accuracy: float
-
-
 @dataclass
 class Curves:
-    """The scores of every epoch, on the images that are learned from and on those held out."""
+    """The loss and the accuracy of every epoch."""
 
-    learned: list[Score] = field(default_factory=list[Score])
-    tested: list[Score] = field(default_factory=list[Score])
+    loss: list[float] = field(default_factory=list[float])
+    accuracy: list[float] = field(default_factory=list[float])
 
-    def append(self, learned: Score, tested: Score) -> None:
-        """Add an epoch."""
-        self.learned.append(learned)
-        self.tested.append(tested)
+    def append(self, losses: list[Tensor[Any]], accuracies: list[Tensor[Any]]) -> None:
+        """Add an epoch, by the means over its batches."""
+        self.loss.append(burnpy.stack(losses).mean().item())
+        self.accuracy.append(burnpy.stack(accuracies).mean().item())
 
 
-class Progress:
-    """On a terminal a bar that moves with every batch; elsewhere one plain line for every epoch."""
+class Report:
+    """On a terminal a bar that moves with every batch, elsewhere one plain line for every epoch; at the end a picture.
 
-    def __init__(self, epochs: int, batches: int, title: str, console: Console | None = None) -> None:
+    Args:
+        epochs: how many there will be.
+        folder: where the picture goes.
+        console: where to print; the terminal, unless given.
+    """
+
+    def __init__(self, epochs: int, folder: Path, console: Console | None = None) -> None:
         from rich.console import Console
 
         self._console = console or Console(highlight=False)
-        self._epochs, self._title = epochs, title
+        self._epochs, self._path = epochs, folder / "digits.png"
+        self._learned, self._tested = Curves(), Curves()
+        self._losses: list[Tensor[Any]] = []  # of the batches of this epoch
+        self._accuracies: list[Tensor[Any]] = []
         self._bar = bar(self._console) if self._console.is_terminal else None
-        if self._bar is not None:
-            self._task = self._bar.add_task("", total=epochs * batches, epoch=f"epoch 1/{epochs}")
 
     def __enter__(self) -> Self:
-        self._console.print(self._title, soft_wrap=True)
-        if self._bar is not None:
-            self._bar.start()
         return self
-
-    def batch(self) -> None:
-        """Move on by a batch."""
-        if self._bar is not None:
-            self._bar.advance(self._task)
-
-    def epoch(self, number: int, learned: Score, tested: Score) -> None:
-        """Show the scores of an epoch, the first of which is number 1."""
-        text = f"loss {learned.loss:.3f}, held out {tested.loss:.3f}, accuracy {tested.accuracy:.1%}"
-        if self._bar is None:
-            self._console.print(f"epoch {number}/{self._epochs}: {text}", soft_wrap=True)
-            return
-        if self._console.width < 100:  # the number of the epoch and the time come first, then the bar
-            text = f"accuracy {tested.accuracy:.1%}" if self._console.width >= 60 else ""
-        following = min(number + 1, self._epochs)
-        self._bar.update(self._task, description=text, epoch=f"epoch {following}/{self._epochs}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
+
+    def start(self, title: str, batches: int) -> None:
+        """Print a title, and begin to show the progress over so many batches an epoch."""
+        self._console.print(title, soft_wrap=True)
+        if self._bar is not None:
+            self._task = self._bar.add_task("", total=self._epochs * batches, epoch=f"epoch 1/{self._epochs}")
+            self._bar.start()
+
+    def batch(self, loss: Tensor[Any], accuracy: Tensor[Any]) -> None:
+        """Move on by a batch. No value is asked for before the epoch ends, so that a GPU is not waited for."""
+        self._losses.append(loss.detach())
+        self._accuracies.append(accuracy)
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def epoch(self, loss: Tensor[Any], accuracy: Tensor[Any]) -> None:
+        """Show how well the epoch's batches were learned, and the images held out are read after it."""
+        self._learned.append(self._losses, self._accuracies)
+        self._tested.append([loss], [accuracy])
+        self._losses, self._accuracies = [], []
+        number, learned, tested = len(self._learned.loss), self._learned.loss[-1], self._tested.loss[-1]
+        reads = f"accuracy {self._tested.accuracy[-1]:.1%}"
+        text = f"loss {learned:.3f}, held out {tested:.3f}, {reads}"
+        if self._bar is None:
+            self._console.print(f"epoch {number}/{self._epochs}: {text}", soft_wrap=True)
+            return
+        if self._console.width < 100:  # the number of the epoch and the time come first, then the bar
+            text = reads if self._console.width >= 60 else ""
+        following = min(number + 1, self._epochs)
+        self._bar.update(self._task, description=text, epoch=f"epoch {following}/{self._epochs}")
+
+    def finish(self, accuracy: Tensor[Any], images: Tensor[Any], labels: IntTensor[Any], read: IntTensor[Any]) -> None:
+        """Draw the curves and the images that were misread, and print the accuracy on all that were held out."""
+        self._stop()
+        plot(self._learned, self._tested, images.to_numpy(), labels.to_numpy(), read.to_numpy(), self._path)
+        counts = f"{(read == labels).sum().item()} of {len(labels)}"
+        print(f"test accuracy {accuracy.item():.2%} ({counts}); curves and misread digits are in {self._path}")
 
 
-def bar(console: Console) -> Bar:
+def bar(console: Console) -> Progress:
     """The number of the epoch, a bar that takes what room there is, the scores, and the time that is left."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
@@ -100,24 +140,25 @@ def bar(console: Console) -> Bar:
 
 
 def plot(
-    curves: Curves,
+    learned: Curves,
+    tested: Curves,
     images: npt.NDArray[np.float32],
     labels: npt.NDArray[np.int64],
     read: npt.NDArray[np.int64],
     path: Path,
     shown: int = 6,
-) -> Path:
-    """Draw the loss, the accuracy and up to ``shown`` misread images to a PNG file, whose path is returned."""
+) -> None:
+    """Draw the loss, the accuracy and up to ``shown`` misread images to a PNG file."""
     figure: Any = import_module("matplotlib.figure").Figure(figsize=(10, 6.4), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
 
-    epochs = range(1, len(curves.learned) + 1)
+    epochs = range(1, len(learned.loss) + 1)
     loss, accuracy = above.subplots(1, 2)
-    loss.plot(epochs, [s.loss for s in curves.learned], label="learned from, with noise and smoothed labels")
-    loss.plot(epochs, [s.loss for s in curves.tested], label="held out")
+    loss.plot(epochs, learned.loss, label="learned from, with dropout and smoothed labels")
+    loss.plot(epochs, tested.loss, label="held out")
     loss.set(title="loss (cross-entropy)", xlabel="epoch", yscale="log")
-    accuracy.plot(epochs, [100 * s.accuracy for s in curves.learned])
-    accuracy.plot(epochs, [100 * s.accuracy for s in curves.tested])
+    accuracy.plot(epochs, [100 * a for a in learned.accuracy])
+    accuracy.plot(epochs, [100 * a for a in tested.accuracy])
     accuracy.set(title="accuracy (%)", xlabel="epoch")
     loss.legend()
     for axes in (loss, accuracy):
@@ -134,4 +175,3 @@ def plot(
 
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
-    return path

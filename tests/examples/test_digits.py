@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from burnpy.backend import errors
+from burnpy import Tensor
+from burnpy.backend import NumPy, errors
 
 pytestmark = pytest.mark.slow
 
@@ -60,12 +61,15 @@ def test_the_bar_moves_with_every_batch_and_keeps_number_and_time(width: int, mo
     console = Console(
         file=io.StringIO(), force_terminal=True, width=width, color_system=None, get_time=lambda: float(next(clock))
     )
-    progress = report.Progress(3, 20, "title", console)
+    monkeypatch.setattr("rich.progress.Progress.start", lambda self: None)  # no thread draws in between
+    progress = report.Report(3, Path(), console)
+    progress.start("title", 20)
+    number = Tensor[NumPy].from_data
     bars = []
     for batch in range(40):
-        progress.batch()
+        progress.batch(number(1.25), number(0.5))
         if batch % 20 == 19:
-            progress.epoch(batch // 20 + 1, report.Score(1.25, 0.5), report.Score(1.125, 0.625))
+            progress.epoch(number(1.125), number(0.625))
         with console.capture() as capture:
             console.print(progress._bar.get_renderable())
         (line,) = capture.get().splitlines()
