@@ -1,4 +1,4 @@
-"""The recipes of contributing.md: followed in a copy of the package, they work, and a step that is left out is noticed."""
+"""The recipes of contributing.md: followed in a copy of the package, they work; a step that is left out is noticed."""
 
 from __future__ import annotations
 
@@ -157,12 +157,12 @@ def test_an_operation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "generated", "said"),
     [
-        (without(0), GENERATED, "AttributeError: type object 'Backend' has no attribute 'sinh'"),
+        (without(0), GENERATED, "autodiff/rules/pointwise.py"),
         (without(1), GENERATED, "KeyError: 'sinh'"),
         (without(1, 2), GENERATED, "no implementation for NumPy"),
         (without(3), GENERATED, "NameError: name 'cosh' is not defined"),
         (without(3, 4), GENERATED, "no rule"),
-        (without(5), GENERATED, "AttributeError"),
+        (without(5), GENERATED, "Tensor has no sinh"),
         (without(6), GENERATED, "test_every_operation_has_a_row"),
         (without(7), GENERATED, "test_every_operation_has_a_case"),
         (without(8), GENERATED, "no row for the method"),
