@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from burnpy.docs import reference
 
 PAGES = sorted(reference.PAGE.parent.glob("*.md"))
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_operations_page_is_what_the_schema_makes() -> None:
@@ -22,3 +25,49 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
 def test_code_on_the_pages_runs(page: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     exec(compile(code, str(page), "exec"), {})
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
+    """What a module imports when it runs, and whether inside of a function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or "", inside
+        elif isinstance(node, ast.Import):
+            yield from ((name.name, inside) for name in node.names)
+        yield from imports(node, inside or isinstance(node, ast.FunctionDef))
+
+
+def closure(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The arrows and those that follow from them."""
+    while more := {(a, d) for a, b in arrows for c, d in arrows if b == c} - arrows:
+        arrows = arrows | more
+    return arrows
+
+
+def test_the_picture_of_the_packages_is_right() -> None:
+    page = (reference.PAGE.parent / "architecture.md").read_text(encoding="utf-8")
+    names = dict(re.findall(r'^    (\w+)\["<b>([\w.]+)</b>', page, re.MULTILINE))
+    drawn = re.findall(r"^    (\w+) (-->|-- .* -->|-\. .* \.->) (\w+)$", page, re.MULTILINE)
+    solid = {(names[a], names[b]) for a, line, b in drawn if not line.startswith("-.")}
+    dotted = {(names[a], names[b]) for a, line, b in drawn if line.startswith("-.")}
+    found: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
+    for name in names.values():
+        folder = ROOT / name.replace(".", "/") if "." in name else ROOT / "backends" / name
+        for path in folder.rglob("*.py"):
+            for module, inside in imports(ast.parse(path.read_text(encoding="utf-8"))):
+                other = ".".join(module.split(".")[:2]) if module.startswith("burnpy.") else module.split(".")[0]
+                if other in names.values() and other != name:
+                    found[inside].add((name, other))
+    assert len(names) == 11
+    assert solid <= found[False], "these arrows are drawn, and nothing is imported at the top of a module"
+    assert dotted <= found[True] - found[False]
+    assert found[False] <= closure(solid), "these imports are not drawn, nor do they follow from what is"
+    assert found[True] <= closure(solid | dotted)
