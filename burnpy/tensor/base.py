@@ -168,9 +168,8 @@ def _give_own_methods(cls: type[Any]) -> None:
     a wrong argument.
     """
     kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is defined before the others
-    constructors = {
-        name: type.__call__.__get__(kind) for name, kind in kinds.items()
-    }  # fast; `TensorMeta` bars the usual call
+    # ``cls()`` is refused by `TensorMeta`; this bound ``type.__call__`` is the fastest way around it.
+    constructors = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}
     globals_by_module: dict[int, dict[str, Any]] = {}  # the globals of each module, with the constructors
     inherited: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
