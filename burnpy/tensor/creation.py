@@ -34,7 +34,7 @@ class Factory:
         self.cls: type[Any] = getattr(cls, "__origin__", cls)
         self.kind: KindName = self.cls.kind
         self.factory = f"{self.cls.__name__}.{factory}"
-        self.device: Any = device_of(_named(self.cls, cls, factory) if device is None else device)
+        self.device: Any = device_of(_backend_argument(self.cls, cls, factory) if device is None else device)
         self.backend: Any = self.device if self.kind == "float" else self.device.discrete
 
     def wrap(self, primitive: Any) -> Any:
@@ -46,7 +46,7 @@ class Factory:
         return DEFAULT[self.kind] if dtype is None else dtype_of(dtype, self.kind)
 
 
-def _named(cls: type[Any], alias: Any, factory: str) -> Any:
+def _backend_argument(cls: type[Any], alias: Any, factory: str) -> Any:
     """Return the backend in ``cls[backend]``.
 
     Raises:
@@ -145,17 +145,17 @@ def _any_size(x: Any, target: Factory, dtype: Any) -> Any:
     )
 
 
-def lifted(cls: Any, x: Any, named: Any) -> Any:
+def lifted(cls: Any, x: Any, backend: Any) -> Any:
     """Implement ``from_inner`` of the three classes: the values of ``x`` one level up, in the same memory."""
     origin: type[Any] = getattr(cls, "__origin__", cls)
     if type(x) is not origin:
         raise KindError(f"{origin.__name__}.from_inner() takes {a(origin.__name__)}, not {describe(x)}")
-    if cls is origin and named is None:
+    if cls is origin and backend is None:
         from burnpy.autodiff.autodiff import Autodiff
 
         device: Any = Autodiff(x.device)
     else:
-        device = device_of(_named(origin, cls, "from_inner") if named is None else named)
+        device = device_of(_backend_argument(origin, cls, "from_inner") if backend is None else backend)
         if not hasattr(device, "lift") or device.inner is not x.device:
             raise DeviceError(
                 f"{origin.__name__}[{device}].from_inner() was given a tensor on {x.device}, which is not the inner "

@@ -67,7 +67,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
 
 
 def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
-    """Return ``data`` itself, for ``copy=False``, after checking that it is an immutable NumPy array of the dtype.
+    """Return ``data`` itself, for ``copy=False``, after checking that it is an immutable NumPy array of that dtype.
 
     Raises:
         ArgumentError: it is not an array, its memory can still be written to, or it would have to be converted.

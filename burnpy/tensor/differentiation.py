@@ -89,7 +89,7 @@ class Differentiation(TensorBase[B]):
         return self._like(self._backend.require_grad(self._primitive))
 
     def is_require_grad(self) -> bool:
-        """Whether operations on the tensor are recorded, on any level."""
+        """True if operations on the tensor are recorded, on any level."""
         return bool(self._backend.is_require_grad(self._primitive))
 
     def set_require_grad(self, require_grad: bool) -> Self:

@@ -9,7 +9,7 @@ from burnpy.backend.errors import DTypeError
 from burnpy.backend.primitives import DType
 
 
-def refuse_wider(operation: str, basis: str, dtype: DType, **given: Any) -> None:
+def refuse_wider(operation: str, basis: str, dtype: DType, **tensors: Any) -> None:
     """Check that no float tensor makes an operation compute in a wider dtype than ``dtype``.
 
     Narrower tensors are promoted; a 0-d tensor does not promote others, and may have any dtype.
@@ -18,12 +18,12 @@ def refuse_wider(operation: str, basis: str, dtype: DType, **given: Any) -> None
         operation: the name of the operation.
         basis: the description of the tensors that decide the dtype: "weights", "a prediction".
         dtype: the dtype of these tensors.
-        given: the tensors to check, by name; values that are not float tensors are skipped.
+        tensors: the tensors to check, by name; values that are not float tensors are skipped.
 
     Raises:
         DTypeError: a tensor is wider.
     """
-    for name, x in given.items():
+    for name, x in tensors.items():
         if getattr(x, "kind", "") != "float" or x.dtype == dtype or not x.ndim:
             continue
         promoted = promote_types(x.dtype, dtype)

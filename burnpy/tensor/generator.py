@@ -146,7 +146,7 @@ class _Seeding:
             return root if threading.current_thread() is self._owner else root.spawn(1)[0]
 
 
-class _Mine(threading.local):
+class _ThreadGenerators(threading.local):
     """The default generators of the calling thread, and the seeding that they came from."""
 
     seeding: _Seeding | None = None
@@ -154,7 +154,7 @@ class _Mine(threading.local):
 
 
 _seeding = _Seeding(None, threading.main_thread())
-_mine = _Mine()
+_local = _ThreadGenerators()
 
 
 def manual_seed(seed: int) -> None:
@@ -192,11 +192,11 @@ def default_generator(device: B | type[B]) -> Generator:
     """
     plain: Any = device_of(device).discrete
     seeding = _seeding
-    if _mine.seeding is not seeding:
-        _mine.seeding, _mine.generators = seeding, {}
-    generator = _mine.generators.get(plain)
+    if _local.seeding is not seeding:
+        _local.seeding, _local.generators = seeding, {}
+    generator = _local.generators.get(plain)
     if generator is None:
-        generator = _mine.generators[plain] = seeding.generator(plain)
+        generator = _local.generators[plain] = seeding.generator(plain)
     return generator
 
 

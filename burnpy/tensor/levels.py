@@ -20,9 +20,9 @@ open_levels: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=(
 
 
 class Door:
-    """A reference count that opens and closes a level, whose attribute ``door`` it is.
+    """A counter that opens and closes a level, stored in the level's attribute ``door``.
 
-    The level is open as long as `open` was called more often than `close`.
+    The level is open while `open` was called more often than `close`.
     """
 
     __slots__ = ("_closed", "_count", "_kind", "_lock")

@@ -104,7 +104,7 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
-    """Check that all tensors are on the very same device, not even on a level and a device beneath it.
+    """Check that all tensors are on the same device; a level and the device beneath it are two.
 
     Raises:
         DeviceError: the devices differ.

@@ -18,7 +18,7 @@ States: TypeAlias = dict[Backend, dict[str, Any]]
 
 def states() -> States:
     """Return the current states."""
-    local = generators._mine
+    local = generators._local
     if local.seeding is not generators._seeding:
         return {}
     return {device: g.get_state() for device, g in local.generators.items()}
@@ -35,7 +35,7 @@ def replayed(at: States) -> containers.Generator[None, None, None]:
 
     Afterwards the previous states are restored, and a `manual_seed` within the block is undone.
     """
-    local, seeding = generators._mine, generators._seeding
+    local, seeding = generators._local, generators._seeding
     if local.seeding is not seeding:
         local.seeding, local.generators = seeding, {}
     generators_before = local.generators

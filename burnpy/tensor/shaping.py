@@ -275,7 +275,11 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.triu(self._primitive, self._diagonal("triu", diagonal)))
 
     def _diagonal(self, operation: str, diagonal: int) -> int:
-        """Return the number of a diagonal, limited to the first ones outside of the matrices."""
+        """Return the offset of a diagonal, limited to the range in which it changes the result.
+
+        Raises:
+            ShapeError: the tensor has less than two dimensions.
+        """
         shape, number = self.shape, integer(diagonal, "diagonal", operation)
         if len(shape) < 2:
             raise ShapeError(f"{operation}() was asked of shape {shape}; it needs two dimensions or more")

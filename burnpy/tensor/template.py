@@ -52,7 +52,7 @@ def specialised(template: Any, declaration: F, result: Callable[[], Any] = blank
 
 
 def unary(declaration: F) -> F:
-    """A method of no arguments that calls the backend's operation of its own name."""
+    """Create a method without arguments that calls the backend's operation of the same name."""
     return specialised(_unary, declaration)
 
 
