@@ -41,7 +41,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
         NotTrackedError: the data has tracked tensors, whose graph would be lost.
     """
     target_dtype = None if dtype is None else dtype_of(dtype, kind)
-    first = _first(data)
+    first = _first_leaf(data)
     if isinstance(first, TensorBase):
         for leaf in _leaves(data):
             _refuse_tracked(leaf, kind)
@@ -115,7 +115,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
         raise _overflow(value, dtype) from None
 
 
-def _first(data: Any) -> Any:
+def _first_leaf(data: Any) -> Any:
     for _ in range(_DEEPEST):
         if not isinstance(data, (list, tuple)) or not data:
             break

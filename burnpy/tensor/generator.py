@@ -45,7 +45,7 @@ class Generator:
     _numpy: np.random.Generator
 
     def __init__(self, seed: int | None = None) -> None:
-        self._numpy = np.random.Generator(np.random.PCG64(_checked(seed, "Generator()")))
+        self._numpy = np.random.Generator(np.random.PCG64(_checked_seed(seed, "Generator()")))
 
     def spawn(self, n: int) -> list[Generator]:
         """A list of ``n`` new generators, independent of this one and of each other, for threads or processes.
@@ -58,7 +58,7 @@ class Generator:
         """
         if n < 0:
             raise ArgumentError(f"spawn() was asked for {n} generators; ask for 0 or more")
-        return [_around(child) for child in self._numpy.spawn(n)]
+        return [_from_numpy(child) for child in self._numpy.spawn(n)]
 
     def get_state(self) -> dict[str, Any]:
         """The state as a dict of plain values, which can be pickled or written as JSON."""
@@ -103,7 +103,7 @@ class Generator:
         return f"Generator(seed={seeds.entropy}, spawn_key={seeds.spawn_key})"
 
 
-def _around(generator: np.random.Generator) -> Generator:
+def _from_numpy(generator: np.random.Generator) -> Generator:
     out = Generator.__new__(Generator)
     out._numpy = generator
     return out
@@ -115,7 +115,7 @@ def _from_state(state: dict[str, Any]) -> Generator:
     return out
 
 
-def _checked(seed: Any, operation: str) -> int | None:
+def _checked_seed(seed: Any, operation: str) -> int | None:
     if seed is None:
         return None
     try:
@@ -177,7 +177,7 @@ def manual_seed(seed: int) -> None:
     global _seeding
     if seed is None:  # pyright: ignore[reportUnnecessaryComparison]  # the type forbids None, which `Generator` would accept
         raise ArgumentError("manual_seed() was given None; a seed is a non-negative int")
-    _seeding = _Seeding(_checked(seed, "manual_seed()"), threading.current_thread())
+    _seeding = _Seeding(_checked_seed(seed, "manual_seed()"), threading.current_thread())
 
 
 def default_generator(device: B | type[B]) -> Generator:

@@ -49,7 +49,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> cat([x, x]).tolist(), cat([x, x], dim=1).tolist()
     ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 1.0, 2.0]])
     """
-    first, values = _alike("cat", tensors)
+    first, values = _with_common_dtype("cat", tensors)
     shape: Shape = first.shape
     if not shape:
         raise ShapeError("cat() was asked to join 0-d tensors, which have no dimension to join along; use stack()")
@@ -87,7 +87,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    first, values = _alike("stack", tensors)
+    first, values = _with_common_dtype("stack", tensors)
     shape: Shape = first.shape
     resolved = new_dim_of(dim, len(shape), "stack")
     for k, value in enumerate(values):
@@ -219,7 +219,7 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
     return (x if x.dtype == dtype else backend.cast(x, dtype)), (y if y.dtype == dtype else backend.cast(y, dtype))
 
 
-def _alike(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
+def _with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
     """Return the first tensor and the primitives of all, cast to their common dtype.
 
     Raises:

@@ -87,7 +87,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
             dim += 1
             place += 1
         elif kind is int:
-            basic.append(_from_zero(item, dim, shape))
+            basic.append(_nonnegative(item, dim, shape))
             whole = False
             dim += 1
         elif item is None:
@@ -223,7 +223,7 @@ def _bounded(item: slice, size: int) -> slice:
     return slice(start, stop if stop >= 0 else None, step)
 
 
-def _from_zero(index: int, dim: int, shape: Shape) -> int:
+def _nonnegative(index: int, dim: int, shape: Shape) -> int:
     size = shape[dim]
     if -size <= index < size:
         return index % size

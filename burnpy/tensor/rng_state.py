@@ -26,7 +26,7 @@ def states() -> States:
 
 def completed(before: States) -> States:
     """Return ``before``, with the initial states of the generators that the thread has created since then."""
-    return {device: _beginning(state) for device, state in states().items()} | before
+    return {device: _initial_state(state) for device, state in states().items()} | before
 
 
 @contextmanager
@@ -52,6 +52,6 @@ def replayed(at: States) -> containers.Generator[None, None, None]:
             generators_before[device].set_state(state)
 
 
-def _beginning(state: dict[str, Any]) -> dict[str, Any]:
+def _initial_state(state: dict[str, Any]) -> dict[str, Any]:
     seeds = np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"]))
     return {**state, "bits": dict(np.random.PCG64(seeds).state), "spawned": 0}
