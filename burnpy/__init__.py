@@ -1,4 +1,4 @@
-"""burnpy: tensors whose type says where they live and whether they can be differentiated.
+"""burnpy: a tensor framework in which the type of a tensor names its backend and whether it can be differentiated.
 
 >>> from burnpy import Autodiff, Tensor
 >>> from burnpy.backend import NumPy
@@ -91,11 +91,11 @@ _LATER = {
         "nll_loss",
     ),
 }
-"""What is imported at first use: whoever only infers needs no differentiation."""
+"""Names that are imported at first use, by package: inference alone needs no differentiation."""
 
 
 def __getattr__(name: str) -> Any:
-    """``burnpy.bfloat16``, which needs the package ``ml_dtypes``, and what is imported at first use."""
+    """Return ``burnpy.bfloat16``, which needs the package ``ml_dtypes``, or a name that is imported at first use."""
     if name == "bfloat16":
         from burnpy.backend.dtypes import dtype_of
 

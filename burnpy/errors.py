@@ -1,6 +1,6 @@
-"""Every error that burnpy raises on purpose: ``from burnpy.errors import ShapeError``.
+"""The errors that burnpy raises on purpose: ``from burnpy.errors import ShapeError``.
 
-They are those of `burnpy.backend.errors`, under the name that a program catches them by.
+They are defined in `burnpy.backend.errors` and exported here for programs that catch them.
 """
 
-from burnpy.backend.errors import *  # noqa: F403  # a door: whatever is there is here
+from burnpy.backend.errors import *  # noqa: F403  # exports all of them

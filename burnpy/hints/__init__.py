@@ -1,5 +1,5 @@
-"""What is said of names and arguments that burnpy does not have: PyTorch's, NumPy's, and slips of spelling.
+"""Suggestions for names and arguments that burnpy does not have: those of PyTorch and NumPy, and misspellings.
 
-The tables have a line for each name, and are looked at only where one was not found. The pages for those who come from
-PyTorch are made from them too (`burnpy.docs.migrating`).
+The tables have a line for each name, and are read only after a name was not found. The migration pages for users of
+PyTorch are generated from them too (`burnpy.docs.migrating`).
 """

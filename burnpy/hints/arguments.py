@@ -1,4 +1,4 @@
-"""PyTorch's and NumPy's names of the arguments of operations, and ours in their place."""
+"""The names of arguments of operations in PyTorch and NumPy, with the corresponding names in burnpy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "dropout_p": ("dropout",),
     "num_classes": ("classes",),
 }
-"""By their name: ours, of which the first that is taken is meant."""
+"""For each name: the names here, of which the first that the function accepts is suggested."""
 
 SENTENCES: dict[str, str] = {
     "unbiased": "correction=1 is unbiased=True, and correction=0 unbiased=False",
@@ -60,13 +60,13 @@ SENTENCES: dict[str, str] = {
         "how elements lie in memory is the backend's affair",
     ),
 }
-"""By their name: what to say of one that is not taken under another name either."""
+"""For each name that has no counterpart: the suggestion."""
 
 MISSING = "(missing)"
-"""What is said of arguments that were not given stands under this name."""
+"""The key of the suggestion for missing arguments."""
 
 _STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
 METHODS: dict[str, dict[str, str]] = {
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
-"""By the name of a method: what to say of its arguments in particular."""
+"""For each method: suggestions that apply to its arguments only."""

@@ -1,4 +1,4 @@
-"""What is said of a call with arguments that a function, a method or a class does not take."""
+"""The errors for calls with arguments that a function, a method or a class does not accept."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def call_error(
     kwargs: Mapping[str, Any],
     hints: Mapping[str, str] | None = None,
 ) -> CallError | None:
-    """Why a call is none that these parameters allow; None if it is one, and the mistake is elsewhere.
+    """Return the error for a call that does not match the parameters; None if it matches.
 
     Args:
-        name: what was called.
-        parameters: what it takes; without ``self``.
-        args: what it was given by position.
-        kwargs: what it was given by name.
-        hints: what to say of arguments by name, besides what is said of PyTorch's and NumPy's; under "" what to say
-            of too many by position, and under `MISSING` of too few.
+        name: the name of the function.
+        parameters: its parameters, without ``self``.
+        args: the positional arguments of the call.
+        kwargs: the keyword arguments of the call.
+        hints: suggestions by argument name, in addition to those for PyTorch and NumPy; under "" the one for too many
+            positional arguments, and under `MISSING` the one for missing arguments.
     """
     try:
         inspect.Signature(parameters).bind(*args, **kwargs)
@@ -37,7 +37,7 @@ def call_error(
 
 
 def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
-    """As `call_error`, of a method, whose first argument is the tensor, or of a function."""
+    """Return the `call_error` of a function, or of a method, whose first argument is the tensor."""
     parameters = [*inspect.signature(function).parameters.values()]
     if parameters and parameters[0].name in ("self", "cls"):
         parameters, args = parameters[1:], args[1:]
@@ -51,9 +51,9 @@ def _mistake(
     in_order = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     unknown = [key for key in kwargs if key not in names]
-    called = [_called(key, names) for key in unknown]
-    if len(unknown) > 1 and all(called):
-        return f"does not take {', '.join(unknown)}; they are called {', '.join(filter(None, called))} here"
+    our_names = [_called(key, names) for key in unknown]
+    if len(unknown) > 1 and all(our_names):
+        return f"does not take {', '.join(unknown)}; they are called {', '.join(filter(None, our_names))} here"
     if unknown:
         return f"does not take {unknown[0]}; {hints.get(unknown[0]) or _instead(unknown[0], parameters, names)}"
     if len(args) > len(in_order) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -64,26 +64,28 @@ def _mistake(
     twice = [key for key in in_order[: len(args)] if key in kwargs]
     if twice:
         return f"was given {twice[0]} twice, by position and by name; it is one value"
-    there = {*in_order[: len(args)], *kwargs}
-    missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in there]
-    where = "; device= says where it is: NumPy, or Autodiff[NumPy] to train it" if "device" in missing else ""
-    way_out = where or f"; {hints.get(MISSING, 'it cannot do without')}"
-    return f"was not given {', '.join(missing)}{way_out}"
+    passed = {*in_order[: len(args)], *kwargs}
+    missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in passed]
+    device_hint = "; device= says where it is: NumPy, or Autodiff[NumPy] to train it" if "device" in missing else ""
+    hint_for_missing = device_hint or f"; {hints.get(MISSING, 'it cannot do without')}"
+    return f"was not given {', '.join(missing)}{hint_for_missing}"
 
 
 def _called(key: str, names: Sequence[str]) -> str | None:
-    """What an argument is called that is taken."""
+    """Return the name here of an argument ``key`` of PyTorch or NumPy; None if there is none."""
     return next((ours for ours in OURS.get(key, ()) if ours in names), None)
 
 
 def _instead(key: str, parameters: Sequence[Parameter], names: Sequence[str]) -> str:
-    """What to write for an argument that is not taken."""
+    """Return the suggestion for an argument that is not accepted."""
     ours = _called(key, names)
     if ours:
         return f"it is called {ours} here"
     several = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
     if several and (key in several or several[0] in OURS.get(key, ())):
         return f"give it by position, as *{several[0]}"
-    slip = meant(key, names)
-    there = [*(f"*{p.name}" for p in parameters if p.kind is p.VAR_POSITIONAL), *names]
-    return SENTENCES.get(key) or (f"is it {slip}?" if slip else f"there is {', '.join(there) or 'nothing to give'}")
+    suggestion = meant(key, names)
+    accepted = [*(f"*{p.name}" for p in parameters if p.kind is p.VAR_POSITIONAL), *names]
+    return SENTENCES.get(key) or (
+        f"is it {suggestion}?" if suggestion else f"there is {', '.join(accepted) or 'nothing to give'}"
+    )

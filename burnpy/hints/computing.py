@@ -1,4 +1,4 @@
-"""PyTorch's names that compute, and ours in their place: arithmetic, functions, comparisons, reductions, matrices."""
+"""PyTorch's arithmetic, functions, comparisons, reductions and matrix products, with what to write here instead."""
 
 from __future__ import annotations
 
@@ -280,4 +280,4 @@ nuclear_norm | – | not yet: with linalg
 stft | – | not yet: with fft
 istft | – | not yet: with fft
 """
-"""A line for each name: what to write here, or – for nothing, and what differs."""
+"""One line for each name: the code to write here, or – if there is none, and the difference."""

@@ -1,4 +1,4 @@
-"""PyTorch's names that make tensors, convert them, or tell what they are, and ours in their place."""
+"""PyTorch's names that create tensors, convert them or describe them, with what to write here instead."""
 
 from __future__ import annotations
 
@@ -187,4 +187,4 @@ fft | – | not yet
 special | – | what there is of it are methods of tensors
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """
-"""A line for each name: what to write here, or – for nothing, and what differs."""
+"""One line for each name: the code to write here, or – if there is none, and the difference."""

@@ -1,4 +1,4 @@
-"""The errors that something has no such attribute, with what to write instead."""
+"""The errors for missing attributes of packages, tensors and other objects, with what to write instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = {
     "burnpy.func": (packages.FUNC, torch_names.FUNC),
     "burnpy.autodiff": (packages.AUTODIFF, ""),
 }
-"""By our package: the table of its names, and PyTorch's names in its own."""
+"""For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 
 _ROOMS = tuple(
     f"burnpy.{room}"
@@ -28,25 +28,25 @@ _ROOMS = tuple(
 
 
 def from_package(package: str, name: str) -> AttributeError:
-    """The error that a package has no such name."""
-    if name.startswith("__"):  # as Python's own modules ask for
+    """Return the error for a name that a package does not have."""
+    if name.startswith("__"):  # Python's own modules probe for such names
         return AttributeError(f"module {package!r} has no attribute {name!r}")
     return MissingNameError(f"{package} has no {name}{_of_package(package, name)}")
 
 
 def of_tensor(owner: str, name: str) -> MissingNameError:
-    """The error that tensors of class ``owner`` have no such attribute, which is one of PyTorch's or NumPy's."""
+    """Return the error for an attribute of PyTorch or NumPy that tensors of class ``owner`` do not have."""
     row = row_of(name)
     return MissingNameError(f"{owner} has no {name}{advice(row) if row else _THEIRS}")
 
 
 def of_object(owner: object, kind: str, name: str) -> MissingNameError:
-    """The error that a module, an optimizer or a parameter has no such attribute.
+    """Return the error for an attribute that a module, an optimizer or a parameter does not have.
 
     Args:
-        owner: what was asked.
-        kind: the name that PyTorch's methods are known under: Module, Optimizer, Held.
-        name: what was asked for.
+        owner: the object.
+        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Held.
+        name: the name of the attribute.
     """
     return MissingNameError(f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
 
@@ -56,7 +56,7 @@ _THEIRS = "; it is PyTorch's, and not here yet"
 
 def _of_package(package: str, name: str) -> str:
     of_tensors = package in ("burnpy", "burnpy.tensor")
-    table, theirs = _PACKAGES.get(package, ("", torch_names.TORCH))
+    table, pytorch_names = _PACKAGES.get(package, ("", torch_names.TORCH))
     row = parsed(table).get(name) or parsed(table).get(name.removesuffix("_"))
     if row is not None:
         return advice(row)
@@ -64,8 +64,8 @@ def _of_package(package: str, name: str) -> str:
     if row is not None and f"torch.{name}" in rows():
         return advice(row)
     has_methods = of_tensors or package == "burnpy.nn.functional"
-    other = row is not None and f".{name}" not in row.ours  # as torch.inner, which x.inner() is not
-    method = _method(name.removesuffix("_")) if has_methods and not other else ""
+    different = row is not None and f".{name}" not in row.ours  # such as torch.inner, which is not x.inner()
+    method = _method(name.removesuffix("_")) if has_methods and not different else ""
     if method:
         return method
     if row is not None:
@@ -73,13 +73,13 @@ def _of_package(package: str, name: str) -> str:
     for room in _ROOMS:
         if room != package and name in _public(room):
             return f"; it is {room}.{name}"
-    if any(name in each.split() for each in (theirs, *(each for _, each in _PACKAGES.values()))):
+    if any(name in each.split() for each in (pytorch_names, *(each for _, each in _PACKAGES.values()))):
         return _THEIRS
-    slip = meant(name, _public(package))
-    if slip is None and has_methods:
-        slip = meant(name, dir(_kinds()[0]))
-        return f"; is it x.{slip}?" if slip else ""
-    return f"; is it {slip}?" if slip else ""
+    suggestion = meant(name, _public(package))
+    if suggestion is None and has_methods:
+        suggestion = meant(name, dir(_kinds()[0]))
+        return f"; is it x.{suggestion}?" if suggestion else ""
+    return f"; is it {suggestion}?" if suggestion else ""
 
 
 def _kinds() -> tuple[Any, Any, Any]:
@@ -89,21 +89,21 @@ def _kinds() -> tuple[Any, Any, Any]:
 
 
 def _method(name: str) -> str:
-    """What is said of a function that is a method of tensors here; empty if it is none."""
+    """Return the suggestion for a function that is a method of tensors here; an empty string if it is not one."""
     row = row_of(name)
     for cls, x in zip(_kinds(), "xib", strict=True):
-        found: Any = getattr(cls, name, None)
-        if isinstance(found, property):
+        attribute: Any = getattr(cls, name, None)
+        if isinstance(attribute, property):
             return f", which is an attribute: {x}.{name}"
-        if hasattr(found, "__self__"):  # a classmethod
+        if hasattr(attribute, "__self__"):  # a classmethod
             return advice(row) if row else f"; write {cls.__name__}.{name}(..., device=device)"
-        if found is not None:
+        if attribute is not None:
             return f", which is a method: {row.ours if row and f'.{name}(' in row.ours else f'{x}.{name}(...)'}"
     return ""
 
 
 def _public(package: str) -> list[str]:
-    """The names that a package has for its users."""
+    """Return the public names of a package."""
     module = import_module(package)
     own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == package]
     return list(getattr(module, "__all__", own))
@@ -117,5 +117,5 @@ def _of_object(owner: object, kind: str, name: str) -> str:
     if value is not None and hasattr(type(getattr(owner, "value", None)), name):
         return f", but its tensor has: .value.{name}"
     known = [each for each in [*getattr(owner, "__dict__", ()), *dir(type(owner))] if not each.startswith("_")]
-    slip = meant(name, known)
-    return f"; is it {slip}?" if slip else ""
+    suggestion = meant(name, known)
+    return f"; is it {suggestion}?" if suggestion else ""

@@ -1,4 +1,4 @@
-"""PyTorch's names of the arguments and attributes of modules, optimizers and schedules, and ours in their place."""
+"""The arguments and attributes of PyTorch's modules, optimizers and schedules, with what to write here instead."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "initial_accumulator_value": _AS_CALLED.format("initial_sum"),
     },
 }
-"""By the name of a class, or of one above it: what to say of an argument; under "", what of too many by position."""
+"""For a class or a base class: suggestions by argument name, and under "" for too many positional arguments."""
 
 _GRADIENTS = "gradients are not stored: loss.backward() returns them"
 ATTRIBUTES: dict[str, dict[str, str]] = {
@@ -121,12 +121,12 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
     },
     "Held": {"grad": _GRADIENTS, "data": "it is param.value"},
 }
-"""By the name that PyTorch's methods are known under: what to say of an attribute."""
+"""Suggestions by attribute name, for each kind of object: Module, Optimizer, Held (a parameter or a buffer)."""
 
 
 def arguments_of(cls: type) -> dict[str, str]:
-    """What to say of arguments that PyTorch's class takes, or a class before it."""
-    found: dict[str, str] = {}
+    """Return the suggestions for the arguments of a class, including those of its base classes."""
+    hints: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        found |= ARGUMENTS.get(base.__name__, {})
-    return found
+        hints |= ARGUMENTS.get(base.__name__, {})
+    return hints

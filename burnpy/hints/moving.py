@@ -1,4 +1,4 @@
-"""PyTorch's names that move, choose or join elements, and ours in their place; and what memory it shows."""
+"""PyTorch's names that rearrange, select or join elements or expose memory, with what to write here instead."""
 
 from __future__ import annotations
 
@@ -200,4 +200,4 @@ ipu | – | there is the CPU, NumPy, and the GPU, CuPy
 mtia | – | there is the CPU, NumPy, and the GPU, CuPy
 xpu | – | there is the CPU, NumPy, and the GPU, CuPy
 """
-"""A line for each name: what to write here, or – for nothing, and what differs."""
+"""One line for each name: the code to write here, or – if there is none, and the difference."""

@@ -1,4 +1,4 @@
-"""NumPy's names, other than those that PyTorch has as well, and ours in their place."""
+"""The names that NumPy has and PyTorch does not, with what to write here instead."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ base | – | tensors never change, so that it does not matter what shares their 
 byteswap | – | bytes are in this machine's order
 dump | record.save("run.safetensors", model=model, step=3)
 """
-"""A line for each name: what to write here, or – for nothing, and what differs."""
+"""One line for each name: the code to write here, or – if there is none, and the difference."""
 
 NAMES = [line.partition(" | ")[0] for line in ROWS.splitlines()[2:]]

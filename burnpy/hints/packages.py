@@ -1,4 +1,4 @@
-"""PyTorch's names in its packages of modules, functions and optimizers, and ours in their place."""
+"""The names in PyTorch's packages of modules, functions and optimizers, with what to write here instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which name was meant: one that differs by a slip of the fingers, never one that is merely similar."""
+"""Suggestions for misspelled names: a name that differs by a typing error, never one that is merely similar."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def meant(name: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that was meant, if there is one: other cases, or one or two letters wrong.
+    """Return the closest of ``names`` that differs in case, or in one or two letters; None if there is none.
 
-    Words are compared with words, and numbers must agree: l1_loss is not nll_loss, and conv1d not conv2d.
+    Names are compared word by word, and numbers must be equal: l1_loss is not nll_loss, and conv1d is not conv2d.
 
     >>> meant("sofmax", ["softmax"]), meant("RELU", ["Relu"]), meant("l1_loss", ["nll_loss"])
     ('softmax', 'Relu', None)
     """
-    found: list[tuple[int, str]] = []
+    candidates: list[tuple[int, str]] = []
     for other in names:
         slips = _slips(name, other)
         if slips is not None:
-            found.append((slips, other))
-    return min(found)[1] if found else None
+            candidates.append((slips, other))
+    return min(candidates)[1] if candidates else None
 
 
 def _slips(name: str, other: str) -> int | None:
-    """How many letters are wrong; None if it is another name."""
+    """Return the number of letters that differ; None if the names differ too much to be a misspelling."""
     if name.lower().replace("_", "") == other.lower().replace("_", ""):
         return 0
-    ours, theirs = _words(name), _words(other)
-    if len(ours) != len(theirs):
+    words, other_words = _words(name), _words(other)
+    if len(words) != len(other_words):
         return None
-    total, short = 0, 5 if len(ours) == 1 else 4  # tan is not tanh, but mse_los is mse_loss
-    for word, wanted in zip(ours, theirs, strict=True):
-        if word == wanted:
+    total, short = 0, 5 if len(words) == 1 else 4  # tan is not tanh, but mse_los is mse_loss
+    for word, expected in zip(words, other_words, strict=True):
+        if word == expected:
             continue
-        if word.isdigit() or wanted.isdigit():
+        if word.isdigit() or expected.isdigit():
             return None
-        slips, letters = _distance(word, wanted), max(len(word), len(wanted))
+        slips, letters = _distance(word, expected), max(len(word), len(expected))
         if slips > (0 if letters < short else 1 if letters < 6 else 2):
             return None
         total += slips
@@ -49,7 +49,7 @@ def _words(name: str) -> list[str]:
 
 
 def _distance(a: str, b: str) -> int:
-    """How many letters must be changed, added, left out or exchanged with the next to make one word of the other."""
+    """Return the edit distance of two words, where swapping two adjacent letters counts as one edit."""
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, x in enumerate(a):

@@ -1,4 +1,4 @@
-"""The table of PyTorch's and NumPy's names of tensor operations: what one writes here instead, and why."""
+"""The table of PyTorch's and NumPy's tensor operations: for each name, the code to write here, and what differs."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ IN_PLACE = "nothing is changed in place"
 
 
 class Row(NamedTuple):
-    """What is said of one name."""
+    """The suggestion for one name."""
 
     section: str
     ours: str
-    """Python code; empty if there is nothing."""
+    """Python code; empty if there is no counterpart."""
     why: str
-    """What differs, or why there is nothing: the end of a sentence, with code in backticks."""
+    """The difference, or the reason why there is no counterpart: the end of a sentence, with code in backticks."""
 
 
 @cache
 def rows() -> dict[str, Row]:
-    """All rows by their name: a method's or a function's; ``torch.name`` where the function means something else."""
-    found: dict[str, Row] = {}
+    """All rows by the name of the method or function; ``torch.name`` is a function that differs from the method."""
+    table: dict[str, Row] = {}
     for text in (creating.ROWS, computing.ROWS, moving.ROWS, numpy_names.ROWS):
-        more = parsed(text)
-        twice = found.keys() & more.keys()
-        if twice:
-            raise ValueError(f"the table of PyTorch's names has two rows for {', '.join(sorted(twice))}")
-        found |= more
-    return found
+        section_rows = parsed(text)
+        duplicates = table.keys() & section_rows.keys()
+        if duplicates:
+            raise ValueError(f"the table of PyTorch's names has two rows for {', '.join(sorted(duplicates))}")
+        table |= section_rows
+    return table
 
 
 @cache
 def parsed(text: str) -> dict[str, Row]:
-    """The rows of one table: ``name | what to write | what differs``, with headings ``# section`` between them."""
-    found: dict[str, Row] = {}
+    """Parse one table, whose lines are ``name | what to write | what differs``, or ``# section`` for a heading."""
+    table: dict[str, Row] = {}
     section = ""
     for line in text.splitlines():
         if line.startswith("# "):
             section = line[2:]
         elif line:
             name, ours, why = (*line.split(" | ", 2), "")[:3]
-            if name in found:
+            if name in table:
                 raise ValueError(f"the table of PyTorch's names has two rows for {name}")
-            found[name] = Row(section, "" if ours == NOTHING else ours, why)
-    return found
+            table[name] = Row(section, "" if ours == NOTHING else ours, why)
+    return table
 
 
 def row_of(name: str, *, function: bool = False) -> Row | None:
-    """The row of a method, or of a function; what is in place has that of what is not.
+    """Return the row of a method or a function; an in-place name such as ``add_`` has the row of the name without _.
 
     >>> row_of("add_").ours
     'x = x.add(y)'
     """
-    table = rows()
-    found = (table.get(f"torch.{name}") if function else None) or table.get(name)
-    if found is None and name.endswith("_") and not name.startswith("_"):
-        found = table.get(name[:-1])
-        if found is not None and found.ours:
-            target = "b" if found.ours.startswith("b.") else "i" if found.ours.startswith("i.") else "x"
-            found = found._replace(ours=f"{target} = {found.ours}", why=IN_PLACE)
-    return found
+    all_rows = rows()
+    row = (all_rows.get(f"torch.{name}") if function else None) or all_rows.get(name)
+    if row is None and name.endswith("_") and not name.startswith("_"):
+        row = all_rows.get(name[:-1])
+        if row is not None and row.ours:
+            target = "b" if row.ours.startswith("b.") else "i" if row.ours.startswith("i.") else "x"
+            row = row._replace(ours=f"{target} = {row.ours}", why=IN_PLACE)
+    return row
 
 
 def advice(row: Row) -> str:
-    """What a row says, as the end of a sentence.
+    """Return a row as the end of an error message.
 
     >>> advice(rows()["clip"]), advice(rows()["svd"])
     ('; write x.clamp(low, high)', '; it is not here yet: with linalg')

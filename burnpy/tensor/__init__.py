@@ -1,4 +1,4 @@
-"""Tensors of three kinds, generic over their backend, and the functions of several tensors."""
+"""Tensors of three kinds, generic over their backend, and functions of several tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LATER = {
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
 }
-"""What is imported at first use."""
+"""Names that are imported at first use, by the module that defines them."""
 
 
 def __getattr__(name: str) -> Any:
@@ -52,11 +52,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-explain_missing_methods()  # now that all three classes are there
+explain_missing_methods()  # only now are all three classes defined
 
 
 class _Package(ModuleType):
-    """This package, which is called where one means PyTorch's function ``tensor``."""
+    """The class of this package, which explains a call such as PyTorch's ``torch.tensor(...)``."""
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         from burnpy.backend.errors import CallError

@@ -13,17 +13,17 @@ from burnpy.tensor.operands import broadcast_shape, number, operands, times, tog
 from burnpy.tensor.template import binary, comparison, operator, optional, unary
 
 S = TypeVar("S", bound=float)
-"""The Python numbers that a kind mixes with: float (and so int) for `Tensor`, int for `IntTensor`."""
+"""The Python numbers that can be combined with a kind: float (and so int) for `Tensor`, int for `IntTensor`."""
 
 RoundingMode: TypeAlias = Literal["floor", "trunc"]
-"""How ``div`` rounds: toward minus infinity, or toward 0."""
+"""The rounding of ``div``: toward minus infinity, or toward 0."""
 
 
 def is_floor(rounding_mode: Any) -> bool:
-    """Whether a `RoundingMode` is the first.
+    """Return True for the rounding mode "floor", False for "trunc".
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: ``rounding_mode`` is something else.
     """
     if rounding_mode != "floor" and rounding_mode != "trunc":
         raise ArgumentError(
@@ -33,17 +33,17 @@ def is_floor(rounding_mode: Any) -> bool:
 
 
 class Arithmetic(TensorBase[B], Generic[B, S]):
-    """Elementwise arithmetic. Operands broadcast, promote as ``torch.result_type`` says, and may be Python numbers.
+    """Elementwise arithmetic. Operands broadcast, promote as in ``torch.result_type``, and may be Python numbers.
 
-    Errors of every operation here: `ShapeError` where shapes do not broadcast, `KindError` where kinds differ,
-    `DeviceError` where devices do.
+    Every operation raises `ShapeError` if the shapes do not broadcast, `KindError` if the kinds differ and
+    `DeviceError` if the devices differ.
     """
 
     __slots__ = ()
 
     @optional
     def add(self, other: Self | S, *, alpha: S | int = 1) -> Self:
-        """The sum, elementwise; also ``x + y``. With ``alpha``, a number: ``x + alpha * y``.
+        """The elementwise sum; also ``x + y``. With ``alpha``, a number, it is ``x + alpha * y``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -54,64 +54,64 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     @optional
     def sub(self, other: Self | S, *, alpha: S | int = 1) -> Self:
-        """The difference, elementwise; also ``x - y``. With ``alpha``, a number: ``x - alpha * y``."""
+        """The elementwise difference; also ``x - y``. With ``alpha``, a number, it is ``x - alpha * y``."""
         ...
 
     @binary
     def mul(self, other: Self | S) -> Self:
-        """The product, elementwise; also ``x * y``."""
+        """The elementwise product; also ``x * y``."""
         ...
 
     @binary
     def pow(self, exponent: Self | S) -> Self:
-        """The power, elementwise; also ``x ** y``. An int tensor takes no negative exponents."""
+        """The elementwise power; also ``x ** y``. For an int tensor the exponents must not be negative."""
         ...
 
     @binary
     def floor_divide(self, other: Self | S) -> Self:
-        """The quotient rounded toward minus infinity; also ``x // y``."""
+        """The elementwise quotient rounded toward minus infinity; also ``x // y``."""
         ...
 
     @binary
     def remainder(self, other: Self | S) -> Self:
-        """The remainder with the sign of the divisor; also ``x % y``."""
+        """The elementwise remainder, with the sign of the divisor; also ``x % y``."""
         ...
 
     @binary
     def maximum(self, other: Self | S) -> Self:
-        """The larger, elementwise; NaN where either is. The gradient of ties is split evenly."""
+        """The elementwise maximum; NaN where either operand is NaN. The gradient of ties is split evenly."""
         ...
 
     @binary
     def minimum(self, other: Self | S) -> Self:
-        """The smaller, elementwise; NaN where either is. The gradient of ties is split evenly."""
+        """The elementwise minimum; NaN where either operand is NaN. The gradient of ties is split evenly."""
         ...
 
     @unary
     def neg(self) -> Self:
-        """The negative; also ``-x``."""
+        """The elementwise negative; also ``-x``."""
         ...
 
     @unary
     def abs(self) -> Self:
-        """The absolute value; also ``abs(x)``. Its gradient at 0 is 0."""
+        """The elementwise absolute value; also ``abs(x)``. Its gradient at 0 is 0."""
         ...
 
     @unary
     def sign(self) -> Self:
-        """-1, 0 or 1; NaN of NaN. Its gradient is 0."""
+        """The sign of each element: -1, 0 or 1, and NaN for NaN. Its gradient is 0."""
         ...
 
     @unary
     def square(self) -> Self:
-        """x · x."""
+        """The elementwise square, x · x."""
         ...
 
     def clamp(self, min: Self | S | None = None, max: Self | S | None = None) -> Self:
-        """The elements limited to ``min … max``, numbers or tensors that broadcast, either of which may be None.
+        """The elements limited to the range from ``min`` to ``max``.
 
-        ``max`` where it is below ``min``; NaN where one of them or x is. The gradient at a bound is x's, beyond it the
-        bound's.
+        The bounds are numbers or tensors that broadcast; one of them may be None. The result is ``max`` where ``max``
+        is below ``min``, and NaN where x or a bound is NaN. At a bound the gradient goes to x, beyond it to the bound.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -126,19 +126,19 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     @binary
     def clamp_min(self, min: Self | S) -> Self:
-        """The elements, but none below ``min``: `maximum` with the gradient of `clamp`."""
+        """The elements limited to at least ``min``: `maximum` with the gradient of `clamp`."""
         ...
 
     @binary
     def clamp_max(self, max: Self | S) -> Self:
-        """The elements, but none above ``max``: `minimum` with the gradient of `clamp`."""
+        """The elements limited to at most ``max``: `minimum` with the gradient of `clamp`."""
         ...
 
     def _clamped(self, low: Self | S | None, high: Self | S | None) -> Self:
-        """The elements limited by tensors, or by a tensor and a number."""
+        """Implement `clamp` with bounds of which at least one is a tensor."""
         bounds = [bound for bound in (low, high) if bound is not None]
         for bound in bounds:
-            operands(self, bound, "clamp")  # or says why not
+            operands(self, bound, "clamp")  # raises an error if they cannot be combined
         shapes = [bound.shape for bound in bounds if isinstance(bound, TensorBase)]
         if broadcast_shape(self.shape, *shapes) is None:
             raise ShapeError(
@@ -158,32 +158,32 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     @comparison
     def eq(self, other: Self | S) -> BoolTensor[B]:
-        """Where equal; also ``x == y``."""
+        """A `BoolTensor` that is True where the elements are equal; also ``x == y``."""
         ...
 
     @comparison
     def ne(self, other: Self | S) -> BoolTensor[B]:
-        """Where different; also ``x != y``."""
+        """A `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
         ...
 
     @comparison
     def lt(self, other: Self | S) -> BoolTensor[B]:
-        """Where smaller; also ``x < y``."""
+        """A `BoolTensor` that is True where x is less than y; also ``x < y``."""
         ...
 
     @comparison
     def le(self, other: Self | S) -> BoolTensor[B]:
-        """Where smaller or equal; also ``x <= y``."""
+        """A `BoolTensor` that is True where x is less than or equal to y; also ``x <= y``."""
         ...
 
     @comparison
     def gt(self, other: Self | S) -> BoolTensor[B]:
-        """Where larger; also ``x > y``."""
+        """A `BoolTensor` that is True where x is greater than y; also ``x > y``."""
         ...
 
     @comparison
     def ge(self, other: Self | S) -> BoolTensor[B]:
-        """Where larger or equal; also ``x >= y``."""
+        """A `BoolTensor` that is True where x is greater than or equal to y; also ``x >= y``."""
         ...
 
     def _add_with(self, other: Self | S, alpha: S) -> Self:
@@ -193,7 +193,7 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         return self.__sub__(times(alpha, self, other, "sub"))
 
     def _filled(self, value: S, operation: str) -> Self:
-        """A 0-d tensor of this one's dtype, for the operators that have the number first."""
+        """Return ``value`` as a 0-d tensor of this one's dtype, for operators whose first operand is a number."""
         return self._like(self._backend.full((), number(self, value, operation), self.dtype))
 
     def __rsub__(self, other: S) -> Self:
@@ -229,7 +229,7 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
     __gt__ = gt
     __ge__ = ge
     if TYPE_CHECKING:
-        # Wider arguments would be sound, but what ``x == y`` gives would be unknown.
+        # Wider argument types would be sound, but type checkers would not know the type of ``x == y``.
         def __eq__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
         def __ne__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
     else:

@@ -1,4 +1,4 @@
-"""``x.at[key].set(v)`` and its kin: what assignments are to arrays that change, as functions that give a new tensor."""
+"""``x.at[key].set(v)`` and similar methods: indexed updates that return a new tensor instead of assigning in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=TensorBase[Any])
 
 
 class At(Generic[T, B]):
-    """``x.at``, to be indexed like x."""
+    """The object ``x.at``, which is indexed like x."""
 
     __slots__ = ("_x",)
 
@@ -29,11 +29,11 @@ class At(Generic[T, B]):
 
 
 class AtIndex(Generic[T]):
-    """``x.at[key]``: the place ``x[key]``, of which each method makes a new tensor like x with a change there.
+    """The object ``x.at[key]``, whose methods return a copy of x in which the elements ``x[key]`` are updated.
 
-    Values are tensors of x's kind, which broadcast to the shape of ``x[key]`` and are cast to x's dtype, or numbers.
-    All methods are differentiable, in x and in the value. Where the key names an element more than once, `set` leaves
-    the last value, which alone gets a gradient; the other methods take all of them.
+    Values are numbers, or tensors of x's kind that broadcast to the shape of ``x[key]`` and are cast to x's dtype. All
+    methods are differentiable with respect to x and to the value. If the key selects an element more than once, `set`
+    uses the last value, which alone gets a gradient; the other methods combine all values.
     """
 
     __slots__ = ("_basic", "_indexed", "_part", "_x")
@@ -46,7 +46,7 @@ class AtIndex(Generic[T]):
         self._part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
 
     def set(self, value: T | float) -> T:
-        """x with ``value`` there."""
+        """A copy of x with ``x[key]`` set to ``value``."""
         self = self._beside(value, "set")
         indexed, b = self._indexed, self._x._backend
         new = self._value("set", value)
@@ -57,7 +57,7 @@ class AtIndex(Generic[T]):
         return self._back(b.index_put(flat, indexed.dim, indexed.index, self._spread(new)))
 
     def add(self, value: T | float) -> T:
-        """x with ``value`` added there; where the key repeats an element, all are added."""
+        """A copy of x with ``value`` added to ``x[key]``; if the key repeats an element, all values are added."""
         self._need_numbers("add")
         self = self._beside(value, "add")
         indexed, b = self._indexed, self._x._backend
@@ -68,19 +68,19 @@ class AtIndex(Generic[T]):
         return self._back(b.index_add(flat, indexed.dim, indexed.index, self._spread(new)))
 
     def mul(self, value: T | float) -> T:
-        """x multiplied by ``value`` there."""
+        """A copy of x with ``x[key]`` multiplied by ``value``."""
         return self._reduced("mul", "mul", "prod", value)
 
     def min(self, value: T | float) -> T:
-        """x with the smaller of it and ``value`` there; the gradient of ties is split evenly among all."""
+        """A copy of x with the minimum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("min", "minimum", "amin", value)
 
     def max(self, value: T | float) -> T:
-        """x with the larger of it and ``value`` there; the gradient of ties is split evenly among all."""
+        """A copy of x with the maximum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("max", "maximum", "amax", value)
 
     def _reduced(self, name: str, operation: str, reduce: str, value: Any) -> T:
-        """x with the result of a binary operation there; of a repeated element, with that of the reduction."""
+        """Return a copy of x with a binary operation applied to ``x[key]``, or the reduction if the key is indices."""
         self._need_numbers(name)
         self = self._beside(value, name)
         indexed, b = self._indexed, self._x._backend
@@ -91,7 +91,7 @@ class AtIndex(Generic[T]):
         return self._back(b.index_reduce(flat, indexed.dim, indexed.index, self._spread(new), reduce))
 
     def _beside(self, value: Any, name: str) -> Self:
-        """The place in x lifted to the device of ``value``, where that is a level above x's."""
+        """Return this object with x lifted to the device of ``value`` if that is a level above x's."""
         x = self._x
         if not isinstance(value, TensorBase) or value._device is x._device:
             return self
@@ -114,7 +114,11 @@ class AtIndex(Generic[T]):
         return (*shape[: indexed.dim], *indexed.shape, *shape[indexed.dim + len(indexed.sizes) :])
 
     def _value(self, name: str, value: Any) -> Value:
-        """The primitive of a value, in x's dtype."""
+        """Return the primitive of a value in x's dtype.
+
+        Raises:
+            ShapeError: it does not broadcast to the shape of ``x[key]``.
+        """
         x, b = self._x, self._x._backend
         if not isinstance(value, TensorBase):
             return b.full((), number(x, value, f"at[...].{name}"), x.dtype)
@@ -127,7 +131,7 @@ class AtIndex(Generic[T]):
         return new if new.dtype == x.dtype else b.cast(new, x.dtype)
 
     def _spread(self, new: Value) -> Value:
-        """A value in the shape that belongs to the 1-d index."""
+        """Return a value expanded to ``x[key]``, with its indexed dimensions flattened to that of the 1-d index."""
         indexed, b = self._indexed, self._x._backend
         assert indexed is not None
         shape = self._shape
@@ -136,7 +140,7 @@ class AtIndex(Generic[T]):
         return b.reshape(whole, (*shape[: indexed.dim], indexed.index.shape[0], *rest))
 
     def _back(self, part: Value) -> T:
-        """A new tensor like x with a changed slice."""
+        """Return a new tensor like x from the updated slice, whose dimensions are put back in order."""
         x, b, indexed = self._x, self._x._backend, self._indexed
         if indexed is not None:
             order = indexed.order

@@ -1,7 +1,8 @@
-"""`TensorBase`: what tensors of all three kinds are made of, and how one makes another.
+"""`TensorBase`: the base class of `Tensor`, `IntTensor` and `BoolTensor`, and the functions that create tensors.
 
-A tensor is a device and a primitive. What computes on it is the device itself for floats, and ``device.discrete`` for
-ints and bools. It checks arguments, explains mistakes and speaks to the backend; it never changes.
+A tensor consists of a device and a primitive. Operations on floats run on the device itself, those on ints and bools
+on ``device.discrete``. Tensor methods check their arguments, explain mistakes and call the backend. Tensors are
+immutable.
 """
 
 from __future__ import annotations
@@ -31,46 +32,52 @@ _owned: set[Callable[..., Any]] = set()
 
 
 def owned(method: F) -> F:
-    """A method of which each kind has a copy of its own, in which ``blank()`` makes an empty tensor of that kind, and
-    ``blank_bool()`` an empty bool tensor.
+    """Decorate a method so that each kind gets its own copy, in which ``blank()`` creates an empty tensor of that kind
+    and ``blank_bool()`` an empty bool tensor.
 
-    ``new(self.__class__)`` takes half as much again, which is a thirtieth of a tiny operation.
+    The generic ``new(self.__class__)`` takes half as long again; the difference is a thirtieth of a tiny operation.
     """
     _owned.add(method)
     return method
 
 
 def blank() -> Any:
-    """An empty tensor of the kind whose method, an `owned` one, calls this."""
+    """Return an empty tensor of the kind whose `owned` method calls this."""
     raise NotImplementedError
 
 
 def blank_bool() -> Any:
-    """An empty bool tensor, in an `owned` method."""
+    """Return an empty bool tensor; for use inside an `owned` method."""
     raise NotImplementedError
 
 
 class Missing:
-    """Stands for a name that tensors, or those of one kind, do not have: reading it is an `AttributeError` that helps.
+    """A placeholder for a name that tensors, or tensors of one kind, do not have: reading it raises a helpful
+    `AttributeError`.
 
-    An attribute for each costs nothing, where a ``__getattr__`` would slow down every attribute of every tensor.
+    One class attribute per name costs nothing, whereas a ``__getattr__`` would slow down every attribute of every
+    tensor.
     """
 
     __slots__ = ()
 
 
 class TensorMeta(type):
-    """Makes no tensor when it is called: a tensor needs to be told of what, and where."""
+    """The metaclass of the tensor classes, which refuses calls such as ``Tensor(...)`` and names the factories."""
 
     def __dir__(cls) -> list[str]:
-        """The names that there are; without those that are there to explain that they are not."""
-        found: dict[str, object] = {}
+        """The names of the attributes, without the `Missing` placeholders."""
+        attributes: dict[str, object] = {}
         for base in reversed(cls.__mro__):
-            found.update(vars(base))
-        return [name for name, value in found.items() if not isinstance(value, Missing)]
+            attributes.update(vars(base))
+        return [name for name, value in attributes.items() if not isinstance(value, Missing)]
 
     def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
-        """What ``Tensor(...)`` gives: an error that says how tensors are made."""
+        """Raise an error that says how tensors are created.
+
+        Raises:
+            KindError: always.
+        """
         name = cls.__name__
         raise KindError(f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or such")
 
@@ -82,16 +89,16 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
 
     kind: ClassVar[KindName]
     numbers: ClassVar[frozenset[type]]
-    """The types of Python numbers that the kind mixes with."""
+    """The types of Python numbers that can be combined with tensors of the kind."""
     kinds: ClassVar[dict[KindName, type[Any]]] = {}
-    """The class of each kind, entered by the classes themselves, which cannot import one another."""
+    """The class of each kind, registered by the classes themselves, which cannot import one another."""
 
     _device: B
     _primitive: Value
     _backend = property(attrgetter("_device.discrete"))
-    """What computes on the kind; of floats, the device itself."""
+    """The backend that runs operations on this kind: for floats the device itself, else ``device.discrete``."""
 
-    __array_ufunc__ = None  # or ``ndarray + tensor`` would silently make an array of objects
+    __array_ufunc__ = None  # otherwise ``ndarray + tensor`` would silently create an array of objects
     __hash__ = object.__hash__
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -101,19 +108,19 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
             _give_own_methods(cls)
 
     def _like(self, primitive: Value) -> Self:
-        """A tensor of this one's kind and device."""
+        """Return a tensor of this one's kind and device that holds ``primitive``."""
         return new_tensor(type(self), self._device, primitive)  # type: ignore[no-any-return]  # of that class
 
     def _float(self, primitive: Value) -> Tensor[B]:
-        """A float tensor on this one's device."""
+        """Return a float tensor on this one's device that holds ``primitive``."""
         return new_tensor(TensorBase.kinds["float"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _int(self, primitive: Value) -> IntTensor[B]:
-        """An int tensor on this one's device."""
+        """Return an int tensor on this one's device that holds ``primitive``."""
         return new_tensor(TensorBase.kinds["int"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _bool(self, primitive: Value) -> BoolTensor[B]:
-        """A bool tensor on this one's device."""
+        """Return a bool tensor on this one's device that holds ``primitive``."""
         return new_tensor(TensorBase.kinds["bool"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     @property
@@ -129,7 +136,7 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
 
     @property
     def dtype(self) -> DType:
-        """The dtype of the elements, NumPy's."""
+        """The dtype of the elements, a NumPy dtype."""
         return self._primitive.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
     def __dir__(self) -> list[str]:
@@ -137,7 +144,7 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
 
     @property
     def device(self) -> B:
-        """The device, an instance of the backend."""
+        """The device of the tensor, an instance of its backend."""
         return self._device
 
     @property
@@ -147,7 +154,7 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
 
 
 def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:
-    """A tensor of class ``cls``, unchecked."""
+    """Return a tensor of class ``cls`` from a device and a primitive, without checks."""
     out = new(cls)
     out._device = device
     out._primitive = primitive
@@ -155,13 +162,15 @@ def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:
 
 
 def _give_own_methods(cls: type[Any]) -> None:
-    """Give a kind copies of the methods that it inherits, which are named after it in errors.
+    """Give a kind its own copies of the methods that it inherits, so that errors name its class.
 
-    Those of `owned` methods make tensors of the kind; of the others, what takes arguments explains its calls.
+    Copies of `owned` methods create tensors of the kind; other methods that take arguments get call errors that explain
+    a wrong argument.
     """
-    kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is made before the others
-    makers = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}  # quick; `TensorMeta` bars the usual
-    grounds: dict[int, dict[str, Any]] = {}  # the globals of each module, with these
+    kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is defined before the others
+    # ``cls()`` is refused by `TensorMeta`; this bound ``type.__call__`` is the fastest way around it.
+    constructors = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}
+    globals_by_module: dict[int, dict[str, Any]] = {}  # the globals of each module, with the constructors
     inherited: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         inherited.update(vars(base))
@@ -169,22 +178,24 @@ def _give_own_methods(cls: type[Any]) -> None:
     for name, method in inherited.items():
         if type(method) is FunctionType and method in _owned:
             if method not in copies:
-                ground = method.__globals__
-                own = grounds.get(id(ground)) or grounds.setdefault(id(ground), ground | makers)
-                copies[method] = copied(method, cls, own)
+                module_globals = method.__globals__
+                own_globals = globals_by_module.get(id(module_globals)) or globals_by_module.setdefault(
+                    id(module_globals), module_globals | constructors
+                )
+                copies[method] = copied(method, cls, own_globals)
             setattr(cls, name, copies[method])
         elif type(method) in (FunctionType, classmethod) and not name.startswith("_"):
             setattr(cls, name, adopted(method, cls))
 
 
 def describe(value: object) -> str:
-    """A value as messages name it: short, on one line, a tensor without its elements.
+    """Describe a value for an error message: short, on one line, a tensor without its elements.
 
     >>> describe([1.0] * 99), describe("cuda")
     ('[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0…', "'cuda'")
     """
     if isinstance(value, TensorBase) or getattr(value, "shape", None):
-        found: Any = value
-        return f"{a(type(value).__name__)} of shape {tuple(found.shape)} and dtype {found.dtype}"
+        array: Any = value
+        return f"{a(type(value).__name__)} of shape {tuple(array.shape)} and dtype {array.dtype}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 90 else f"{text[:89]}…"

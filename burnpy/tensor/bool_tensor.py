@@ -64,15 +64,16 @@ class BoolTensor(
 
     @classmethod
     def from_data(cls, data: ArrayLike, *, copy: bool = True, device: Any = None) -> Any:
-        """A tensor of bools, nested lists of them, a bool array, or another bool tensor, by copying it.
+        """A tensor with a copy of ``data``: bools, nested lists of bools, a bool array or another bool tensor.
 
-        ``copy=False`` takes a NumPy array that nobody can ever write to as it is, if the device is on the CPU: what
-        ``to_numpy()`` of a tensor gave, what a file's record has, and arrays over bytes, as ``np.frombuffer(data)``.
+        ``copy=False`` shares the memory of a NumPy array that can never be written to, if the device is on the CPU: the
+        result of a tensor's ``to_numpy()``, an array of a loaded record, or an array over bytes, as
+        ``np.frombuffer(data)``.
 
         Raises:
-            DTypeError: numbers, of which a comparison makes truth values.
-            ShapeError: a ragged list.
-            ArgumentError: something that holds no bools; ``copy=False`` of an array that could still change.
+            DTypeError: the data has numbers; compare them, as in ``x != 0``, for truth values.
+            ShapeError: the list is ragged.
+            ArgumentError: the data has no bools; ``copy=False`` with an array that could still change.
         """
         return creation.from_data(cls, data, None, device, copy)
 
@@ -86,7 +87,7 @@ class BoolTensor(
 
     @classmethod
     def zeros(cls, shape: Size, *, device: Any = None) -> Any:
-        """Falses of the given shape.
+        """A tensor of the given shape filled with False.
 
         >>> from burnpy import BoolTensor
         >>> from burnpy.backend import NumPy
@@ -105,7 +106,7 @@ class BoolTensor(
 
     @classmethod
     def ones(cls, shape: Size, *, device: Any = None) -> Any:
-        """Trues of the given shape."""
+        """A tensor of the given shape filled with True."""
         return creation.full(cls, shape, True, None, device, "ones")
 
     @overload
@@ -118,7 +119,7 @@ class BoolTensor(
 
     @classmethod
     def full(cls, shape: Size, value: bool, *, device: Any = None) -> Any:
-        """``value`` in the given shape.
+        """A tensor of the given shape filled with ``value``.
 
         Raises:
             ShapeError: a size is negative.
@@ -136,14 +137,15 @@ class BoolTensor(
 
     @classmethod
     def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
-        """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
+        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
 
-        What others may still write to is copied, and DLPack does not say who may: its read-only flag binds those who
-        import. Not copied is what ``from_data(copy=False)`` takes: a tensor's memory, and a NumPy array's over bytes.
+        Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
+        the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
+        array over bytes.
 
         Raises:
             DTypeError: the array is of another kind.
-            ArgumentError: ``source`` offers nothing that can be read.
+            ArgumentError: ``source`` cannot be read by DLPack.
         """
         return creation.from_dlpack(cls, imported(source, "BoolTensor"), device)
 
@@ -157,15 +159,16 @@ class BoolTensor(
 
     @classmethod
     def from_inner(cls, x: BoolTensor[Any], *, device: Any = None) -> BoolTensor[Any]:
-        """The values of ``x`` on a device that differentiates, untracked; they share memory.
+        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
 
         Args:
-            x: on the inner backend of the alias's, or of ``device``; with neither, on any: ``Autodiff`` goes around it.
-            device: a backend class, an alias or a device, instead of the alias. ``Autodiff[Balanced[NumPy]]`` is best
-                given here, where type checkers see it.
+            x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
+                and the result is on ``Autodiff`` around it.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+                ``Autodiff[Balanced[NumPy]]`` is best passed here, where type checkers see it.
 
         Raises:
-            DeviceError: ``x`` is on another backend than that.
+            DeviceError: ``x`` is not on the inner backend.
 
         >>> from burnpy import BoolTensor
         >>> from burnpy.backend import NumPy
@@ -175,10 +178,10 @@ class BoolTensor(
         return creation.lifted(cls, x, device)  # type: ignore[no-any-return]  # of that class
 
     def to_device(self, device: B2 | type[B2]) -> BoolTensor[B2]:
-        """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
+        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
-            DeviceError: ``device`` is no backend.
+            DeviceError: ``device`` is not a backend.
         """
         return moved(self, device)  # type: ignore[no-any-return]  # of that class
 
@@ -189,7 +192,7 @@ class BoolTensor(
     def inner(self: BoolTensor[Autodiff[I]]) -> BoolTensor[I]: ...
 
     def inner(self: BoolTensor[Any]) -> BoolTensor[Any]:
-        """The same values on the inner backend; they share memory.
+        """The tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -200,6 +203,6 @@ class BoolTensor(
         """The only element, as a Python bool.
 
         Raises:
-            ShapeError: there are more, or none.
+            ShapeError: the tensor does not have exactly one element.
         """
         return bool(self._item("item()"))

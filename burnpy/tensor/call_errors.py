@@ -1,6 +1,6 @@
-"""Methods that say what is wrong with arguments that they do not take, and are named after the class that users know.
+"""Decorators for functions and methods whose errors explain a wrong argument and name the class that users know.
 
-A call is looked at where it failed; one that succeeds is not.
+Arguments are examined only after a call has failed.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ from typing import Any, Final, NoReturn, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
-CO_VARARGS: Final = 4  # of `inspect`, which takes long to import
+CO_VARARGS: Final = 4  # constants of `inspect`, which is slow to import
 CO_VARKEYWORDS: Final = 8
 
 
 def explained(function: F, owner: type | None = None) -> F:
-    """The function, which says in a `CallError` what is wrong with arguments that it does not take.
+    """Wrap a function so that a call with wrong arguments raises a `CallError` that explains them.
 
-    It takes a tenth of a microsecond more. What is nearly as quick itself looks for unknown arguments, and calls
-    `refuse`.
+    The wrapper adds a tenth of a microsecond. Functions that take little longer themselves collect unknown arguments
+    instead, and call `refuse`.
 
     Args:
-        function: a function, or a method.
-        owner: the class that it is to be a method of.
+        function: a function or a method.
+        owner: the class whose method the result is.
     """
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
             trace = error.__traceback__
-            if trace is None or trace.tb_next is None:  # raised by the call, and not in what was called
+            if trace is None or trace.tb_next is None:  # raised by the call itself, not inside the function
                 _refuse(function, args, kwargs, error)
             raise
 
-    called.__wrapped__ = function  # type: ignore[attr-defined]  # whose signature is shown
-    return _renamed(called, function, owner)  # type: ignore[no-any-return]  # it is called as the function is
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
+    return _renamed(wrapper, function, owner)  # type: ignore[no-any-return]  # it has the function's signature
 
 
-def copied(method: Any, owner: type, ground: dict[str, Any]) -> Any:
-    """A copy of a method, as one of class ``owner`` and with other globals."""
-    copy = FunctionType(method.__code__, ground, method.__name__, method.__defaults__, method.__closure__)
+def copied(method: Any, owner: type, namespace: dict[str, Any]) -> Any:
+    """Return a copy of a method as a method of class ``owner``, with other globals."""
+    copy = FunctionType(method.__code__, namespace, method.__name__, method.__defaults__, method.__closure__)
     copy.__kwdefaults__, copy.__annotations__ = method.__kwdefaults__, method.__annotations__
     return _renamed(copy, method, owner)
 
 
 def adopted(method: Any, owner: type) -> Any:
-    """A method as one of class ``owner``, which explains its calls if it takes arguments."""
+    """Return a copy of a method as a method of class ``owner``, wrapped by `explained` if it takes arguments."""
     if type(method) is classmethod:
         return classmethod(explained(method.__func__, owner))
     code = method.__code__
@@ -59,9 +59,7 @@ def adopted(method: Any, owner: type) -> Any:
 
 
 def composed(owner: C) -> C:
-    """A class decorator: the public methods that a class is composed of become its own, so that errors name the class
-    that users know.
-    """
+    """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know."""
     for part in owner.__mro__[1:]:
         for name, method in vars(part).items():
             if type(method) in (FunctionType, classmethod) and not name.startswith("_") and name not in vars(owner):
@@ -70,10 +68,10 @@ def composed(owner: C) -> C:
 
 
 def refuse(tensor: object, operation: str, unknown: Mapping[str, object]) -> NoReturn:
-    """Refuse arguments that a method of a tensor does not take.
+    """Raise the error for unknown arguments of a tensor method.
 
     Raises:
-        CallError: there are some.
+        CallError: always.
     """
     _refuse(getattr(type(tensor), operation), (tensor,), unknown, None)
     raise AssertionError(f"{operation}() takes {', '.join(unknown)}")

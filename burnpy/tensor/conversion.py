@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, in
 from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError, a
 from burnpy.tensor.base import B, TensorBase, new_tensor
 from burnpy.tensor.data import DTypeLike
-from burnpy.tensor.host_reads import told, watches
+from burnpy.tensor.host_reads import notify, watches
 from burnpy.tensor.readonly import readonly
 
 if TYPE_CHECKING:
@@ -23,44 +23,44 @@ if TYPE_CHECKING:
 
 
 class Conversion(TensorBase[B]):
-    """What tensors of every kind can be turned into."""
+    """Conversions that tensors of all kinds have."""
 
     __slots__ = ()
 
     def float(self, dtype: DTypeLike = float32) -> Tensor[B]:
-        """The values as floats; true is 1.
+        """The values as floats; True becomes 1.
 
         Raises:
-            DTypeError: ``dtype`` is no float dtype.
+            DTypeError: ``dtype`` is not a float dtype.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([1, 2]).float().tolist()
         [1.0, 2.0]
         """
-        wanted = dtype_of(dtype, "float")
+        target = dtype_of(dtype, "float")
         if self.kind == "float":
-            return self._cast(wanted)  # type: ignore[return-value]  # a float tensor is a Tensor
-        return self._float(self._device.to_float(self._primitive, wanted))
+            return self._cast(target)  # type: ignore[return-value]  # a float tensor is a Tensor
+        return self._float(self._device.to_float(self._primitive, target))
 
     def int(self, dtype: DTypeLike = int64) -> IntTensor[B]:
-        """The values as ints, truncated toward zero; true is 1. What no int is (NaN, inf) comes out as any number.
+        """The values as ints, truncated toward zero; True becomes 1. The results for NaN and inf are arbitrary.
 
         Raises:
-            DTypeError: ``dtype`` is no int dtype.
+            DTypeError: ``dtype`` is not an int dtype.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([-1.7, 1.7]).int().tolist()
         [-1, 1]
         """
-        wanted = dtype_of(dtype, "int")
+        target = dtype_of(dtype, "int")
         if self.kind == "int":
-            return self._cast(wanted)  # type: ignore[return-value]  # an int tensor is an IntTensor
-        return self._int(self._backend.to_int(self._primitive, wanted))
+            return self._cast(target)  # type: ignore[return-value]  # an int tensor is an IntTensor
+        return self._int(self._backend.to_int(self._primitive, target))
 
     def bool(self) -> BoolTensor[B]:
-        """True where the value is not zero; NaN is true.
+        """A `BoolTensor` that is True where the value is not zero; NaN becomes True.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -72,33 +72,33 @@ class Conversion(TensorBase[B]):
         return self._bool(self._backend.to_bool(self._primitive))
 
     def to_dtype(self, dtype: DTypeLike) -> Self:
-        """The values in another dtype of the same kind; the tensor itself where it has that dtype.
+        """The values in another dtype of the same kind; the tensor itself if it has that dtype already.
 
         Raises:
-            DTypeError: the dtype is unknown or of another kind, for which there are ``float``, ``int`` and ``bool``.
+            DTypeError: the dtype is unknown or of another kind; ``float``, ``int`` and ``bool`` change the kind.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].ones((2,)).to_dtype("float64").dtype
         dtype('float64')
         """
-        wanted = dtype_of(dtype)
-        kind = kind_of(wanted)
+        target = dtype_of(dtype)
+        kind = kind_of(target)
         if kind != self.kind:
-            argument = "" if wanted == bool_ else repr(str(wanted))
+            argument = "" if target == bool_ else repr(str(target))
             raise DTypeError(
-                f"to_dtype({str(wanted)!r}) was asked of {a(type(self).__name__)} of shape {self.shape} and dtype "
+                f"to_dtype({str(target)!r}) was asked of {a(type(self).__name__)} of shape {self.shape} and dtype "
                 f"{self.dtype}, and keeps the kind; convert the kind with x.{kind}({argument})"
             )
-        return self._cast(wanted)
+        return self._cast(target)
 
     def _cast(self, dtype: Any) -> Self:
         return self if dtype == self.dtype else self._like(self._backend.cast(self._primitive, dtype))
 
     def to_numpy(self) -> NDArray[Any]:
-        """The values as a NumPy array that cannot be written to, in the tensor's own memory where that is on the CPU.
+        """The values as a read-only NumPy array, which shares the tensor's memory if that is on the CPU.
 
-        ``np.array(x)`` makes an array of your own.
+        ``np.array(x)`` returns a writable copy.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -106,18 +106,18 @@ class Conversion(TensorBase[B]):
         array([1., 2.], dtype=float32)
         """
         if watches:
-            told(self, "to_numpy()")
+            notify(self, "to_numpy()")
         return readonly(self._backend.to_numpy(self._primitive))
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers; of a 0-d tensor, the number."""
+        """The values as nested lists of Python numbers; for a 0-d tensor, a Python number."""
         if watches:
-            told(self, "tolist()")
+            notify(self, "tolist()")
         return self._listed()
 
     def _listed(self) -> Any:
         array = self._backend.to_numpy(self._primitive)
-        if self.dtype.kind == "V":  # NumPy knows no Python number for bfloat16
+        if self.dtype.kind == "V":  # NumPy cannot convert bfloat16 to Python numbers
             array = array.astype(float32)
         return array.tolist()
 
@@ -128,7 +128,7 @@ class Conversion(TensorBase[B]):
     def _item(self, operation: str) -> Any:
         """The only element as a Python number."""
         if watches:
-            told(self, operation)
+            notify(self, operation)
         return self._only(operation)
 
     def _only(self, operation: str) -> Any:
@@ -137,14 +137,14 @@ class Conversion(TensorBase[B]):
                 f"{operation} was asked of {a(type(self).__name__)} of shape {self.shape}, and takes one element; "
                 "reduce it first, as with .sum(), or use .tolist()"
             )
-        found = self._listed()
-        while isinstance(found, list):
-            found = found[0]
-        return found
+        value = self._listed()
+        while isinstance(value, list):
+            value = value[0]
+        return value
 
 
 class FloatConversion(Conversion[B]):
-    """What float tensors can be turned into besides."""
+    """Conversions that only float tensors have."""
 
     __slots__ = ()
 
@@ -168,7 +168,7 @@ class FloatConversion(Conversion[B]):
         """The only element, as a Python float.
 
         Raises:
-            ShapeError: there are more, or none.
+            ShapeError: the tensor does not have exactly one element.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -179,7 +179,7 @@ class FloatConversion(Conversion[B]):
 
 
 def moved(x: TensorBase[Any], device: Any) -> Any:
-    """``x.to_device(device)``: the values on another device, in the same memory where both compute on the same."""
+    """Implement ``x.to_device(device)``; the result shares memory if both devices have the same innermost backend."""
     target = device_of(device)
     if target is x._device:
         return x
@@ -189,16 +189,16 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
             f"to_device({target}) was asked of a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
             "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
         )
-    goal = target if x.kind == "float" else target.discrete
+    backend = target if x.kind == "float" else target.discrete
     while hasattr(source, "inner"):
         if hasattr(source, "lower"):
             primitive = source.lower(primitive)
         source = source.inner
     levels = []
-    while hasattr(goal, "lower"):
-        levels.append(goal)
-        goal = goal.inner
-    primitive = goal.transfer_from(primitive, source)
+    while hasattr(backend, "lower"):
+        levels.append(backend)
+        backend = backend.inner
+    primitive = backend.transfer_from(primitive, source)
     for level in reversed(levels):
         primitive = level.lift(primitive)
     return new_tensor(type(x), target, primitive)

@@ -1,7 +1,7 @@
-"""Reading data: what `from_data` takes, and what it says of what it does not take.
+"""Conversion of the data that `from_data` accepts, and the errors for data that it does not accept.
 
 NumPy reads nested lists. It also reads strings as numbers, sets as objects and large ints as floats; here those are
-errors, and the reason for one is looked for only once something is wrong.
+errors, whose cause is searched for only after something failed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Data: TypeAlias = ArrayLike
-    """Numbers, nested lists of them, arrays, tensors."""
+    """Numbers, nested lists of numbers, arrays and tensors."""
 
 DTypeLike: TypeAlias = "DType | str | type[Any]"
-"""What names a dtype: ``burnpy.float64``, ``"float64"``, ``np.float64``, ``float``."""
+"""A dtype or a name of one: ``burnpy.float64``, ``"float64"``, ``np.float64``, ``float``."""
 
 _RANK: dict[KindName, int] = {"bool": 0, "int": 1, "float": 2}
 _OWNER: dict[KindName, str] = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
@@ -32,16 +32,16 @@ _DEEPEST = 64  # NumPy's limit of dimensions
 
 
 def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
-    """The data as a NumPy array of a dtype of ``kind``, in the data's own memory where it is such an array already.
+    """Return the data as a NumPy array with a dtype of ``kind``; without a copy if it is such an array already.
 
     Raises:
         DTypeError: the data, or ``dtype``, is of another kind; or an int does not fit the dtype.
-        ShapeError: a ragged list.
-        ArgumentError: what holds no numbers, or a masked array.
-        NotTrackedError: tracked tensors, whose graph would be lost.
+        ShapeError: the list is ragged.
+        ArgumentError: the data has no numbers, or is a masked array.
+        NotTrackedError: the data has tracked tensors, whose graph would be lost.
     """
-    wanted = None if dtype is None else dtype_of(dtype, kind)
-    first = _first(data)
+    target_dtype = None if dtype is None else dtype_of(dtype, kind)
+    first = _first_leaf(data)
     if isinstance(first, TensorBase):
         for leaf in _leaves(data):
             _refuse_tracked(leaf, kind)
@@ -57,20 +57,20 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     except Exception as error:
         raise _unreadable(data, kind, error) from None
     if hasattr(first, "dtype"):
-        target = _dtype_of_typed(data, array, kind, wanted)
+        result_dtype = _dtype_of_typed(data, array, kind, target_dtype)
     else:
-        array, target = _numbers(data, array, kind), wanted or DEFAULT[kind]
+        array, result_dtype = _numbers(data, array, kind), target_dtype or DEFAULT[kind]
     if kind == "int":
-        _refuse_overflow(array, target)
+        _refuse_overflow(array, result_dtype)
     with np.errstate(all="ignore"):  # a large float becomes inf, as everywhere in IEEE 754
-        return array.astype(target, copy=False)
+        return array.astype(result_dtype, copy=False)
 
 
 def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
-    """``data`` itself, for ``copy=False``: a NumPy array, of the dtype asked for, that nobody can write to.
+    """Return ``data`` itself, for ``copy=False``, after checking that it is an immutable NumPy array of that dtype.
 
     Raises:
-        ArgumentError: it is no array, somebody can write to it, or it would have to be converted.
+        ArgumentError: it is not an array, its memory can still be written to, or it would have to be converted.
     """
     if not isinstance(data, np.ndarray):
         raise ArgumentError(
@@ -92,10 +92,10 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
 
 
 def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
-    """A number to fill a tensor of ``kind`` and ``dtype`` with; NumPy's scalars become Python's.
+    """Return ``value`` as a Python number that fits a tensor of ``kind`` and ``dtype``.
 
     Raises:
-        DTypeError: it is of another kind, or does not fit.
+        DTypeError: the value is of another kind, or does not fit the dtype.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -115,7 +115,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
         raise _overflow(value, dtype) from None
 
 
-def _first(data: Any) -> Any:
+def _first_leaf(data: Any) -> Any:
     for _ in range(_DEEPEST):
         if not isinstance(data, (list, tuple)) or not data:
             break
@@ -139,23 +139,23 @@ def _refuse_tracked(leaf: Any, kind: KindName) -> None:
         )
 
 
-def _dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, wanted: DType | None) -> DType:
-    """The dtype for an array, a tensor, or a list of them."""
-    found = kind_of(array.dtype)
-    if found == kind:
-        return wanted or array.dtype
-    if wanted is not None and _RANK[found] < _RANK[kind]:
-        return wanted
+def _dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, target_dtype: DType | None) -> DType:
+    """Return the dtype of the result for an array, a tensor, or a list of them."""
+    found_kind = kind_of(array.dtype)
+    if found_kind == kind:
+        return target_dtype or array.dtype
+    if target_dtype is not None and _RANK[found_kind] < _RANK[kind]:
+        return target_dtype
     if isinstance(data, TensorBase):
         raise KindError(f"{_OWNER[kind]}.from_data() was given {describe(data)}; convert it with x.{kind}()")
     raise DTypeError(
         f"{_OWNER[kind]}.from_data() was given an array of shape {array.shape} and dtype {array.dtype}; "
-        f"use {_OWNER[found]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
+        f"use {_OWNER[found_kind]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
     )
 
 
 def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
-    """The array that NumPy read from Python numbers, once it is sure that they were numbers of ``kind``."""
+    """Return the array that NumPy read from Python numbers after checking that they are numbers of ``kind``."""
     if array.size == 0 and array.dtype.kind in "fiub":
         return array
     if array.dtype.kind in "fiub" and _RANK[kind_of(array.dtype)] <= _RANK[kind]:
@@ -165,7 +165,7 @@ def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
         number = leaf.item() if isinstance(leaf, np.generic) else leaf
         if not isinstance(number, accepted):
             raise _bad_leaf(leaf, kind)
-    # Numbers all, and yet NumPy read something else: ints that no int64 or uint64 holds together.
+    # All are numbers of the kind, but NumPy read an array of objects: ints that fit neither int64 nor uint64.
     if kind == "float":
         try:
             return np.array(data, np.float64)
@@ -187,7 +187,7 @@ def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
 
 
 def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
-    """Why NumPy would not make an array of the data."""
+    """Return the error that explains why NumPy cannot create an array from the data."""
     level = [data]
     for depth in range(_DEEPEST):
         lists = [part for part in level if isinstance(part, (list, tuple))]
@@ -229,7 +229,7 @@ def _overflow(value: int, dtype: DType) -> DTypeError:
 
 
 def _class_for(value: Any, kind: KindName) -> str:
-    """Which class holds a value that ``kind`` does not, as the end of a message."""
+    """Return the end of an error message: the tensor class for a value that ``kind`` does not accept."""
     for other in ("bool", "int", "float"):
         if other != kind and isinstance(value, {"bool": bool, "int": int, "float": (float, np.floating)}[other]):  # type: ignore[arg-type]  # classes
             return f"; use {_OWNER[other]}, or convert it with {kind}(...)"

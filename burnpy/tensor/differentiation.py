@@ -1,4 +1,4 @@
-"""Gradients of tensors: leaves, backward passes, and the way between a device and its inner one."""
+"""Gradients of tensors: leaves, backward passes, and conversion to the inner device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
 from burnpy.tensor.base import B, TensorBase, describe, new_tensor
-from burnpy.tensor.host_reads import told, watches
+from burnpy.tensor.host_reads import notify, watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +24,10 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 def inner_of(x: TensorBase[Any], operation: str) -> Any:
-    """The inner device of a tensor's device.
+    """Return the inner device of a tensor's device.
 
     Raises:
-        NotTrackedError: it has none: the device is a plain one, or an instrument.
+        NotTrackedError: there is none: the device is a plain one, or an instrument such as `Profiled`.
     """
     device = x.device
     if not hasattr(device, "lower"):
@@ -40,12 +40,12 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
 
 
 class DiscreteDifferentiation(TensorBase[B]):
-    """What int and bool tensors have of differentiation: they carry no gradient, and go between levels at no cost."""
+    """The differentiation methods of int and bool tensors, which carry no gradient and change levels at no cost."""
 
     __slots__ = ()
 
     def detach(self) -> Self:
-        """The tensor itself: it has no history."""
+        """The tensor itself, which is never part of a graph."""
         return self
 
     def is_require_grad(self) -> bool:
@@ -53,7 +53,7 @@ class DiscreteDifferentiation(TensorBase[B]):
         return False
 
     def require_grad(self) -> Self:
-        """Always an error: only float tensors are tracked.
+        """Raise an error: only float tensors can be tracked.
 
         Raises:
             KindError: always.
@@ -65,14 +65,17 @@ class DiscreteDifferentiation(TensorBase[B]):
 
 
 class Differentiation(TensorBase[B]):
-    """What float tensors have of differentiation. On a plain backend all of it but `inner` and `backward` is idle."""
+    """The differentiation methods of float tensors.
+
+    On a plain backend `require_grad`, `set_require_grad` and `detach` do nothing, and `is_require_grad` is False.
+    """
 
     __slots__ = ()
 
     def require_grad(self) -> Self:
-        """The same values as a leaf: what is computed from the result is recorded, on every level of its device.
+        """A leaf with the same values: operations on it are recorded, on every level of its device.
 
-        The tensor itself stays as it is; on a plain backend, and of a leaf, it is what is returned.
+        The tensor itself does not change. On a plain backend, and for a tensor that is a leaf already, it is returned.
 
         Raises:
             NotTrackedError: the tensor was computed from tracked ones.
@@ -86,19 +89,21 @@ class Differentiation(TensorBase[B]):
         return self._like(self._backend.require_grad(self._primitive))
 
     def is_require_grad(self) -> bool:
-        """Whether operations on the tensor are recorded, on any level."""
+        """True if operations on the tensor are recorded, on any level."""
         return bool(self._backend.is_require_grad(self._primitive))
 
     def set_require_grad(self, require_grad: bool) -> Self:
-        """`require_grad` or `detach`, as the flag says."""
+        """The result of `require_grad` if the flag is True, else of `detach`."""
         return self.require_grad() if require_grad else self.detach()
 
     def detach(self) -> Self:
-        """The same values with no history, on every level; they share memory."""
+        """The same values, detached from the graph on every level; the result shares memory."""
         return self._like(self._backend.detach(self._primitive))
 
     def retain_grad(self) -> Self:
-        """The same tensor, of which `Gradients` will hold the gradient though it is no leaf. Use it from then on.
+        """The same tensor, with its gradient included in `Gradients` though it is not a leaf.
+
+        Compute with the tensor returned: operations on the original are not affected.
 
         Raises:
             NotTrackedError: the tensor is not tracked.
@@ -116,19 +121,19 @@ class Differentiation(TensorBase[B]):
     ) -> tuple[Tensor[Autodiff[I]], HookHandle]: ...
 
     def register_hook(self: Differentiation[Any], hook: Callable[[Any], Any]) -> tuple[Tensor[Any], HookHandle]:
-        """The same tensor, whose gradient passes through a function in every backward pass; and what removes that.
+        """The same tensor with a hook on its gradient, and a handle that removes the hook.
 
-        Use the tensor returned from then on: what goes through this one is not hooked. The function is called once a
-        pass, with the whole gradient of the tensor returned, and may return another in its place. Of several hooks the
-        one registered first is called first. In `Gradients` the result stands for this tensor.
+        Compute with the tensor returned: gradients through the original do not call the hook. The hook is called once
+        per backward pass, with the complete gradient of the tensor returned, and may return a replacement. Hooks are
+        called in the order in which they were registered. Look up gradients in `Gradients` by the tensor returned.
 
         Args:
             hook: takes a tensor on the inner backend; returns one of the same shape and dtype, or None.
 
         Raises:
             NotTrackedError: the tensor is not tracked, or on a plain backend.
-            KindError: ``hook`` is no function. In a pass, also `DeviceError`, `ShapeError` and `DTypeError`: what it
-                returned is not of the gradient's kind, device, shape and dtype.
+            KindError: ``hook`` is not callable. During the backward pass, also `DeviceError`, `ShapeError` and
+                `DTypeError`: its result is not of the gradient's kind, device, shape and dtype.
 
         >>> from burnpy import Autodiff, Tensor
         >>> from burnpy.backend import NumPy
@@ -163,21 +168,21 @@ class Differentiation(TensorBase[B]):
         before: Callable[[Any], Any] | None = None,
         after: Callable[[Any, Any], Any] | None = None,
     ) -> tuple[Tensor[Any], HookHandle]:
-        """The same tensor, with functions around the backward of the operation that made it; and what removes them.
+        """The same tensor with hooks before and after the vjp of the operation that created it, and a handle.
 
-        Use the tensor returned from then on: what goes through this one is not hooked.
+        The handle removes the hooks. Compute with the tensor returned: gradients through the original do not call them.
 
         Args:
-            before: takes the gradient of the tensor, in a tuple; may return another, in a tuple.
-            after: takes the gradients of the operation's tracked arguments, and that of the tensor in a tuple; may
-                return others in place of the former, None for what is to be left.
+            before: takes the gradient of the tensor, in a tuple; may return a replacement, in a tuple.
+            after: takes the gradients of the operation's tracked arguments, and the gradient of the tensor in a tuple;
+                may return replacements for the former, with None for each that is to stay.
 
         Raises:
             NotTrackedError: the tensor is not tracked, on a plain backend, or a leaf.
-            ArgumentError: neither function is given; the tensor is one of several results of one operation. In a pass:
-                a function returned another number of gradients.
-            KindError: one is no function. In a pass, also `DeviceError`, `ShapeError` and `DTypeError`, as of
-                `register_hook`.
+            ArgumentError: neither hook is passed; the tensor is one of several results of one operation. During the
+                backward pass: a hook returned another number of gradients.
+            KindError: a hook is not callable. During the backward pass, also `DeviceError`, `ShapeError` and
+                `DTypeError`, as for `register_hook`.
 
         >>> from burnpy import Autodiff, Tensor
         >>> from burnpy.backend import NumPy
@@ -192,9 +197,9 @@ class Differentiation(TensorBase[B]):
 
     @property
     def grad_fn(self) -> GradFn | None:
-        """The operation that made the tensor, as a view; None for leaves and for what is not tracked.
+        """The operation that created the tensor, as a read-only view; None for leaves and untracked tensors.
 
-        It is the operation on the outermost level of the device: that of an inner one is ``x.inner().grad_fn``.
+        It is the operation on the outermost level of the device; for the next level use ``x.inner().grad_fn``.
 
         >>> from burnpy import Autodiff, Tensor
         >>> from burnpy.backend import NumPy
@@ -210,13 +215,13 @@ class Differentiation(TensorBase[B]):
     @overload
     def inner(
         self: Differentiation[Autodiff[Balanced[I]]],
-    ) -> Tensor[I]: ...  # a strategy: the inner backend is that of the user's
+    ) -> Tensor[I]: ...  # Balanced is a strategy: the inner backend in the type is the one inside of it
 
     @overload
     def inner(self: Differentiation[Autodiff[I]]) -> Tensor[I]: ...
 
     def inner(self: Differentiation[Any]) -> Tensor[Any]:
-        """The same values on the inner backend, where nothing is recorded; they share memory.
+        """The same values on the inner backend, where nothing is recorded; the result shares memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -228,7 +233,7 @@ class Differentiation(TensorBase[B]):
         """
         device = inner_of(self, "inner()")
         if watches:
-            told(self, "inner()")
+            notify(self, "inner()")
         return new_tensor(type(self), device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
 
     @overload
@@ -246,17 +251,18 @@ class Differentiation(TensorBase[B]):
     ) -> Gradients[Any]:
         """The gradients of this tensor with respect to the leaves that it was computed from.
 
-        No tensor is changed. The graph is freed on the way, so that a second pass through it is an error.
+        No tensor is changed. The graph is freed during the pass, so that a second pass through it is an error.
 
         Args:
-            gradient: what to start from, of this tensor's shape and dtype, on the inner backend; 1 for a 0-d tensor.
+            gradient: the cotangent to start from, of this tensor's shape and dtype, on the inner backend; by default 1,
+                for a tensor with one element.
             retain_graph: keep the graph for another pass.
-            **removed: nothing; it is here to explain what PyTorch takes and this does not.
+            **removed: arguments that PyTorch accepts and this method does not; the error explains the alternative.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend, or was computed from no leaf.
             TypeError: ``create_graph`` or ``inputs`` was passed.
-            ShapeError: the tensor has more than one element and no ``gradient`` is given, or it is of another shape.
+            ShapeError: the tensor has more than one element and no ``gradient`` is passed, or it is of another shape.
             GraphError: the graph was consumed by another pass.
 
         >>> from burnpy import Autodiff, Tensor
@@ -268,8 +274,8 @@ class Differentiation(TensorBase[B]):
         if removed:
             refuse_arguments("backward", removed)
         seed = seed_of(self, gradient, "backward")
-        found: Gradients[Any] = self._device.backward([(self._primitive, seed)], retain_graph=retain_graph)
-        return found
+        gradients: Gradients[Any] = self._device.backward([(self._primitive, seed)], retain_graph=retain_graph)
+        return gradients
 
     @overload
     def grad(self: Differentiation[Autodiff[Balanced[I]]], grads: Gradients[I]) -> Tensor[I] | None: ...
@@ -278,14 +284,14 @@ class Differentiation(TensorBase[B]):
     def grad(self: Differentiation[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None: ...
 
     def grad(self: Differentiation[Any], grads: Any = None) -> Tensor[Any] | None:
-        """This leaf's gradient, a plain tensor of the inner backend; None where the pass did not reach it.
+        """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it.
 
         Raises:
-            NotTrackedError: the tensor is no leaf (``retain_grad`` makes it have a gradient).
+            NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
             DeviceError: the gradients are of another level or device.
         """
-        found: Tensor[Any] | None = _gradients("grad", self, grads).get(self)
-        return found
+        gradient: Tensor[Any] | None = _gradients("grad", self, grads).get(self)
+        return gradient
 
     @overload
     def grad_remove(
@@ -298,12 +304,12 @@ class Differentiation(TensorBase[B]):
     ) -> tuple[Tensor[I] | None, Gradients[I]]: ...
 
     def grad_remove(self: Differentiation[Any], grads: Any = None) -> tuple[Tensor[Any] | None, Gradients[Any]]:
-        """This leaf's gradient, None where there is none, and new gradients without it."""
+        """The gradient of this leaf, or None, and a new `Gradients` without it."""
         return _gradients("grad_remove", self, grads).remove(self)  # type: ignore[no-any-return]  # of Gradients
 
 
 def _gradients(operation: str, leaf: TensorBase[Any], grads: Any) -> Any:
-    """The gradients that a leaf was given, checked."""
+    """Return ``grads`` after checking that they are `Gradients` and that the leaf can have one."""
     inner_of(leaf, f"{operation}()")
     if not hasattr(grads, "without"):
         if grads is None and getattr(leaf._primitive, "node", None) is None:
@@ -312,10 +318,10 @@ def _gradients(operation: str, leaf: TensorBase[Any], grads: Any) -> Any:
                 f"gradient; call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of "
                 "the result"
             )
-        given = (
+        passed = (
             "was given none; gradients are not stored in tensors" if grads is None else f"was given {describe(grads)}"
         )
-        raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, and {given}")
+        raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, and {passed}")
     return grads
 
 
@@ -326,11 +332,11 @@ _REMOVED = {
     "is_grads_batched": "burnpy.func.jacobian computes one row after another, or chunks of them",
     "only_inputs": "only the inputs have gradients in any case",
 }
-"""What PyTorch takes, and what to do instead."""
+"""Arguments that PyTorch's ``backward`` accepts, and the alternative to each."""
 
 
 def refuse_arguments(operation: str, removed: dict[str, Any]) -> NoReturn:
-    """Say what to do in place of an argument that there is not.
+    """Raise an error that names the alternative to an argument that is not supported.
 
     Raises:
         TypeError: always.
@@ -340,15 +346,15 @@ def refuse_arguments(operation: str, removed: dict[str, Any]) -> NoReturn:
 
 
 def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: str = "gradient") -> Any:
-    """The primitive that a backward pass starts from at ``root``: the gradient given, or 1 for a single element.
+    """Return the primitive of the cotangent that a backward pass starts from at ``root``; 1 by default.
 
-    ``argument`` is what the gradient is called there.
+    ``argument`` is the name of the parameter in error messages.
 
     Raises:
         NotTrackedError: the root is on a plain backend, or was computed from no leaf.
-        KindError: the gradient is no float tensor.
-        DeviceError: it is not on the inner device.
-        ShapeError: it is missing where there are several elements, or of another shape or dtype.
+        KindError: the gradient is not a float tensor.
+        DeviceError: the gradient is not on the inner device.
+        ShapeError: the gradient is missing and the root has several elements, or it is of another shape or dtype.
     """
     inner = inner_of(root, f"{operation}()")
     if not hasattr(root.device, "gradients"):

@@ -1,4 +1,4 @@
-"""Dimensions and shapes as users write them, made into what backends are given: non-negative, complete, checked."""
+"""Checks that turn dimensions and shapes as users write them into those that backends take: complete, non-negative."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DimsLike: TypeAlias = int | Sequence[int] | None
 """One dimension, several, or None for all."""
 
 ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(65))
-"""All dimensions of a tensor, by their number. NumPy and CuPy have no more than 64."""
+"""``ALL[ndim]`` is the tuple of all dimensions. NumPy and CuPy support no more than 64."""
 
 MOST = sys.maxsize // 8
-"""How many elements a tensor can have: those of 8 bytes each that can be addressed."""
+"""The largest number of elements that a tensor can have: 8-byte elements in the address space."""
 
 
 def dim_of(dim: int, ndim: int, operation: str) -> int:
-    """``dim`` as a number from 0; negative ones count from the end.
+    """Return ``dim`` as a non-negative int; negative dims count from the end.
 
     Raises:
         DimError: a tensor of ``ndim`` dimensions has no such dimension.
@@ -42,11 +42,13 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
 
 
 def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
-    """The dimensions meant by ``dim``, ascending; None means all of them, () none; of a 0-d tensor 0 and -1 mean none.
+    """Return ``dim`` as an ascending tuple of non-negative ints; None means all dimensions, () none.
+
+    For a 0-d tensor the result is (), and ``dim`` may be 0 or -1.
 
     Raises:
-        DimError: there is no such dimension.
-        ArgumentError: one is named twice.
+        DimError: the tensor has no such dimension.
+        ArgumentError: a dimension is named twice.
     """
     if dim is None:
         return ALL[ndim]
@@ -58,10 +60,10 @@ def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
 
 
 def scalar_dim(dim: Any, operation: str) -> None:
-    """Refuse any ``dim`` of a 0-d tensor but 0 and -1, by which it is taken for a vector of one element.
+    """Check a ``dim`` of a 0-d tensor: 0 and -1 are accepted, and treat it as a vector of one element.
 
     Raises:
-        DimError: it is another.
+        DimError: ``dim`` is another number.
     """
     number = integer(dim, "dim", operation)
     if number not in (0, -1):
@@ -69,25 +71,34 @@ def scalar_dim(dim: Any, operation: str) -> None:
 
 
 def _none_of(dim: Any, operation: str) -> Dims:
-    """What `dims_of` gives for a 0-d tensor."""
-    given = dim if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
-    for d in given:
+    """Return (), the result of `dims_of` for a 0-d tensor, after checking ``dim``."""
+    dims = dim if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
+    for d in dims:
         scalar_dim(d, operation)
-    if len(given) > 1:
-        raise ArgumentError(f"{operation}() was asked for dims {tuple(given)} of a 0-d tensor; name one, 0 or -1")
+    if len(dims) > 1:
+        raise ArgumentError(f"{operation}() was asked for dims {tuple(dims)} of a 0-d tensor; name one, 0 or -1")
     return ()
 
 
 def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
-    """Several dimensions in the order given, none of them twice."""
-    found = tuple([dim_of(d, ndim, operation) for d in dims])
-    if len(set(found)) != len(found):
+    """Return several dims as non-negative ints, in the same order.
+
+    Raises:
+        DimError: the tensor has no such dimension.
+        ArgumentError: a dimension is named twice.
+    """
+    resolved = tuple([dim_of(d, ndim, operation) for d in dims])
+    if len(set(resolved)) != len(resolved):
         raise ArgumentError(f"{operation}() was asked for dims {tuple(dims)}, of which two are one; name each once")
-    return found
+    return resolved
 
 
 def new_dim_of(dim: int, ndim: int, operation: str) -> int:
-    """Where in a tensor of ``ndim`` dimensions a new one is to be, from 0 to ndim; -1 is after the last."""
+    """Return the position of a new dimension in a tensor of ``ndim``, from 0 to ``ndim``; -1 means after the last.
+
+    Raises:
+        DimError: the position is out of range.
+    """
     number = integer(dim, "dim", operation)
     if -ndim - 1 <= number <= ndim:
         return number % (ndim + 1)
@@ -98,8 +109,8 @@ def new_dim_of(dim: int, ndim: int, operation: str) -> int:
 
 
 def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, ...]:
-    """What was given as ``f(2, 3)``, ``f((2, 3))`` or ``f([2, 3])``: a tuple of ints."""
-    if len(numbers) == 1 and numbers[0].__class__ is not int:  # asking for an abstract class takes longer
+    """Return variadic arguments, passed as ``f(2, 3)``, ``f((2, 3))`` or ``f([2, 3])``, as a tuple of ints."""
+    if len(numbers) == 1 and numbers[0].__class__ is not int:  # isinstance with an abstract class is slower
         only = numbers[0]
         if only.__class__ is tuple or isinstance(only, Sequence):
             numbers = tuple(only)
@@ -110,10 +121,10 @@ def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, 
 
 
 def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operation: str) -> tuple[int, ...]:
-    """`integers` of what was given one by one or as a keyword, ``name``; not as both.
+    """Return `integers` of arguments that may be passed by position or as the keyword ``name``, but not both.
 
     Raises:
-        ArgumentError: as both; or something is no int.
+        ArgumentError: both were passed, or a value is not an int.
     """
     if keyword is None:
         return integers(numbers, word, operation)
@@ -125,10 +136,10 @@ def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operati
 
 
 def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
-    """A shape as a tuple of non-negative ints; an int is the shape of a vector.
+    """Return a shape as a tuple of non-negative ints; an int is the shape of a vector.
 
     Raises:
-        ArgumentError: it is no int or sequence of ints.
+        ArgumentError: ``shape`` is neither an int nor a sequence of ints.
         ShapeError: a size is negative.
     """
     sizes = integers((shape,), "size", operation)
@@ -138,10 +149,10 @@ def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
 
 
 def need_bool(keepdim: object, operation: str) -> None:
-    """Refuse a ``keepdim`` that is no truth value, such as the second of two dims.
+    """Check that ``keepdim`` is a bool, and not the second of several dims.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: it is not a bool.
     """
     if keepdim is not False and keepdim is not True:
         raise ArgumentError(
@@ -151,10 +162,10 @@ def need_bool(keepdim: object, operation: str) -> None:
 
 
 def addressable(shape: Shape, operation: str) -> Shape:
-    """``shape``, if a tensor can have so many elements.
+    """Return ``shape`` after checking that a tensor can have so many elements.
 
     Raises:
-        ShapeError: it cannot; for libraries that is so even where one of the sizes is 0.
+        ShapeError: there are too many. Sizes of 0 are left out of the product, as array libraries do.
     """
     if math.prod([size or 1 for size in shape]) > MOST:
         raise ShapeError(f"{operation}() was asked for shape {shape}, which is more elements than can be addressed")
@@ -162,28 +173,28 @@ def addressable(shape: Shape, operation: str) -> Shape:
 
 
 def integer(number: object, name: str, operation: str) -> int:
-    """An argument that must be an int.
+    """Return an argument that must be an int.
 
     Raises:
-        ArgumentError: it is none.
-        KindError: it is a tensor or an array, though a dim is wanted.
+        ArgumentError: it is not an int.
+        KindError: it is a tensor or an array, and the argument is a dim.
     """
     if name == "dim" and hasattr(number, "shape") and not isinstance(number, np.generic):
         raise _no_dim(number, operation)
-    found: Any = number
+    value: Any = number
     try:
         if not isinstance(number, bool):
-            return index(found)
+            return index(value)
     except TypeError:
         pass
     raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int")
 
 
-def _no_dim(found: Any, operation: str) -> KindError:
-    """The error for a tensor or an array as a dim: even of a single int, it was meant for something else."""
+def _no_dim(value: Any, operation: str) -> KindError:
+    """Return the error for a tensor or an array passed as a dim: even with a single int, it was meant otherwise."""
     word = _EXTREMES.get(operation)
     hint = f"and the {word} of two tensors is x.{operation}imum(y)" if word else "such as 0 or (0, 1)"
-    return KindError(f"{operation}() was asked for the dim {describe(found)}; dims are Python ints, {hint}")
+    return KindError(f"{operation}() was asked for the dim {describe(value)}; dims are Python ints, {hint}")
 
 
 _EXTREMES = {"max": "larger", "min": "smaller"}

@@ -18,12 +18,12 @@ _CPU = (1, 0)  # DLPack's kDLCPU, device 0
 
 
 class Exchange(Conversion[B]):
-    """What NumPy and the libraries that speak DLPack ask of an array."""
+    """The protocols of NumPy and of libraries that support DLPack."""
 
     __slots__ = ()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """``np.asarray(x)`` is `to_numpy`: read-only, no copy on the CPU. ``np.array(x)`` is a copy of your own."""
+        """The array for ``np.asarray(x)``: read-only, and on the CPU not a copy; ``np.array(x)`` is a writable copy."""
         array = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
@@ -42,15 +42,16 @@ class Exchange(Conversion[B]):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule of a copy, which is its consumer's own; with ``copy=False``, of the tensor's own memory.
+        """A DLPack capsule of a copy that the consumer owns; with ``copy=False``, of the tensor's own memory.
 
-        That one says that it is read-only. NumPy heeds it; PyTorch does not, and would let the tensor be written to:
-        so it is for whoever asks for it, ``np.from_dlpack(x, copy=False)``. ``np.asarray(x)`` copies nothing either.
+        The capsule of the tensor's own memory is flagged read-only. NumPy respects the flag; PyTorch does not, and
+        would allow writing to the tensor, so it must be requested, as in ``np.from_dlpack(x, copy=False)``.
+        ``np.asarray(x)`` does not copy either.
 
         Raises:
-            DTypeError: bfloat16, which NumPy cannot export.
-            ArgumentError: no copy, for a consumer or a NumPy that knows no read-only memory; or another device than
-                the CPU is wanted.
+            DTypeError: the dtype is bfloat16, which NumPy cannot export.
+            ArgumentError: ``copy=False``, and the consumer or NumPy does not support read-only memory; or
+                ``dl_device`` is not the CPU.
         """
         if self.dtype.kind == "V":
             raise DTypeError(f"DLPack export of dtype {self.dtype} is not supported; use x.float() first")
@@ -74,12 +75,18 @@ class Exchange(Conversion[B]):
 
 @cache
 def _versioned() -> bool:
-    """Whether NumPy exports read-only arrays."""
+    """Return True if NumPy can export read-only arrays."""
     return bool(np.lib.NumpyVersion(np.__version__) >= "2.1.0")
 
 
 def imported(source: Any, name: str) -> NDArray[Any]:
-    """The array that an object offers by DLPack, for ``name.from_dlpack``; a tensor's and an array's own memory."""
+    """Return the array that an object exports by DLPack, for ``name.from_dlpack``.
+
+    NumPy arrays and tensors are read directly, without a copy.
+
+    Raises:
+        ArgumentError: the object cannot be read by DLPack.
+    """
     if isinstance(source, np.ndarray):
         return source
     if isinstance(source, Conversion):

@@ -17,7 +17,7 @@ class FloatReductions(NumberReductions[B]):
 
     @accumulation
     def mean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The mean over ``dim``; NaN of nothing. ``dtype`` is as for `sum`.
+        """The mean over ``dim``; NaN if there are no elements. ``dtype`` is as for `sum`.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -27,31 +27,31 @@ class FloatReductions(NumberReductions[B]):
         ...
 
     def var(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
-        """The variance over ``dim``: squared deviations from the mean, over (count - ``correction``).
+        """The variance over ``dim``: the sum of squared deviations from the mean, divided by (count - ``correction``).
 
         Args:
-            dim: an int, several, or None for all.
-            keepdim: whether reduced dimensions stay, of size 1.
-            correction: 1 estimates the variance of what x is a sample of (Bessel), 0 is the variance of x itself.
+            dim: an int, several ints, or None for all dimensions.
+            keepdim: whether reduced dimensions stay, with size 1.
+            correction: 1 for the unbiased estimate from a sample (Bessel's correction), 0 for the population variance.
         """
         dims = dims_of(dim, self.ndim, "var")
         need_bool(keepdim, "var")
         return self._like(self._backend.var(self._primitive, dims, keepdim, correction))
 
     def std(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
-        """The standard deviation over ``dim``, the root of `var`. Where it is 0, so is its gradient."""
+        """The standard deviation over ``dim``, the square root of `var`. Its gradient is 0 where it is 0."""
         dims = dims_of(dim, self.ndim, "std")
         need_bool(keepdim, "std")
         return self._like(self._backend.std(self._primitive, dims, keepdim, correction))
 
     def logsumexp(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """log(sum(exp(x))) over ``dim``, without overflow; -inf of nothing."""
+        """The function log(sum(exp(x))) over ``dim``, without overflow; -inf if there are no elements."""
         dims = dims_of(dim, self.ndim, "logsumexp")
         need_bool(keepdim, "logsumexp")
         return self._like(self._backend.logsumexp(self._primitive, dims, keepdim))
 
     def softmax(self, dim: int) -> Self:
-        """exp(x) over its sum along ``dim``, without overflow; NaN where all is -inf.
+        """The softmax along ``dim``: exp(x) divided by its sum, without overflow; NaN where all elements are -inf.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -61,11 +61,11 @@ class FloatReductions(NumberReductions[B]):
         return self._along("softmax", dim)
 
     def log_softmax(self, dim: int) -> Self:
-        """log(softmax(x)) along ``dim``, exact where softmax underflows."""
+        """The logarithm of the softmax along ``dim``, accurate where softmax underflows."""
         return self._along("log_softmax", dim)
 
     def _along(self, operation: str, dim: int) -> Self:
-        """An operation along one dimension; of a 0-d tensor, along that of a vector of one element."""
+        """Return an operation along one dimension; a 0-d tensor is treated as a vector of one element."""
         b, x = self._backend, self._primitive
         if x.shape:
             return self._like(getattr(b, operation)(x, dim_of(dim, len(x.shape), operation)))

@@ -1,4 +1,4 @@
-"""Floats wider than what they meet: one of them makes all that follows wide, and slow, without a word."""
+"""A check for tensors of a wider float dtype than expected, which would silently make later results wide and slow."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from burnpy.backend.errors import DTypeError
 from burnpy.backend.primitives import DType
 
 
-def refuse_wider(operation: str, basis: str, dtype: DType, **given: Any) -> None:
-    """Refuse float tensors with which an operation would compute in a wider dtype than it is to.
+def refuse_wider(operation: str, basis: str, dtype: DType, **tensors: Any) -> None:
+    """Check that no float tensor makes an operation compute in a wider dtype than ``dtype``.
 
-    What is narrower is promoted; a 0-d tensor promotes nothing, and may be of any dtype.
+    Narrower tensors are promoted; a 0-d tensor does not promote others, and may have any dtype.
 
     Args:
-        operation: what they were given to.
-        basis: what says how wide it is to compute, in words: "weights", "a prediction".
-        dtype: of that.
-        given: the others by name; what is no float tensor is passed over.
+        operation: the name of the operation.
+        basis: the description of the tensors that decide the dtype: "weights", "a prediction".
+        dtype: the dtype of these tensors.
+        tensors: the tensors to check, by name; values that are not float tensors are skipped.
 
     Raises:
-        DTypeError: one is wider.
+        DTypeError: a tensor is wider.
     """
-    for name, x in given.items():
+    for name, x in tensors.items():
         if getattr(x, "kind", "") != "float" or x.dtype == dtype or not x.ndim:
             continue
-        found = promote_types(x.dtype, dtype)
-        if found != dtype:
+        promoted = promote_types(x.dtype, dtype)
+        if promoted != dtype:
             raise DTypeError(
                 f"{operation}() was given {name} of dtype {x.dtype} for {basis} of dtype {dtype}, and would compute in "
-                f'{found} from there on; write {name}.to_dtype("{dtype}"), or make it so: '
+                f'{promoted} from there on; write {name}.to_dtype("{dtype}"), or make it so: '
                 f'Tensor.from_data(values, dtype="{dtype}")'
             )

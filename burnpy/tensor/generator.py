@@ -1,9 +1,9 @@
 """Random number generators: one for each device and thread by default, or passed explicitly.
 
-All randomness comes from a `Generator`. A function that draws takes ``generator=``; without it, it uses
-`default_generator` of its device. The thread that called `manual_seed` (before that, the main thread) owns the device's
-first generator; every other thread gets a child of it at its first draw, so threads neither wait for nor repeat each
-other. No lock is held while numbers are drawn.
+All randomness comes from a `Generator`. Functions that draw random numbers take ``generator=``; without it, they use
+`default_generator` of their device. The thread that called `manual_seed` (before that, the main thread) owns the
+device's root generator; every other thread gets a child of it at its first draw, so that threads neither wait for nor
+repeat each other. No lock is held while numbers are drawn.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Generator:
     """A source of random numbers, which can be saved, restored and split.
 
     Args:
-        seed: a non-negative int, from which everything follows; None for one that differs each time.
+        seed: a non-negative int that determines all numbers; None for a seed from the operating system.
 
     Raises:
-        ArgumentError: the seed is no such int.
+        ArgumentError: the seed is not a non-negative int.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -45,10 +45,10 @@ class Generator:
     _numpy: np.random.Generator
 
     def __init__(self, seed: int | None = None) -> None:
-        self._numpy = np.random.Generator(np.random.PCG64(_checked(seed, "Generator()")))
+        self._numpy = np.random.Generator(np.random.PCG64(_checked_seed(seed, "Generator()")))
 
     def spawn(self, n: int) -> list[Generator]:
-        """``n`` new generators, independent of this one and of each other, for threads or processes.
+        """A list of ``n`` new generators, independent of this one and of each other, for threads or processes.
 
         Raises:
             ArgumentError: ``n`` is negative.
@@ -58,7 +58,7 @@ class Generator:
         """
         if n < 0:
             raise ArgumentError(f"spawn() was asked for {n} generators; ask for 0 or more")
-        return [_around(child) for child in self._numpy.spawn(n)]
+        return [_from_numpy(child) for child in self._numpy.spawn(n)]
 
     def get_state(self) -> dict[str, Any]:
         """The state as a dict of plain values, which can be pickled or written as JSON."""
@@ -73,10 +73,10 @@ class Generator:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go back to where `get_state` was called: the same numbers and the same children follow.
+        """Restore a state that `get_state` returned: the same numbers and the same children follow.
 
         Raises:
-            ArgumentError: ``state`` is nothing that `get_state` gave.
+            ArgumentError: ``state`` was not returned by `get_state`.
 
         >>> g = Generator()
         >>> state = g.get_state()
@@ -103,7 +103,7 @@ class Generator:
         return f"Generator(seed={seeds.entropy}, spawn_key={seeds.spawn_key})"
 
 
-def _around(generator: np.random.Generator) -> Generator:
+def _from_numpy(generator: np.random.Generator) -> Generator:
     out = Generator.__new__(Generator)
     out._numpy = generator
     return out
@@ -115,7 +115,7 @@ def _from_state(state: dict[str, Any]) -> Generator:
     return out
 
 
-def _checked(seed: Any, operation: str) -> int | None:
+def _checked_seed(seed: Any, operation: str) -> int | None:
     if seed is None:
         return None
     try:
@@ -128,17 +128,17 @@ def _checked(seed: Any, operation: str) -> int | None:
 
 
 class _Seeding:
-    """What one call of `manual_seed` started: the first generator of each device, and the thread that owns them."""
+    """The result of one `manual_seed` call: the root generator of each device, and the thread that owns them."""
 
     __slots__ = ("_lock", "_owner", "_roots", "_seed")
 
     def __init__(self, seed: int | None, owner: threading.Thread) -> None:
         self._seed, self._owner = seed, owner
         self._roots: dict[Backend, Generator] = {}
-        self._lock = threading.RLock()  # which the handler of a signal may take amid what is done under it
+        self._lock = threading.RLock()  # reentrant: a signal handler may draw while this thread has the lock
 
     def generator(self, device: Backend) -> Generator:
-        """The calling thread's generator for a device, made now."""
+        """Create the calling thread's generator for a device."""
         with self._lock:
             root = self._roots.get(device)
             if root is None:
@@ -146,24 +146,25 @@ class _Seeding:
             return root if threading.current_thread() is self._owner else root.spawn(1)[0]
 
 
-class _Mine(threading.local):
-    """The calling thread's generators, and the seeding that they came from."""
+class _ThreadGenerators(threading.local):
+    """The default generators of the calling thread, and the seeding that they came from."""
 
     seeding: _Seeding | None = None
     generators: dict[Backend, Generator]
 
 
 _seeding = _Seeding(None, threading.main_thread())
-_mine = _Mine()
+_local = _ThreadGenerators()
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the default generators of all devices: what is drawn from then on repeats exactly.
+    """Seed the default generators of all devices, so that the numbers drawn afterwards are reproducible.
 
-    The calling thread draws from the seed itself, other threads from children of it, in the order of their first draw.
+    The calling thread draws from a generator with the seed itself, other threads from its children, which are assigned
+    in the order of their first draws.
 
     Raises:
-        ArgumentError: the seed is no non-negative int.
+        ArgumentError: the seed is not a non-negative int.
 
     >>> from burnpy import Tensor, manual_seed
     >>> from burnpy.backend import NumPy
@@ -174,15 +175,15 @@ def manual_seed(seed: int) -> None:
     True
     """
     global _seeding
-    if seed is None:  # pyright: ignore[reportUnnecessaryComparison]  # against its type, and it would be no seed
+    if seed is None:  # pyright: ignore[reportUnnecessaryComparison]  # the type forbids None, which `Generator` would accept
         raise ArgumentError("manual_seed() was given None; a seed is a non-negative int")
-    _seeding = _Seeding(_checked(seed, "manual_seed()"), threading.current_thread())
+    _seeding = _Seeding(_checked_seed(seed, "manual_seed()"), threading.current_thread())
 
 
 def default_generator(device: B | type[B]) -> Generator:
-    """The generator that the calling thread uses for a device where none is passed.
+    """The generator that the calling thread uses for a device when none is passed.
 
-    `Autodiff[NumPy]` and `NumPy` share theirs: the numbers are drawn on the same device.
+    `Autodiff[NumPy]` and `NumPy` share one, because the numbers are drawn on the same device.
 
     >>> from burnpy import Autodiff
     >>> from burnpy.backend import NumPy
@@ -191,19 +192,19 @@ def default_generator(device: B | type[B]) -> Generator:
     """
     plain: Any = device_of(device).discrete
     seeding = _seeding
-    if _mine.seeding is not seeding:
-        _mine.seeding, _mine.generators = seeding, {}
-    found = _mine.generators.get(plain)
-    if found is None:
-        found = _mine.generators[plain] = seeding.generator(plain)
-    return found
+    if _local.seeding is not seeding:
+        _local.seeding, _local.generators = seeding, {}
+    generator = _local.generators.get(plain)
+    if generator is None:
+        generator = _local.generators[plain] = seeding.generator(plain)
+    return generator
 
 
 def drawn_from(generator: Generator | None, device: Any, operation: str) -> np.random.Generator:
-    """NumPy's generator inside of the one that was passed, or of the default.
+    """Return the NumPy generator inside of ``generator``, or inside of the default generator for None.
 
     Raises:
-        ArgumentError: what was passed is no `Generator`.
+        ArgumentError: ``generator`` is not a `Generator`.
     """
     if generator is None:
         return default_generator(device)._numpy

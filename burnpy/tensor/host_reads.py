@@ -1,4 +1,4 @@
-"""Values that leave tensors for Python or NumPy, where no derivative follows them, shown to whoever wants to know."""
+"""Callbacks for values that are read out of tensors into Python or NumPy, where derivatives are lost."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 Watch: TypeAlias = Callable[[Any, str], None]
-"""``(tensor, method)``: a tensor whose values leave by a method, ``to_numpy()`` or such."""
+"""A callback ``(tensor, method)``: the tensor that was read, and the name of the method, such as ``to_numpy()``."""
 
 watches: list[Watch] = []
-"""Those of all threads: empty, as it nearly always is, nobody is told, and nothing is spent."""
+"""The active callbacks of all threads. The list is nearly always empty, and then a read costs nothing more."""
 _watch: ContextVar[Watch | None] = ContextVar("burnpy_leaving", default=None)
 
 
-def told(x: Any, method: str) -> None:
-    """Tell the watch of this context, the innermost, if there is one."""
+def notify(x: Any, method: str) -> None:
+    """Call the innermost callback of this context, if there is one."""
     watch = _watch.get()
     if watch is not None:
         watch(x, method)
@@ -24,7 +24,7 @@ def told(x: Any, method: str) -> None:
 
 @contextmanager
 def watching(watch: Watch) -> Generator[None, None, None]:
-    """A block in which ``watch`` is told of values that leave."""
+    """A context manager that calls ``watch`` for every value that is read out of a tensor in its block."""
     token = _watch.set(watch)
     watches.append(watch)
     try:

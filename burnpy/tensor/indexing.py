@@ -1,4 +1,4 @@
-"""Indexing with brackets: ``x[...]`` reads, and ``x.at[...]`` gives a tensor with something else there."""
+"""Indexing with brackets: ``x[...]`` reads elements, and ``x.at[...]`` returns updated copies."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 class Indexing(Selecting[B]):
-    """Brackets, and the methods of `Selecting`."""
+    """Indexing with brackets, and the methods of `Selecting`."""
 
     __slots__ = ()
 
     @owned
     def __getitem__(self, key: Index[B]) -> Self:
-        """Part of the tensor.
+        """The selected elements.
 
-        Ints, slices, None and ``...`` mean what they do for a NumPy array. An `IntTensor`, or a list of ints, picks
-        slices along its dimension, in any order and number; a `BoolTensor`, or a list of truth values, those where it
-        is true. A tuple within the brackets, as in ``x[(0, 1), 2]``, is a list. Several of them broadcast and pick
-        elements together. What they pick stands in place of the dimensions that they index, or in front where those
-        are not adjacent, as in PyTorch.
+        Ints, slices, None and ``...`` mean the same as for a NumPy array. An `IntTensor`, or a list of ints, selects
+        slices along its dimension, in any order and number; a `BoolTensor`, or a list of bools, those where it is True.
+        A tuple within the brackets, as in ``x[(0, 1), 2]``, is treated as a list. Several indices broadcast and select
+        elements together. The resulting dimensions replace the indexed ones, or come first if those are not adjacent,
+        as in PyTorch.
 
         Raises:
             IndexRangeError: an index is out of range.
             DimError: more dimensions are indexed than there are.
-            ShapeError: a mask's shape is not that of what it masks, or indices do not broadcast.
-            KindError: something in the key is no index.
+            ShapeError: a mask does not have the shape of the dimensions it masks, or indices do not broadcast.
+            KindError: an item of the key is not an index.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -53,7 +53,7 @@ class Indexing(Selecting[B]):
         if simple is not None:
             try:
                 part = backend.slice(value, simple)
-            except Exception:  # a part of a slice is no int, or its step 0, as `selection` will say
+            except Exception:  # part of a slice is not an int, or its step is 0: `selection` raises the error
                 part = None
             if part is not None:
                 out: Self = blank()
@@ -68,7 +68,7 @@ class Indexing(Selecting[B]):
 
     @property
     def at(self) -> At[Self, B]:
-        """``x.at[key].set(v)``: a new tensor with v at ``x[key]``; also ``.add``, ``.mul``, ``.min`` and ``.max``.
+        """An object for updated copies: ``x.at[key].set(v)``, and ``.add``, ``.mul``, ``.min`` and ``.max``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -79,7 +79,7 @@ class Indexing(Selecting[B]):
         at: type[At[Self, B]] = _at()
         return at(self)
 
-    if not TYPE_CHECKING:  # to type checkers, as at run time, a tensor takes no assignments
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they reject assignments too
 
         def __setitem__(self, key, value):
             raise ImmutableError(
@@ -94,7 +94,7 @@ class Indexing(Selecting[B]):
 
 
 def quick(key: Any, shape: Shape) -> Key | None:
-    """A key of ints in range and slices, the common case, as a basic index; None for any other."""
+    """Return a key of ints in range and slices, the common case, as a basic index; None for any other key."""
     if key.__class__ is not tuple:
         key = (key,)
     if len(key) > len(shape):
@@ -114,7 +114,7 @@ def quick(key: Any, shape: Shape) -> Key | None:
 
 @cache
 def _keys() -> Any:
-    """The module that knows all other keys, from the first of them on."""
+    """Return the module `burnpy.tensor.keys`, imported at first use, which handles all other keys."""
     from burnpy.tensor import keys
 
     return keys
@@ -122,7 +122,7 @@ def _keys() -> Any:
 
 @cache
 def _at() -> Any:
-    """The class of ``x.at``, from its first use on."""
+    """Return the class of ``x.at``, imported at first use."""
     from burnpy.tensor.at import At
 
     return At

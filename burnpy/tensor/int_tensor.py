@@ -71,18 +71,19 @@ class IntTensor(
     def from_data(
         cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None
     ) -> Any:
-        """A tensor of ints, nested lists of them, an int array, or another int tensor, by copying it.
+        """A tensor with a copy of ``data``: ints, nested lists of ints, an int array or another int tensor.
 
         Python ints become int64 unless ``dtype`` says otherwise. An array keeps its dtype, which must be an int one;
         with ``dtype``, bool arrays are converted.
 
-        ``copy=False`` takes a NumPy array that nobody can ever write to as it is, if the device is on the CPU: what
-        ``to_numpy()`` of a tensor gave, what a file's record has, and arrays over bytes, as ``np.frombuffer(data)``.
+        ``copy=False`` shares the memory of a NumPy array that can never be written to, if the device is on the CPU: the
+        result of a tensor's ``to_numpy()``, an array of a loaded record, or an array over bytes, as
+        ``np.frombuffer(data)``.
 
         Raises:
-            DTypeError: floats (NaN and inf among them), or an int that the dtype does not hold.
-            ShapeError: a ragged list.
-            ArgumentError: something that holds no numbers; ``copy=False`` of an array that could still change.
+            DTypeError: the data has floats (NaN and inf included), or an int that the dtype cannot represent.
+            ShapeError: the list is ragged.
+            ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -101,7 +102,7 @@ class IntTensor(
 
     @classmethod
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Zeros of the given shape.
+        """A tensor of the given shape filled with 0.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -120,7 +121,7 @@ class IntTensor(
 
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Ones of the given shape."""
+        """A tensor of the given shape filled with 1."""
         return creation.full(cls, shape, 1, dtype, device, "ones")
 
     @overload
@@ -135,7 +136,7 @@ class IntTensor(
 
     @classmethod
     def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """``value`` in the given shape.
+        """A tensor of the given shape filled with ``value``.
 
         Raises:
             ShapeError: a size is negative.
@@ -155,7 +156,7 @@ class IntTensor(
 
     @classmethod
     def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Ones on the diagonal of a matrix of ``rows`` rows and, unless given, as many columns; zeros elsewhere."""
+        """A matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
         return creation.eye(cls, rows, columns, dtype, device)
 
     @overload
@@ -172,7 +173,7 @@ class IntTensor(
     def arange(
         cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: Any = None
     ) -> Any:
-        """start, start + step, … up to but without end; with one argument, from 0 to it. 1-d.
+        """A 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
 
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
@@ -214,13 +215,13 @@ class IntTensor(
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Ints drawn uniformly from low … high - 1.
+        """Random ints drawn uniformly from low … high - 1.
 
-        They come from ``generator``, or from `burnpy.default_generator` of the device.
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
 
         Raises:
-            ArgumentError: high is not above low.
-            DTypeError: the dtype does not hold them.
+            ArgumentError: ``high`` is not above ``low``.
+            DTypeError: the dtype cannot represent low … high - 1.
         """
         return sampling.randint(cls, low, high, shape, dtype, generator, device)
 
@@ -238,7 +239,7 @@ class IntTensor(
     def permutation(
         cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None
     ) -> Any:
-        """0 … n - 1 in random order; 1-d.
+        """A random permutation of 0 … n - 1, as a 1-d tensor.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -257,14 +258,15 @@ class IntTensor(
 
     @classmethod
     def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
-        """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
+        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
 
-        What others may still write to is copied, and DLPack does not say who may: its read-only flag binds those who
-        import. Not copied is what ``from_data(copy=False)`` takes: a tensor's memory, and a NumPy array's over bytes.
+        Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
+        the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
+        array over bytes.
 
         Raises:
             DTypeError: the array is of another kind.
-            ArgumentError: ``source`` offers nothing that can be read.
+            ArgumentError: ``source`` cannot be read by DLPack.
         """
         return creation.from_dlpack(cls, imported(source, "IntTensor"), device)
 
@@ -278,15 +280,16 @@ class IntTensor(
 
     @classmethod
     def from_inner(cls, x: IntTensor[Any], *, device: Any = None) -> IntTensor[Any]:
-        """The values of ``x`` on a device that differentiates, untracked; they share memory.
+        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
 
         Args:
-            x: on the inner backend of the alias's, or of ``device``; with neither, on any: ``Autodiff`` goes around it.
-            device: a backend class, an alias or a device, instead of the alias. ``Autodiff[Balanced[NumPy]]`` is best
-                given here, where type checkers see it.
+            x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
+                and the result is on ``Autodiff`` around it.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+                ``Autodiff[Balanced[NumPy]]`` is best passed here, where type checkers see it.
 
         Raises:
-            DeviceError: ``x`` is on another backend than that.
+            DeviceError: ``x`` is not on the inner backend.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -296,10 +299,10 @@ class IntTensor(
         return creation.lifted(cls, x, device)  # type: ignore[no-any-return]  # of that class
 
     def to_device(self, device: B2 | type[B2]) -> IntTensor[B2]:
-        """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
+        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
-            DeviceError: ``device`` is no backend.
+            DeviceError: ``device`` is not a backend.
         """
         return moved(self, device)  # type: ignore[no-any-return]  # of that class
 
@@ -310,7 +313,7 @@ class IntTensor(
     def inner(self: IntTensor[Autodiff[I]]) -> IntTensor[I]: ...
 
     def inner(self: IntTensor[Any]) -> IntTensor[Any]:
-        """The same values on the inner backend; they share memory.
+        """The tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -321,7 +324,7 @@ class IntTensor(
         """The only element, as a Python int.
 
         Raises:
-            ShapeError: there are more, or none.
+            ShapeError: the tensor does not have exactly one element.
         """
         return int(self._item("item()"))
 

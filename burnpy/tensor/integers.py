@@ -1,4 +1,4 @@
-"""What only int tensors have: a true division whose result is float, and one-hot vectors."""
+"""Operations that only int tensors have: true division with a float result, and one-hot vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Integers(Arithmetic[B, int], Logic[B, int]):
-    """Arithmetic and logic of ints, with what leads out of them."""
+    """Arithmetic and logic of ints, true division and one-hot vectors."""
 
     __slots__ = ()
 
@@ -27,12 +27,13 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
     @overload
     def div(self, other: Self | int, *, rounding_mode: RoundingMode) -> Self: ...
     def div(self, other: Any, *, rounding_mode: RoundingMode | None = None) -> Any:
-        """The quotient as floats, float32, whatever the dtypes of the ints; also ``x / y``.
+        """The elementwise quotient in float32, for ints of any dtype; also ``x / y``.
 
-        With ``rounding_mode`` as ints: ``"floor"`` rounds toward minus infinity, as ``x // y``, ``"trunc"`` toward 0.
+        With ``rounding_mode`` the result is ints: ``"floor"`` rounds toward minus infinity, as ``x // y``, and
+        ``"trunc"`` toward 0.
 
         Raises:
-            ArgumentError: ``rounding_mode`` is something else; or a divisor is 0, and the quotient is to be an int.
+            ArgumentError: ``rounding_mode`` is something else; or a divisor is 0 and ``rounding_mode`` is not None.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -45,12 +46,12 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
         floored = self.floor_divide(other)
         if is_floor(rounding_mode):
             return floored
-        above = (floored < 0) & (self != floored * other)  # rounded down from between an int and the next
+        above = (floored < 0) & (self != floored * other)  # negative quotients that were rounded down
         return floored + above.int(floored.dtype)
 
     def __truediv__(self, other: Self | float) -> Tensor[B]:
         if isinstance(other, TensorBase):
-            operands(self, other, "div")  # or says why not
+            operands(self, other, "div")  # raises an error if they cannot be combined
             return _floats(self).div(_floats(other))
         return _floats(self).div(other)
 
@@ -58,10 +59,10 @@ class Integers(Arithmetic[B, int], Logic[B, int]):
         return other / _floats(self)
 
     def one_hot(self, num_classes: int = -1) -> Self:
-        """1 at each element of a new last dimension of size ``num_classes``, 0 elsewhere; int64.
+        """One-hot vectors in a new last dimension of size ``num_classes``: 1 at the index, 0 elsewhere; int64.
 
         Args:
-            num_classes: -1 for one more than the largest element.
+            num_classes: the number of classes; -1 means one more than the largest element.
 
         Raises:
             IndexRangeError: an element is negative, or not below ``num_classes``.

@@ -1,4 +1,4 @@
-"""Functions of several tensors: joining them, and choosing between them."""
+"""Functions of several tensors: concatenation, selection, broadcasting, maximum and minimum."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def cat(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 def cat(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
 @explained
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """The tensors joined along a dimension that they have.
+    """The tensors concatenated along an existing dimension.
 
     Args:
-        tensors: at least one, of one kind and device; dtypes promote.
-        dim: the dimension in which their sizes may differ.
+        tensors: at least one tensor, all of one kind and device; dtypes promote.
+        dim: the dimension to concatenate along, in which the sizes may differ.
 
     Raises:
-        ShapeError: their shapes differ in another dimension, or they are 0-d.
-        ArgumentError: there is none.
+        ShapeError: the shapes differ in another dimension, or the tensors are 0-d.
+        ArgumentError: the sequence is empty or contains something that is not a tensor.
 
     >>> from burnpy import Tensor, cat
     >>> from burnpy.backend import NumPy
@@ -49,18 +49,18 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> cat([x, x]).tolist(), cat([x, x], dim=1).tolist()
     ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 1.0, 2.0]])
     """
-    first, values = _alike("cat", tensors)
+    first, values = _with_common_dtype("cat", tensors)
     shape: Shape = first.shape
     if not shape:
         raise ShapeError("cat() was asked to join 0-d tensors, which have no dimension to join along; use stack()")
-    found = dim_of(dim, len(shape), "cat")
+    resolved = dim_of(dim, len(shape), "cat")
     for k, value in enumerate(values):
-        if value.shape[:found] != shape[:found] or value.shape[found + 1 :] != shape[found + 1 :]:
+        if value.shape[:resolved] != shape[:resolved] or value.shape[resolved + 1 :] != shape[resolved + 1 :]:
             raise ShapeError(
                 f"cat() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}) along dim "
-                f"{found}; all other sizes must be equal"
+                f"{resolved}; all other sizes must be equal"
             )
-    return first._like(first._backend.cat(values, found))
+    return first._like(first._backend.cat(values, resolved))
 
 
 @overload
@@ -71,15 +71,15 @@ def stack(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 def stack(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
 @explained
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """The tensors joined along a new dimension.
+    """The tensors concatenated along a new dimension.
 
     Args:
-        tensors: at least one, all of one kind, device and shape; dtypes promote.
-        dim: where the new dimension is to be; -1 is after the last.
+        tensors: at least one tensor, all of one kind, device and shape; dtypes promote.
+        dim: the position of the new dimension; -1 means after the last.
 
     Raises:
-        ShapeError: their shapes differ.
-        ArgumentError: there is none.
+        ShapeError: the shapes differ.
+        ArgumentError: the sequence is empty or contains something that is not a tensor.
 
     >>> from burnpy import Tensor, stack
     >>> from burnpy.backend import NumPy
@@ -87,17 +87,17 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    first, values = _alike("stack", tensors)
+    first, values = _with_common_dtype("stack", tensors)
     shape: Shape = first.shape
-    found = new_dim_of(dim, len(shape), "stack")
+    resolved = new_dim_of(dim, len(shape), "stack")
     for k, value in enumerate(values):
         if value.shape != shape:
             raise ShapeError(
                 f"stack() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}); "
                 "they must be equal"
             )
-    raised, b = (*shape[:found], 1, *shape[found:]), first._backend
-    return first._like(b.cat([b.reshape(value, raised) for value in values], found))
+    raised, b = (*shape[:resolved], 1, *shape[resolved:]), first._backend
+    return first._like(b.cat([b.reshape(value, raised) for value in values], resolved))
 
 
 @overload
@@ -113,18 +113,18 @@ def where(condition: BoolTensor[B], x: BoolTensor[B], y: BoolTensor[B] | bool) -
 @overload
 def where(condition: BoolTensor[B], x: bool, y: BoolTensor[B]) -> BoolTensor[B]: ...
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where ``condition`` is true, y elsewhere; all three broadcast.
+    """The elements of x where ``condition`` is True, and of y elsewhere; all three broadcast.
 
     Args:
         condition: a `BoolTensor`.
-        x: a tensor, or a number where y is a tensor.
+        x: a tensor, or a number if y is a tensor.
         y: a tensor of x's kind, or a number; dtypes promote.
 
-    The gradient of what is not chosen is 0 times its own, which is NaN where that is infinite: for ``sqrt`` of negative
-    numbers choose twice, ``where(x > 0, where(x > 0, x, 1).sqrt(), 0)``.
+    The gradient of an element that was not selected is 0 times its local derivative, which is NaN if that is infinite:
+    for ``sqrt`` of negative numbers use where twice, ``where(x > 0, where(x > 0, x, 1).sqrt(), 0)``.
 
     Raises:
-        KindError: the condition is no `BoolTensor`, x and y are of two kinds, or both are numbers.
+        KindError: the condition is not a `BoolTensor`, x and y are of two kinds, or both are numbers.
         ShapeError: the shapes do not broadcast.
 
     >>> from burnpy import Tensor, where
@@ -140,7 +140,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         raise KindError(
             f"where() was asked to choose between {describe(x)} and {describe(y)}; one of them must be a tensor"
         )
-    chosen = condition_of(tensor, condition, "where")
+    mask = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
         first, second = x._primitive, operands(x, y, "where")[1]
@@ -148,10 +148,10 @@ def where(condition: Any, x: Any, y: Any) -> Any:
             first, second = _promoted(backend, first, second)
     else:
         first, second = backend.full((), number(y, x, "where"), y.dtype), y._primitive
-    shapes = [v.shape for v in (chosen, first, second) if not isinstance(v, (int, float))]
+    shapes = [v.shape for v in (mask, first, second) if not isinstance(v, (int, float))]
     if broadcast_shape(*shapes) is None:
         raise ShapeError(f"where() was asked of shapes {', '.join(map(str, shapes))}, which do not broadcast")
-    return tensor._like(backend.where(chosen, first, second))
+    return tensor._like(backend.where(mask, first, second))
 
 
 @overload
@@ -159,7 +159,7 @@ def maximum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 @overload
 def maximum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 def maximum(x: Any, y: Any) -> Any:
-    """The larger of x and y, elementwise: ``x.maximum(y)``."""
+    """The elementwise maximum of x and y, as ``x.maximum(y)``."""
     _need_tensor("maximum", x)
     return x.maximum(y)
 
@@ -169,7 +169,7 @@ def minimum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 @overload
 def minimum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller of x and y, elementwise: ``x.minimum(y)``."""
+    """The elementwise minimum of x and y, as ``x.minimum(y)``."""
     _need_tensor("minimum", x)
     return x.minimum(y)
 
@@ -182,10 +182,10 @@ def broadcast_tensors(*tensors: IntTensor[B]) -> list[IntTensor[B]]: ...
 def broadcast_tensors(*tensors: BoolTensor[B]) -> list[BoolTensor[B]]: ...
 @explained
 def broadcast_tensors(*tensors: Any) -> list[Any]:
-    """The tensors repeated to their common shape.
+    """The tensors broadcast to their common shape.
 
     Raises:
-        ShapeError: they have none.
+        ShapeError: the shapes do not broadcast.
     """
     for x in tensors:
         _need_tensor("broadcast_tensors", x)
@@ -201,10 +201,10 @@ def _need_tensor(operation: str, x: object) -> None:
 
 
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
-    """The primitive of a mask.
+    """Return the primitive of a mask for ``x``.
 
     Raises:
-        KindError: it is no `BoolTensor`.
+        KindError: ``condition`` is not a `BoolTensor`.
         DeviceError: it is on another device than ``x``.
     """
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
@@ -219,11 +219,15 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
     return (x if x.dtype == dtype else backend.cast(x, dtype)), (y if y.dtype == dtype else backend.cast(y, dtype))
 
 
-def _alike(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
-    """The first tensor, in the common dtype, and the primitives of all in it."""
-    given = tensors if isinstance(tensors, (list, tuple)) else ()
-    wrong = [f"{describe(x)} as number {k + 1}" for k, x in enumerate(given) if not isinstance(x, TensorBase)]
-    if not given or wrong:
+def _with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
+    """Return the first tensor and the primitives of all, cast to their common dtype.
+
+    Raises:
+        ArgumentError: ``tensors`` is not a list or tuple of tensors, or is empty.
+    """
+    sequence = tensors if isinstance(tensors, (list, tuple)) else ()
+    wrong = [f"{describe(x)} as number {k + 1}" for k, x in enumerate(sequence) if not isinstance(x, TensorBase)]
+    if not sequence or wrong:
         single = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else describe(tensors)
         what = wrong[0] if wrong else single
         raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, and was given {what}")

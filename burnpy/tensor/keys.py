@@ -1,11 +1,11 @@
-"""What may stand between the brackets of ``x[...]`` and ``x.at[...]``, taken apart into what backends can do.
+"""Parsing of the keys of ``x[...]`` and ``x.at[...]`` into operations that backends support.
 
-A key is made of ints, slices, None, one ``...``, int tensors, masks, lists, arrays, and tuples within its own, which
-are lists. Its *basic* part goes to `Backend.slice`. What remains is a few dimensions of that slice, each with a tensor
-of indices; brought together and made one, they are a dimension with a single 1-d index, which `Backend.index_select`
-and its kin understand. The dimensions of the result are where PyTorch puts them: in place of the indexed ones if these
-are adjacent, else in front. Ints do not count as indices
-there, which is where NumPy differs: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
+A key consists of ints, slices, None, one ``...``, int tensors, masks, lists, arrays, and nested tuples, which are
+treated as lists. Its *basic* part goes to `Backend.slice`. The remaining dimensions of that slice each have a tensor of
+indices; moved together and flattened, they are one dimension with a single 1-d index, which `Backend.index_select` and
+similar operations accept. The dimensions of the result are placed as in PyTorch: in place of the indexed ones if these
+are adjacent, else in front. Ints do not count as indices in this rule, unlike in NumPy: ``x[0, :, [1, 2]]`` is
+``x[0][:, [1, 2]]``.
 """
 
 from __future__ import annotations
@@ -41,36 +41,36 @@ if TYPE_CHECKING:
         | None
     )
     Index: TypeAlias = Item[B] | tuple[Item[B], ...]
-    """What may stand between the brackets."""
+    """The types of keys that tensors can be indexed with."""
 
 WHOLE = slice(None, None, 1)
 
 
 class Selection(NamedTuple):
-    """A key taken apart."""
+    """A key parsed into a basic slice and an index."""
 
-    basic: Key | None  #: what to slice x by first; None where that would change nothing
-    indexed: Indexed | None  #: what to pick out of that slice; None for a basic key
+    basic: Key | None  #: the key to slice x by first; None if it would select all of x
+    indexed: Indexed | None  #: the elements to select from that slice; None for a basic key
 
 
 class Indexed(NamedTuple):
     """The dimensions of a slice that are indexed by tensors, as one dimension with a 1-d index."""
 
-    order: Shape | None  #: the permutation that brings the dimensions together; None where they are
-    dim: int  #: where they begin, after that
-    sizes: Shape  #: of the dimensions
-    index: Int  #: 1-d, into the product of the sizes
-    shape: Shape  #: what the 1-d index becomes in the result
+    order: Shape | None  #: the permutation that moves the dimensions together; None if they are adjacent
+    dim: int  #: the first of the dimensions, after the permutation
+    sizes: Shape  #: the sizes of the dimensions
+    index: Int  #: the 1-d index into the flattened dimensions
+    shape: Shape  #: the shape that the 1-d index has in the result
 
 
 def selection(x: TensorBase[Any], key: Any) -> Selection:
-    """Take a key into ``x`` apart.
+    """Parse a key into ``x``.
 
     Raises:
         DimError: more dimensions are indexed than there are.
         IndexRangeError: an index is out of range.
-        ShapeError: a mask does not have the shape of what it masks, or indices do not broadcast.
-        KindError: something in the key is no index, such as a float tensor.
+        ShapeError: a mask does not have the shape of the dimensions it masks, or indices do not broadcast.
+        KindError: an item of the key is not an index, such as a float tensor.
         DeviceError: an index is on another device.
     """
     shape = x.shape
@@ -87,7 +87,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
             dim += 1
             place += 1
         elif kind is int:
-            basic.append(_from_zero(item, dim, shape))
+            basic.append(_nonnegative(item, dim, shape))
             whole = False
             dim += 1
         elif item is None:
@@ -105,7 +105,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
             basic += [WHOLE] * item.ndim
             dim += item.ndim
             place += item.ndim
-        else:  # a single truth value: a new dimension, of which the one slice is taken or not
+        else:  # a single bool: a new dimension of size 1, or 0 if it is False
             basic.append(None)
             whole = False
             count = x.device.discrete.nonzero(item._primitive).shape[0]
@@ -117,7 +117,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
 
 
 def picked(backend: Any, value: Value, indexed: Indexed) -> Value:
-    """The elements of a slice at the indices."""
+    """Return the elements of a slice at the indices."""
     flat = flattened(backend, value, indexed)
     out = backend.index_select(flat, indexed.dim, indexed.index)
     if len(indexed.shape) == 1:
@@ -126,7 +126,7 @@ def picked(backend: Any, value: Value, indexed: Indexed) -> Value:
 
 
 def flattened(backend: Any, value: Value, indexed: Indexed) -> Value:
-    """A slice with its indexed dimensions brought together and made one."""
+    """Return a slice with its indexed dimensions moved together and flattened into one."""
     if indexed.order is not None:
         value = backend.permute(value, indexed.order)
     if len(indexed.sizes) == 1:
@@ -136,15 +136,20 @@ def flattened(backend: Any, value: Value, indexed: Indexed) -> Value:
 
 
 def _complete(x: TensorBase[Any], key: Any) -> list[Any]:
-    """The items of a key for every dimension of x: ints, slices, None, and tensors of indices or masks."""
+    """Return a key completed to all dimensions of x: a list of ints, slices, None, index tensors and masks.
+
+    Raises:
+        ArgumentError: the key has two ellipses.
+        DimError: more dimensions are indexed than there are.
+    """
     items = [_item(x, item) for item in (key if isinstance(key, tuple) else (key,))]
     used = 0
-    at = None
+    ellipsis_position = None
     for position, item in enumerate(items):
         if item is ...:
-            if at is not None:
+            if ellipsis_position is not None:
                 raise ArgumentError("x[...] was asked with two ellipses; one stands for all dimensions not named")
-            at = position
+            ellipsis_position = position
         elif isinstance(item, TensorBase) and item.kind == "bool":
             used += item.ndim
         elif item is not None:
@@ -152,12 +157,21 @@ def _complete(x: TensorBase[Any], key: Any) -> list[Any]:
     missing = x.ndim - used
     if missing < 0:
         raise DimError(f"x[...] was asked to index {used} dimensions of shape {x.shape}, which has {x.ndim}")
-    rest = [WHOLE] * missing
-    return items + rest if at is None else [*items[:at], *rest, *items[at + 1 :]]
+    unnamed = [WHOLE] * missing
+    return (
+        items + unnamed
+        if ellipsis_position is None
+        else [*items[:ellipsis_position], *unnamed, *items[ellipsis_position + 1 :]]
+    )
 
 
 def _item(x: TensorBase[Any], item: Any) -> Any:
-    """One item of a key as an int, a slice, None, ``...``, or a tensor that is an index or a mask."""
+    """Return one item of a key as an int, a slice, None, ``...``, or a tensor that is an index or a mask.
+
+    Raises:
+        KindError: the item cannot be an index.
+        DeviceError: it is a tensor on another device.
+    """
     kind = item.__class__
     if kind is int or kind is slice or item is None or item is ...:
         return item
@@ -178,7 +192,12 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
 
 
 def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
-    """A list, a tuple or an array of ints or truth values as a tensor on x's device."""
+    """Return a list, a tuple or an array of ints or bools as a tensor on x's device.
+
+    Raises:
+        ShapeError: the list is ragged.
+        KindError: it has something else than ints or bools.
+    """
     try:
         array = np.asarray(values) if len(np.shape(values)) == 0 or np.size(values) else np.asarray(values, int64)
     except ValueError:
@@ -192,7 +211,7 @@ def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
 
 
 def _bounded(item: slice, size: int) -> slice:
-    """A slice with its bounds in range; the very object `WHOLE` where it takes everything in order."""
+    """Return a slice with its bounds in range; the object `WHOLE` itself if it selects everything in order."""
     try:
         start, stop, step = item.indices(size)
     except (TypeError, ValueError) as error:
@@ -204,7 +223,7 @@ def _bounded(item: slice, size: int) -> slice:
     return slice(start, stop if stop >= 0 else None, step)
 
 
-def _from_zero(index: int, dim: int, shape: Shape) -> int:
+def _nonnegative(index: int, dim: int, shape: Shape) -> int:
     size = shape[dim]
     if -size <= index < size:
         return index % size
@@ -212,7 +231,11 @@ def _from_zero(index: int, dim: int, shape: Shape) -> int:
 
 
 def _masked(x: TensorBase[Any], mask: TensorBase[Any], dim: int, place: int) -> list[tuple[int, int, Int]]:
-    """A mask as indices of the dimensions that it covers."""
+    """Return a mask as one index for each of the dimensions that it covers.
+
+    Raises:
+        ShapeError: the mask does not have the shape of these dimensions.
+    """
     d = x.device.discrete
     covered = x.shape[dim : dim + mask.ndim]
     if mask.shape != covered:
@@ -220,12 +243,16 @@ def _masked(x: TensorBase[Any], mask: TensorBase[Any], dim: int, place: int) -> 
             f"x[...] was asked with a mask of shape {mask.shape} for dims {dim} to {dim + mask.ndim - 1} of shape "
             f"{x.shape}, which are {covered}"
         )
-    where = d.nonzero(mask._primitive)
-    return [(place + k, size, d.slice(where, (WHOLE, k))) for k, size in enumerate(covered)]
+    positions = d.nonzero(mask._primitive)
+    return [(place + k, size, d.slice(positions, (WHOLE, k))) for k, size in enumerate(covered)]
 
 
 def _together(x: TensorBase[Any], indexed: list[tuple[int, int, Int]], ndim: int) -> Indexed:
-    """The indexed dimensions of a slice of ``ndim`` dimensions as one."""
+    """Combine the indexed dimensions of a slice of ``ndim`` dimensions into one.
+
+    Raises:
+        ShapeError: the indices do not broadcast.
+    """
     d = x.device.discrete
     places = [place for place, _, _ in indexed]
     shapes = [index.shape for _, _, index in indexed]
@@ -233,13 +260,13 @@ def _together(x: TensorBase[Any], indexed: list[tuple[int, int, Int]], ndim: int
     if shape is None:
         asked = ", ".join(map(str, shapes))
         raise ShapeError(f"x[...] was asked with indices of shapes {asked}, which do not broadcast")
-    total = indexed[0][2]
+    flat_index = indexed[0][2]
     for _, size, index in indexed[1:]:
-        total = d.add(d.mul(total, size), index)
+        flat_index = d.add(d.mul(flat_index, size), index)
     if len(shape) != 1:
-        total = d.reshape(total, (math.prod(shape),))
+        flat_index = d.reshape(flat_index, (math.prod(shape),))
     sizes = tuple([size for _, size, _ in indexed])
     if places[-1] - places[0] + 1 == len(places):
-        return Indexed(None, places[0], sizes, total, shape)
+        return Indexed(None, places[0], sizes, flat_index, shape)
     order = (*places, *[p for p in range(ndim) if p not in places])
-    return Indexed(order, 0, sizes, total, shape)
+    return Indexed(order, 0, sizes, flat_index, shape)

@@ -1,8 +1,8 @@
-"""Levels: devices that `burnpy.func` makes, one for each derivative that is being taken, on top of each other.
+"""Levels: the nested devices that `burnpy.func` creates, one for each derivative that is being computed.
 
-What lies on a device beneath a level is constant to it, and is lifted where it meets a tensor of the level. Devices
-that are singletons, such as ``Autodiff(NumPy())``, are no levels: there, mixing is a mistake. A level whose function
-has returned has a method ``refuse`` that says so.
+A tensor on a device beneath a level is a constant to that level, and is lifted when it is combined with a tensor of the
+level. Singleton devices, such as ``Autodiff(NumPy())``, are not levels: mixing their tensors is an error. A level whose
+function has returned is closed, and has a method ``refuse`` that raises an error.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from burnpy.backend.errors import DeviceError
 from burnpy.tensor.base import TensorBase, new_tensor
 
 open_levels: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=())
-"""The levels of the derivatives that are being taken here, the outermost first."""
+"""The levels of the derivatives that are being computed in this context, the outermost first."""
 
 
 class Door:
-    """Opens and closes a level, which has it as ``door``: open as long as somebody has opened and not closed it."""
+    """A counter that opens and closes a level, stored in the level's attribute ``door``.
+
+    The level is open while `open` was called more often than `close`.
+    """
 
     __slots__ = ("_closed", "_count", "_kind", "_lock")
 
     def __init__(self, kind: type, closed: type) -> None:
-        from threading import Lock  # which only derivatives need, and `import burnpy` not
+        from threading import Lock  # imported late: only derivatives need it, not `import burnpy`
 
         self._kind, self._closed, self._count, self._lock = kind, closed, 0, Lock()
 
     def open(self, level: Any) -> None:
-        """Let the level be what it is."""
+        """Open the level, so that its operations work."""
         with self._lock:
             self._count += 1
             level.__class__ = self._kind
 
     def close(self, level: Any) -> None:
-        """Let it refuse everything, unless others have it open."""
+        """Close the level, so that its operations raise an error, unless it is open elsewhere."""
         with self._lock:
             self._count -= 1
             if not self._count:
@@ -45,7 +48,7 @@ class Door:
 
 @contextmanager
 def reopened() -> Generator[None, None, None]:
-    """A block in which the levels of this context are open, if their functions have returned: they are run again."""
+    """A context manager that opens the levels of this context again in its block, to recompute their functions."""
     levels = open_levels.get()
     for level in levels:
         level.door.open(level)
@@ -58,10 +61,11 @@ def reopened() -> Generator[None, None, None]:
 
 @contextmanager
 def working_on(device: Any, *levels: Any) -> Generator[None, None, None]:
-    """A block in which the open levels are those on top of which ``device`` is, and then ``levels``.
+    """A context manager that sets the open levels for user code whose tensors are on ``device``.
 
-    User code that is handed tensors of a device beneath an open level, as forward() of a `Function` is, takes
-    derivatives of its own there, not on that level.
+    In its block these are the levels that ``device`` is, or is nested on, and then ``levels``. User code that gets
+    tensors of a device beneath an open level, such as forward() of a `Function`, then computes derivatives of its own
+    on that device, not on the open level.
     """
     before = open_levels.get()
     if before or levels:
@@ -73,22 +77,22 @@ def working_on(device: Any, *levels: Any) -> Generator[None, None, None]:
 
 
 def levels_between(high: Any, low: Any) -> list[Any] | None:
-    """The levels from device ``high`` down to ``low``, it not among them; None where there is no such way."""
-    found = []
+    """Return the levels from device ``high`` down to ``low``, which is excluded; None if ``high`` is not above it."""
+    levels = []
     while high is not low:
         if not getattr(high, "level", 0):
             return None
-        found.append(high)
+        levels.append(high)
         high = high.inner
-    return found
+    return levels
 
 
 def common_device(operation: str, devices: Iterable[Any]) -> Any:
-    """The one of some devices, at least one, that is a level above all others, or is all of them.
+    """Return the device, of at least one, that is the same as or a level above each of the others.
 
     Raises:
-        DeviceError: there is none.
-        EscapedError: one is a level whose function has returned.
+        DeviceError: there is no such device.
+        EscapedError: a device is a level whose function has returned.
     """
     remaining = iter(devices)
     top = next(remaining)
@@ -102,18 +106,20 @@ def common_device(operation: str, devices: Iterable[Any]) -> Any:
     return top
 
 
-def refuse_mixed(operation: str, one: Any, other: Any) -> NoReturn:
-    """Say that two devices do not mix.
+def refuse_mixed(operation: str, first_device: Any, second_device: Any) -> NoReturn:
+    """Raise the error for tensors of two devices that cannot be combined.
 
     Raises:
         DeviceError: always, unless
         EscapedError: one of them is a level whose function has returned.
     """
-    for device in (one, other):
+    for device in (first_device, second_device):
         if hasattr(device, "refuse"):
             device.refuse(operation)
-    levels = [getattr(device, "level", 0) for device in (one, other)]
-    first, second = (f"{d}, level {n}" if n else str(d) for d, n in zip((one, other), levels, strict=True))
+    levels = [getattr(device, "level", 0) for device in (first_device, second_device)]
+    first, second = (
+        f"{d}, level {n}" if n else str(d) for d, n in zip((first_device, second_device), levels, strict=True)
+    )
     if any(levels) and not all(levels):
         hint = (
             "a function that is differentiated can use what lies beneath its arguments: give it x.inner(), or call it "
@@ -131,12 +137,12 @@ def refuse_mixed(operation: str, one: Any, other: Any) -> NoReturn:
 
 
 def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
-    """A tensor on a level above its device, as a constant of it; itself where that is its device."""
-    between = levels_between(device, x._device)
-    if not between:
+    """Return a tensor lifted to a level above its device, as a constant; the tensor itself if it is there already."""
+    levels = levels_between(device, x._device)
+    if not levels:
         return x
     primitive = x._primitive
     if x.kind == "float":
-        for level in reversed(between):
+        for level in reversed(levels):
             primitive = level.lift(primitive)
     return new_tensor(type(x), device, primitive)  # type: ignore[no-any-return]  # of that class

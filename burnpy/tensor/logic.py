@@ -1,4 +1,4 @@
-"""Bits and truth values: operations of int and bool tensors, and what bool tensors have instead of arithmetic."""
+"""Bitwise and logical operations of int and bool tensors, and the comparisons of bool tensors."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
 
 S = TypeVar("S", bound=int)
-"""The Python numbers that a kind mixes with: int for `IntTensor`, bool for `BoolTensor`."""
+"""The Python numbers that can be combined with a kind: int for `IntTensor`, bool for `BoolTensor`."""
 
 
 class Logic(TensorBase[B], Generic[B, S]):
-    """Bit by bit operations of ints, logical ones of bools. Operands broadcast, promote and may be Python's own."""
+    """Bitwise operations of ints and logical operations of bools.
+
+    Operands broadcast, promote and may be Python numbers.
+    """
 
     __slots__ = ()
 
     @binary
     def bitwise_and(self, other: Self | S) -> Self:
-        """Both, bit by bit; also ``x & y``.
+        """The bitwise AND, for bools the logical AND; also ``x & y``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -34,39 +37,39 @@ class Logic(TensorBase[B], Generic[B, S]):
 
     @binary
     def bitwise_or(self, other: Self | S) -> Self:
-        """Either or both, bit by bit; also ``x | y``."""
+        """The bitwise OR, for bools the logical OR; also ``x | y``."""
         ...
 
     @binary
     def bitwise_xor(self, other: Self | S) -> Self:
-        """One but not both, bit by bit; also ``x ^ y``."""
+        """The bitwise XOR, for bools the logical XOR; also ``x ^ y``."""
         ...
 
     @unary
     def bitwise_not(self) -> Self:
-        """The opposite, bit by bit; also ``~x``."""
+        """The bitwise NOT, for bools the logical NOT; also ``~x``."""
         ...
 
     def logical_and(self, other: Self | S) -> BoolTensor[B]:
-        """Where both are true, that is not 0."""
+        """The elementwise logical AND, a `BoolTensor`; elements that are not 0 count as True."""
         return self._logical("bitwise_and", "logical_and", other)
 
     def logical_or(self, other: Self | S) -> BoolTensor[B]:
-        """Where one or both are true, that is not 0."""
+        """The elementwise logical OR, a `BoolTensor`; elements that are not 0 count as True."""
         return self._logical("bitwise_or", "logical_or", other)
 
     def logical_xor(self, other: Self | S) -> BoolTensor[B]:
-        """Where one but not both are true, that is not 0."""
+        """The elementwise logical XOR, a `BoolTensor`; elements that are not 0 count as True."""
         return self._logical("bitwise_xor", "logical_xor", other)
 
     def logical_not(self) -> BoolTensor[B]:
-        """Where false, that is 0."""
+        """The elementwise logical NOT, a `BoolTensor`: True where the element is 0."""
         return self._truth().bitwise_not()
 
     def _logical(self, operation: str, name: str, other: Any) -> BoolTensor[B]:
         if isinstance(other, TensorBase):
-            operands(self, other, name)  # or says why not
-            other = other._truth()  # type: ignore[attr-defined]  # of one kind with self
+            operands(self, other, name)  # raises an error if they cannot be combined
+            other = other._truth()  # type: ignore[attr-defined]  # the same kind as self
         else:
             other = bool(operands(self, other, name)[1])
         out: BoolTensor[B] = getattr(self._truth(), operation)(other)
@@ -82,22 +85,22 @@ class Logic(TensorBase[B], Generic[B, S]):
 
 
 class Equality(TensorBase[B]):
-    """Comparisons of truth values."""
+    """Comparisons of bool tensors."""
 
     __slots__ = ()
 
     @comparison
     def eq(self, other: Self | bool) -> BoolTensor[B]:
-        """Where equal; also ``x == y``."""
+        """A `BoolTensor` that is True where the elements are equal; also ``x == y``."""
         ...
 
     @comparison
     def ne(self, other: Self | bool) -> BoolTensor[B]:
-        """Where different; also ``x != y``."""
+        """A `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
         ...
 
     if TYPE_CHECKING:
-        # Wider arguments would be sound, but what ``x == y`` gives would be unknown.
+        # Wider argument types would be sound, but type checkers would not know the type of ``x == y``.
         def __eq__(self, other: Self | bool) -> BoolTensor[B]: ...  # type: ignore[override]
         def __ne__(self, other: Self | bool) -> BoolTensor[B]: ...  # type: ignore[override]
     else:

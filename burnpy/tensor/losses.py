@@ -1,7 +1,7 @@
-"""Losses, as functions: what a model says against what it should have said.
+"""Loss functions of predictions and targets.
 
-All take ``reduction``: "mean", "sum", or "none" for the losses of the single elements. Targets and weights that are
-wider floats than the prediction are a `DTypeError`, unless they are 0-d.
+All take ``reduction``: "mean", "sum", or "none" for the loss of each element. Targets and weights of a wider float
+dtype than the prediction raise a `DTypeError`, unless they are 0-d.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def cross_entropy(
     Args:
         logits: shape (C,), (N, C) or (N, C, d1, …), C the number of classes.
         target: classes from 0 to C - 1, an `IntTensor` of the shape of ``logits`` without C; or probabilities, a
-            `Tensor` of the very shape of ``logits``.
-        weight: shape (C,), how much each class counts.
-        ignore_index: the class whose elements count for nothing. For targets that are classes only.
-        label_smoothing: how much of the target, 0 to 1, is spread evenly over all classes.
-        reduction: "mean" is over the elements that count, weighted; of probabilities, over all elements.
+            `Tensor` of the same shape as ``logits``.
+        weight: the weight of each class, of shape (C,).
+        ignore_index: the class whose elements are ignored. Only for targets that are classes.
+        label_smoothing: the part of the target, from 0 to 1, that is distributed evenly over all classes.
+        reduction: "mean" is the weighted mean over the elements that are not ignored; for probabilities, over all.
 
     Raises:
-        ShapeError: the shapes do not belong together.
+        ShapeError: the shapes do not match.
         IndexRangeError: a class is neither in range nor ``ignore_index``.
 
     Source of label smoothing: Szegedy et al., Rethinking the Inception Architecture for Computer Vision, 2015.
@@ -89,7 +89,7 @@ def cross_entropy(
     log_p = logits.log_softmax(dim)
     if not isinstance(target, Tensor):
         return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)
-    operands(logits, target, "cross_entropy")  # or says why not
+    operands(logits, target, "cross_entropy")  # raises an error if they cannot be combined
     refuse_wider("cross_entropy", "a prediction", logits.dtype, target=target)
     if target.shape != logits.shape:
         raise ShapeError(
@@ -113,17 +113,17 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The negative logarithm of the probability given to the right class: `cross_entropy` after a ``log_softmax``.
+    """The negative log likelihood of the target classes, as `cross_entropy` but of the ``log_softmax`` of logits.
 
     Args:
         log_probabilities: shape (C,), (N, C) or (N, C, d1, …), C the number of classes.
         target: classes from 0 to C - 1, of the same shape without C.
-        weight: shape (C,), how much each class counts.
-        ignore_index: the class whose elements count for nothing.
-        reduction: "mean" is over the elements that count, weighted.
+        weight: the weight of each class, of shape (C,).
+        ignore_index: the class whose elements are ignored.
+        reduction: "mean" is the weighted mean over the elements that are not ignored.
 
     Raises:
-        ShapeError: the shapes do not belong together.
+        ShapeError: the shapes do not match.
         IndexRangeError: a class is neither in range nor ``ignore_index``.
     """
     _class_dim("nll_loss", log_probabilities)
@@ -132,10 +132,10 @@ def nll_loss(
 
 @explained
 def mse_loss(input: Tensor[B], target: Tensor[B], *, reduction: Reduction = "mean") -> Tensor[B]:
-    """The squared differences. The shapes must be equal: here broadcasting is a mistake more often than a wish.
+    """The mean squared error. The shapes must be equal: in a loss, broadcasting is usually a mistake.
 
     Raises:
-        ShapeError: they are not.
+        ShapeError: the shapes differ.
 
     >>> from burnpy import Tensor, mse_loss
     >>> from burnpy.backend import NumPy
@@ -160,9 +160,9 @@ def binary_cross_entropy_with_logits(
     Args:
         input: logits, of any shape.
         target: probabilities from 0 to 1, of the same shape.
-        weight: how much each element counts; broadcasts to the shape.
-        pos_weight: how much the positive class counts against the negative; broadcasts to the shape.
-        reduction: "mean" is over all elements, whatever their weight.
+        weight: the weight of each element; broadcasts to the shape of ``input``.
+        pos_weight: the weight of the positive class relative to the negative; broadcasts to the shape of ``input``.
+        reduction: "mean" divides by the number of elements, not by the sum of the weights.
 
     Raises:
         ShapeError: the shapes are not equal, or a weight does not broadcast to them.
@@ -178,7 +178,7 @@ def binary_cross_entropy_with_logits(
         refuse_wider(
             "binary_cross_entropy_with_logits", "a prediction", input.dtype, weight=weight, pos_weight=pos_weight
         )
-    # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x); sums of what is positive are exact.
+    # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x); adding positive terms cancels nothing.
     positive = target if pos_weight is None else target * pos_weight
     losses = _weighted((-input).softplus(), positive) + _weighted(input.softplus(), 1.0 - target)
     if weight is not None:
@@ -200,57 +200,72 @@ def _classes(
     label_smoothing: float,
     reduction: Reduction,
 ) -> Tensor[B]:
-    """The loss against classes."""
+    """Return the loss for targets that are classes."""
     dim = _class_dim(operation, log_p)
     index, counted = _targets(operation, log_p, target, dim, ignore_index)
     losses = -_at_class(log_p, dim, index)
-    kept: Tensor[B] | None = None  # how much each element counts; None where each counts 1
+    element_weight: Tensor[B] | None = None  # None if every element has weight 1
     smoothed = log_p
     if weight is not None:
         weights = _per_class(operation, log_p, weight, dim)
-        kept = _at_class(weights.expand(log_p.shape), dim, index)
-        losses = _weighted(losses, kept)
+        element_weight = _at_class(weights.expand(log_p.shape), dim, index)
+        losses = _weighted(losses, element_weight)
         smoothed = _weighted(log_p, weights)
     if label_smoothing:
         losses = losses * (1.0 - label_smoothing) - smoothed.sum(dim) * (label_smoothing / log_p.shape[dim])
-    return _counted(operation, losses, counted, kept, reduction)
+    return _counted(operation, losses, counted, element_weight, reduction)
 
 
 def _weighted(x: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
-    """x · weight, of which 0 · ∞ is 0: what does not count does not count, however large."""
+    """Return x · weight with 0 · ∞ = 0: an element of weight 0 is ignored, however large."""
     d = x.device.discrete
     infinite = x.isinf()
     if d.eager_checks and not d.to_numpy(infinite._primitive).any():
         return x * weight
-    lost = infinite & (weight == 0.0)
-    # A large number instead of infinity, not 0, so that the gradient by the weight stays large.
+    ignored = infinite & (weight == 0.0)
+    # Infinity is replaced by a large number, not by 0, so that the gradient with respect to the weight stays large.
     largest = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).max) / 2
-    return x.clamp(-largest, largest).where(lost, x) * weight
+    return x.clamp(-largest, largest).where(ignored, x) * weight
 
 
 def _counted(
-    operation: str, losses: Tensor[B], counted: Bool | None, kept: Tensor[B] | None, reduction: Reduction
+    operation: str, losses: Tensor[B], counted: Bool | None, element_weight: Tensor[B] | None, reduction: Reduction
 ) -> Tensor[B]:
-    """The losses of elements that count, reduced; ``kept`` is how much each counts, None where each counts 1."""
+    """Return the reduced losses of the elements where ``counted`` is True.
+
+    ``element_weight`` is the weight of each element, or None if every element has weight 1.
+    """
     if counted is not None:
         mask = losses._bool(counted)
         losses = losses.where(mask, 0.0)
-        kept = mask._float(losses.device.to_float(counted, losses.dtype)) if kept is None else kept.where(mask, 0.0)
-    if reduction == "mean" and kept is not None:
-        return losses.sum() / kept.sum()
+        element_weight = (
+            mask._float(losses.device.to_float(counted, losses.dtype))
+            if element_weight is None
+            else element_weight.where(mask, 0.0)
+        )
+    if reduction == "mean" and element_weight is not None:
+        return losses.sum() / element_weight.sum()
     return _reduced(operation, losses, reduction)
 
 
 def _targets(operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_index: int) -> tuple[Int, Bool | None]:
-    """The classes, 0 in place of the ignored ones, and where they count; None where all do."""
+    """Return the classes, with 0 in place of ignored ones, and a mask of the others; None if no class is ignored.
+
+    Raises:
+        KindError: ``target`` is not an `IntTensor`.
+        ShapeError: it does not have the shape of ``log_p`` without the classes.
+        IndexRangeError: a class is out of range.
+    """
     if not isinstance(target, IntTensor):
         what = describe(target)
         raise KindError(f"{operation}() takes its classes as an IntTensor, and was given {what}")
-    together(operation, log_p, target)  # or says why not
+    together(operation, log_p, target)  # raises an error if they cannot be combined
     shape, classes = log_p.shape, log_p.shape[dim]
     if target.shape != shape[:dim] + shape[dim + 1 :]:
-        last = target.shape == shape[:-1]  # as models of texts give them
-        way_out = f"; if the classes are last, write {operation}(x.flatten(0, -2), target.flatten())" if last else ""
+        classes_last = target.shape == shape[:-1]  # the layout of language models
+        way_out = (
+            f"; if the classes are last, write {operation}(x.flatten(0, -2), target.flatten())" if classes_last else ""
+        )
         raise ShapeError(
             f"{operation}() was asked of shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
             f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1 :]}{way_out}"
@@ -267,7 +282,7 @@ def _targets(operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_i
 
 
 def _at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
-    """The element of x at each class."""
+    """Return the element of x at each class."""
     shape = x.shape
     b = x._backend
     picked = b.gather(x._primitive, dim, b.discrete.reshape(index, (*shape[:dim], 1, *shape[dim + 1 :])))
@@ -275,7 +290,7 @@ def _at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
 
 
 def _class_dim(operation: str, logits: Tensor[Any]) -> int:
-    """The dimension of the classes."""
+    """Return the dimension of the classes: 1, or 0 for logits of shape (C,)."""
     if not isinstance(logits, Tensor):
         raise KindError(f"{operation}() takes a float Tensor, and was given {describe(logits)}")
     if logits.ndim == 0:
@@ -284,10 +299,10 @@ def _class_dim(operation: str, logits: Tensor[Any]) -> int:
 
 
 def _per_class(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
-    """The weights of the classes, such that they broadcast along their dimension."""
+    """Return the weights of the classes, reshaped to broadcast along the dimension of the classes."""
     if not isinstance(weight, TensorBase):
         raise KindError(f"{operation}() takes the weights of classes as a Tensor, and was given {describe(weight)}")
-    operands(log_p, weight, operation)  # or says why not
+    operands(log_p, weight, operation)  # raises an error if they cannot be combined
     refuse_wider(operation, "a prediction", log_p.dtype, weight=weight)
     classes = log_p.shape[dim]
     if weight.shape != (classes,):
@@ -300,7 +315,7 @@ def _same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
         raise KindError(f"{operation}() takes float tensors, and was given {describe(x)}")
     if not isinstance(y, TensorBase):
         raise KindError(f"{operation}() takes tensors of one shape, and was given {describe(y)}; write x.full_like(y)")
-    operands(x, y, operation)  # or says why not
+    operands(x, y, operation)  # raises an error if they cannot be combined
     if x._primitive.dtype is not y._primitive.dtype:
         refuse_wider(operation, "a prediction", x.dtype, target=y)
     if x.shape != y.shape:

@@ -12,7 +12,7 @@ from burnpy.tensor.operands import broadcast_shape, operands, out_of_memory
 
 
 class MatrixProduct(TensorBase[B]):
-    """What float and int tensors have of linear algebra."""
+    """The matrix product of float and int tensors."""
 
     __slots__ = ()
 
@@ -20,11 +20,12 @@ class MatrixProduct(TensorBase[B]):
     def matmul(self, other: Self) -> Self:
         """The matrix product; also ``x @ y``.
 
-        Of (…, n, k) and (…, k, m) it is (…, n, m), where … broadcasts. A vector on the left is one row, on the right
-        one column, and has no dimension in the result: of two vectors it is the 0-d inner product. Dtypes promote.
+        For shapes (…, n, k) and (…, k, m) the result has shape (…, n, m), and … broadcasts. A vector on the left is
+        treated as a row, one on the right as a column, and its dimension is removed from the result: the product of two
+        vectors is their 0-d inner product. Dtypes promote.
 
         Raises:
-            ShapeError: the shapes do not multiply, or one of the tensors is 0-d.
+            ShapeError: the inner sizes differ, the other dimensions do not broadcast, or one of the tensors is 0-d.
             KindError: the other operand is a number, or a tensor of another kind.
 
         >>> from burnpy import Tensor
@@ -51,7 +52,7 @@ class MatrixProduct(TensorBase[B]):
 
     __matmul__ = matmul
 
-    if not TYPE_CHECKING:  # to checkers nothing else stands on the left of a tensor
+    if not TYPE_CHECKING:  # to type checkers, the left operand is always a tensor
 
         def __rmatmul__(self, other):
             _refuse_number(other)
@@ -65,7 +66,7 @@ def _refuse_number(other: object) -> None:
 
 
 def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
-    """Raise what the shapes of x and y, or their size, account for; return where it is something else."""
+    """Raise a clear error if the shapes of x and y, or their size, caused ``error``; else return."""
     if isinstance(error, BurnpyError):
         return
     asked = f"matmul() was asked of shapes {x.shape} and {y.shape}"

@@ -1,4 +1,4 @@
-"""What is said of a method that another kind of tensors has, or PyTorch's tensors have: how to get there."""
+"""Errors for methods that another kind of tensor, PyTorch or NumPy has, with the code to write instead."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ARTICLE = {"float": "a float", "int": "an int", "bool": "a bool"}
 
 
 class MissingMethodError(KindError, MissingNameError):
-    """A method that a kind lacks and another has."""
+    """The error for a method that a kind of tensor lacks and another one has."""
 
 
 class Lacking(Missing):
-    """Stands for such a method: ``i.mean`` of an int tensor says ``i.float().mean()``."""
+    """A placeholder for a method of another kind: ``i.mean`` of an int tensor suggests ``i.float().mean()``."""
 
     __slots__ = ("call", "factory", "name", "owner")
 
@@ -41,7 +41,7 @@ class Lacking(Missing):
 
 
 class Elsewhere(Missing):
-    """Stands for an attribute that PyTorch's or NumPy's tensors have, and says what to write instead."""
+    """A placeholder for an attribute that PyTorch or NumPy has, whose error suggests what to write instead."""
 
     __slots__ = ("name",)
 
@@ -58,8 +58,8 @@ class Elsewhere(Missing):
 
 
 def explain_missing_methods() -> None:
-    """Give each kind an explanation of every public method that another one has and it has not, and to all of them one
-    of every name that PyTorch or NumPy has.
+    """Add the placeholders to the tensor classes: `Lacking` for the public methods of other kinds that a kind lacks,
+    and `Elsewhere` for the names that only PyTorch or NumPy has.
     """
     methods: dict[KindName, dict[str, object]] = {kind: _methods(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
@@ -69,9 +69,11 @@ def explain_missing_methods() -> None:
     own = vars(TensorBase)
     for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES}:
         if name not in own:
-            setattr(TensorBase, name, Elsewhere(name))  # what a kind has comes before it
+            setattr(
+                TensorBase, name, Elsewhere(name)
+            )  # the attributes of the kinds, which are subclasses, take precedence
 
 
 def _methods(cls: type) -> dict[str, object]:
-    """The public attributes of a class, its factories included, inherited ones too."""
+    """Return the public attributes of a class, including factories and inherited ones."""
     return {name: value for base in cls.__mro__ for name, value in vars(base).items() if not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""The norm of many primitives together, exact where powers over- or underflow though the norm does not."""
+"""The joint norm of several primitives, accurate even if their powers overflow or underflow and the norm does not."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from burnpy.backend.primitives import DType, Float
 
 
 def norm(device: Any, values: Sequence[Float], p: float = 2.0) -> Float:
-    """(Σ |x|ᵖ)^(1/p) over all elements, 0-d; for ``p = inf`` the largest magnitude. 0 of nothing; at least float32.
+    """The p-norm (Σ |x|ᵖ)^(1/p) over all elements, 0-d; for ``p = inf`` the largest magnitude.
 
-    Where the sum of powers overflows or underflows, and values can be looked at, it is taken of numbers scaled by a
-    power of 2.
+    It is 0 if there are no elements, and its dtype is at least float32. If the sum of powers overflows or underflows,
+    and the device can read values without synchronization, it is computed again of elements scaled by a power of 2.
     """
     dtype = float32
     for value in values:
@@ -35,7 +35,7 @@ def norm(device: Any, values: Sequence[Float], p: float = 2.0) -> Float:
 
 
 def _total(device: Any, values: Sequence[Float], dtype: DType, p: float, scale: float) -> Float:
-    """Σ |x · scale|ᵖ; for ``p = inf`` the largest."""
+    """Return Σ |x · scale|ᵖ; for ``p = inf`` the maximum of |x · scale|."""
     total = device.full((), 0.0, dtype)
     for value in values:
         if 0 not in value.shape:

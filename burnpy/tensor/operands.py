@@ -1,4 +1,4 @@
-"""What may stand on the other side of an operator, and what is said of anything else."""
+"""Checks of the second operand of binary operations, and the errors for unsuitable ones."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ T = TypeVar("T", bound=TensorBase[Any])
 
 
 def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
-    """For a binary operation, the tensor and the primitive or Python number for its second operand.
+    """Return the tensor, and the second operand of a binary operation as a primitive or a Python number.
 
-    The two are lifted to one device where that of one is a level above the other's (`burnpy.tensor.levels`).
+    Both are lifted to one device if the device of one is a level above the other's (`burnpy.tensor.levels`).
 
     Raises:
-        DeviceError: a tensor of another device.
-        KindError: a tensor of another kind, an array, or anything else that does not mix with ``tensor``.
+        DeviceError: ``other`` is a tensor on another device.
+        KindError: ``other`` is a tensor of another kind, an array, or something else that cannot be an operand.
     """
     if not isinstance(other, TensorBase):
         return tensor, number(tensor, other, operation)
@@ -43,11 +43,11 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
 
 
 def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
-    """A Python number that may be combined with ``tensor``; NumPy's scalars become Python's.
+    """Return a number that can be combined with ``tensor``; NumPy scalars become Python numbers.
 
     Raises:
-        KindError: it is of a kind that does not mix with the tensor's, or no number.
-        DTypeError: an int that the tensor's dtype cannot hold.
+        KindError: it is not a number, or of a kind that cannot be combined with the tensor's.
+        DTypeError: it is an int that the tensor's dtype cannot represent.
     """
     if isinstance(other, np.generic):
         other = other.item()
@@ -75,16 +75,16 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
 
 
 def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> Any:
-    """``alpha * other``, in the dtype that it has in an operation with ``tensor``.
+    """Return ``alpha * other``, computed in the dtype that an operation of ``tensor`` and ``other`` promotes to.
 
     Raises:
-        KindError: ``alpha``, or ``other``, is of a kind that does not mix with the tensor's, or no number.
-        DTypeError: an int that the tensor's dtype cannot hold.
+        KindError: ``alpha`` or ``other`` is of a kind that cannot be combined with the tensor's, or not a number.
+        DTypeError: one is an int that the tensor's dtype cannot represent.
     """
     factor = number(tensor, alpha, operation)
     if not isinstance(other, TensorBase):
         return factor * number(tensor, other, operation)
-    operands(tensor, other, operation)  # or says why not
+    operands(tensor, other, operation)  # raises an error if they cannot be combined
     scaled: Any = other
     dtype = result_type(tensor._primitive, other._primitive)
     if other.ndim and dtype != other.dtype:
@@ -93,33 +93,37 @@ def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> An
 
 
 def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
-    """The tensors on one device: as they are, or lifted where one is on a level above the others.
+    """Return the tensors on one device, lifted if one of them is on a level above the others.
 
     Raises:
-        DeviceError: they are on several devices.
-        EscapedError: one is of a level whose function has returned.
+        DeviceError: the tensors are on unrelated devices.
+        EscapedError: a tensor is on a level whose function has returned.
     """
     device = common_device(operation, [x._device for x in tensors])
     return tuple([x if x._device is device else raised(x, device) for x in tensors])
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
-    """Refuse tensors of different devices, and of a level and what lies beneath."""
+    """Check that all tensors are on the same device; a level and the device beneath it are two.
+
+    Raises:
+        DeviceError: the devices differ.
+    """
     for other in tensors[1:]:
         if other._device is not tensors[0]._device:
             refuse_mixed(operation, tensors[0]._device, other._device)
 
 
 def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> None:
-    """Raise in the user's terms what a backend's binary operation raised, where the operands account for it.
+    """Raise a clear error for an exception of a backend's binary operation, if the operands caused it.
 
-    Of anything else, such as a mistake in a backend or in a hook, nothing is known here, and nothing is said: the
-    caller raises it as it is.
+    Return without an error for any other exception, such as a bug in a backend or in a hook, which the caller raises
+    again.
 
     Raises:
         ShapeError: the shapes do not broadcast.
         DTypeError: a number does not fit the dtype.
-        OutOfMemoryError: there is no memory for the result.
+        OutOfMemoryError: there is not enough memory for the result.
     """
     if isinstance(error, BurnpyError):
         return
@@ -136,12 +140,12 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
 
 
 def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
-    """The error for an int that the dtype of x cannot hold."""
+    """Return the error for an int that the dtype of x cannot represent."""
     return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
 
 
 def out_of_memory(operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
-    """The error for a binary operation whose result, of ``shape``, or what it takes to compute it, finds no memory."""
+    """Return the error for a binary operation that runs out of memory; its result is of ``shape``."""
     asked = f"shapes {x.shape} and {y.shape}" if isinstance(y, TensorBase) else f"shape {x.shape} and {y!r}"
     return OutOfMemoryError(
         f"{operation}() was asked of {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
@@ -150,15 +154,15 @@ def out_of_memory(operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> O
 
 
 def broadcast_shape(*shapes: Shape) -> Shape | None:
-    """The shape to which all of ``shapes`` broadcast; None where they do not.
+    """Return the shape that all ``shapes`` broadcast to, or None if they do not broadcast.
 
     >>> broadcast_shape((2, 1), (3,))
     (2, 3)
     """
-    found: list[int] = []
+    reversed_shape: list[int] = []
     for sizes in zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
         wide = {size for size in sizes if size != 1} or {1}
         if len(wide) > 1:
             return None
-        found += wide
-    return tuple(found[::-1])
+        reversed_shape += wide
+    return tuple(reversed_shape[::-1])

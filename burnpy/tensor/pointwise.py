@@ -1,4 +1,4 @@
-"""Functions of each element of a float tensor."""
+"""Elementwise functions of float tensors."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 class Pointwise(TensorBase[B]):
     """Elementwise functions that only float tensors have. Results have the shape and dtype of x.
 
-    Nothing here warns: a logarithm of 0 is -inf and a root of -1 NaN, as IEEE 754 has it.
+    No function warns: log(0) is -inf and sqrt(-1) is NaN, as in IEEE 754.
     """
 
     __slots__ = ()
 
     @optional
     def div(self, other: Self | float, *, rounding_mode: RoundingMode | None = None) -> Self:
-        """The quotient, elementwise; also ``x / y``. Operands broadcast and promote; x / 0 is ±inf or NaN.
+        """The elementwise quotient; also ``x / y``. Operands broadcast and promote; x / 0 is ±inf or NaN.
 
         Args:
             other: the divisor.
-            rounding_mode: ``"floor"`` rounds toward minus infinity, as ``x // y``, ``"trunc"`` toward 0, and the
-                gradient is 0; None does not round.
+            rounding_mode: ``"floor"`` rounds toward minus infinity, as ``x // y``, ``"trunc"`` toward 0; the gradient
+                of both is 0. None does not round.
 
         Raises:
             ArgumentError: ``rounding_mode`` is something else.
@@ -58,12 +58,12 @@ class Pointwise(TensorBase[B]):
 
     @unary
     def exp(self) -> Self:
-        """e to the power x."""
+        """The exponential function, e to the power x."""
         ...
 
     @unary
     def expm1(self) -> Self:
-        """exp(x) - 1, exact near 0."""
+        """The function exp(x) - 1, accurate near 0."""
         ...
 
     @unary
@@ -73,7 +73,7 @@ class Pointwise(TensorBase[B]):
 
     @unary
     def log1p(self) -> Self:
-        """log(1 + x), exact near 0."""
+        """The function log(1 + x), accurate near 0."""
         ...
 
     @unary
@@ -83,12 +83,12 @@ class Pointwise(TensorBase[B]):
 
     @unary
     def rsqrt(self) -> Self:
-        """1 / sqrt(x)."""
+        """The reciprocal of the square root, 1 / sqrt(x)."""
         ...
 
     @unary
     def reciprocal(self) -> Self:
-        """1 / x."""
+        """The reciprocal, 1 / x."""
         ...
 
     @unary
@@ -108,25 +108,25 @@ class Pointwise(TensorBase[B]):
 
     @unary
     def erf(self) -> Self:
-        """The error function 2/√π ∫₀ˣ exp(-t²) dt."""
+        """The error function, 2/√π ∫₀ˣ exp(-t²) dt."""
         ...
 
     @unary
     def floor(self) -> Self:
-        """The next integer at or below x, as a float. Its gradient is 0."""
+        """The largest integer less than or equal to x, as a float. Its gradient is 0."""
         ...
 
     @unary
     def ceil(self) -> Self:
-        """The next integer at or above x, as a float. Its gradient is 0."""
+        """The smallest integer greater than or equal to x, as a float. Its gradient is 0."""
         ...
 
     @owned
     def round(self, decimals: int = 0) -> Self:
-        """The nearest integer, as a float, halves to even; with ``decimals``, the nearest decimal fraction. Gradient 0.
+        """The nearest integer as a float, with ties to even; its gradient is 0.
 
         Args:
-            decimals: how many digits after the point stay; -2 rounds to hundreds.
+            decimals: the number of decimal places to round to; -2 rounds to hundreds.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -142,7 +142,10 @@ class Pointwise(TensorBase[B]):
         return out
 
     def _rounded(self, decimals: int) -> Self:
-        """Rounded as PyTorch does it, by a power of ten and back; what that would make infinite has no decimals."""
+        """Return x rounded as in PyTorch: scaled by a power of ten, rounded and scaled back.
+
+        Numbers that the scaling would make infinite have no decimal places and are returned unchanged.
+        """
         b, dtype = self._backend, self.dtype
         x = self._primitive if dtype.itemsize > 2 else b.cast(self._primitive, float32)
         most = int(np.finfo(x.dtype).max).bit_length() * 3 // 10
@@ -160,21 +163,21 @@ class Pointwise(TensorBase[B]):
 
     @unary
     def sigmoid(self) -> Self:
-        """1 / (1 + exp(-x))."""
+        """The logistic function, 1 / (1 + exp(-x))."""
         ...
 
     @unary
     def relu(self) -> Self:
-        """max(x, 0). Its gradient at 0 is 0."""
+        """The rectified linear unit, max(x, 0). Its gradient at 0 is 0."""
         ...
 
     @unary
     def silu(self) -> Self:
-        """x · sigmoid(x), also known as swish."""
+        """The sigmoid linear unit, x · sigmoid(x), also known as swish."""
         ...
 
     def gelu(self, approximate: Literal["none", "tanh"] = "none") -> Self:
-        """x · Φ(x), Φ the normal distribution function; or, with ``"tanh"``, an approximation.
+        """The Gaussian error linear unit, x · Φ(x) with Φ the standard normal CDF; with ``"tanh"``, an approximation.
 
         Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
 
@@ -186,7 +189,7 @@ class Pointwise(TensorBase[B]):
         return self._like(self._backend.gelu(self._primitive, approximate == "tanh"))
 
     def softplus(self, beta: float = 1.0) -> Self:
-        """log(1 + exp(beta · x)) / beta, a smooth relu, without overflow.
+        """The smooth relu log(1 + exp(beta · x)) / beta, computed without overflow.
 
         Raises:
             ArgumentError: ``beta`` is 0.
@@ -197,17 +200,17 @@ class Pointwise(TensorBase[B]):
 
     @predicate
     def isnan(self) -> BoolTensor[B]:
-        """Where NaN."""
+        """A `BoolTensor` that is True where x is NaN."""
         ...
 
     @predicate
     def isinf(self) -> BoolTensor[B]:
-        """Where plus or minus infinity."""
+        """A `BoolTensor` that is True where x is plus or minus infinity."""
         ...
 
     @predicate
     def isfinite(self) -> BoolTensor[B]:
-        """Where neither infinite nor NaN.
+        """A `BoolTensor` that is True where x is neither infinite nor NaN.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy

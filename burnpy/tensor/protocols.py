@@ -14,7 +14,7 @@ _WHOLE = slice(None, None, 1)
 
 
 class Protocols(Conversion[B]):
-    """What Python asks of a container, of a number, and of what is copied or pickled."""
+    """Python's protocols of containers and numbers, and those of ``copy`` and ``pickle``."""
 
     __slots__ = ()
 
@@ -69,17 +69,17 @@ class Protocols(Conversion[B]):
 
 
 def levels(x: Any) -> tuple[bool, ...]:
-    """For each level of the tensor's device, from the outermost, whether the tensor is tracked on it."""
-    found: list[bool] = []
+    """Return a flag for each level of the tensor's device, the outermost first: True if the tensor is tracked there."""
+    flags: list[bool] = []
     device, primitive = x._backend, x._primitive
     while hasattr(device, "lower"):
-        found.append(getattr(primitive, "node", None) is not None)
+        flags.append(getattr(primitive, "node", None) is not None)
         device, primitive = device.inner, device.lower(primitive)
-    return tuple(found)
+    return tuple(flags)
 
 
 def bare(x: Any) -> Any:
-    """The primitive beneath all levels."""
+    """Return the primitive beneath all levels, on the innermost backend."""
     device, primitive = x._backend, x._primitive
     while hasattr(device, "lower"):
         device, primitive = device.inner, device.lower(primitive)
@@ -87,13 +87,13 @@ def bare(x: Any) -> Any:
 
 
 def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...]) -> Any:
-    """A tensor of what `bare` gave, a leaf on the levels that are flagged."""
+    """Return a tensor from a primitive of the innermost backend; a leaf on the levels whose flag is True."""
     backend = device if cls.kind == "float" else device.discrete
-    path = []
+    devices = []
     while hasattr(backend, "lower"):
-        path.append(backend)
+        devices.append(backend)
         backend = backend.inner
-    for level, flag in zip(reversed(path), reversed(flags), strict=True):
+    for level, flag in zip(reversed(devices), reversed(flags), strict=True):
         primitive = level.lift(primitive)
         if flag:
             primitive = level.require_grad(primitive)
@@ -101,10 +101,10 @@ def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...
 
 
 def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -> Any:
-    """What a pickle calls: the values on the device, as a new leaf where they were tracked.
+    """Return an unpickled tensor on the device, as a new leaf if it was tracked.
 
-    What the pickle contained is nobody else's. Buffers that came beside it (``pickle.loads(..., buffers=)``) are their
-    owner's, and copied unless they are bytes.
+    Arrays inside the pickle have no other owner and are not copied. Out-of-band buffers (``pickle.loads(...,
+    buffers=)``) belong to the caller, and are copied unless they are bytes.
     """
     backend = device.discrete
     make = backend.adopt_numpy if array.base is None or not writer(array) else backend.from_numpy

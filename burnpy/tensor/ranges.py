@@ -1,4 +1,4 @@
-"""Indices as values: of the right kind and device, int64, not negative, and in range."""
+"""Checks of index tensors: kind, device and range, with conversion to non-negative int64."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST_INT = (1 << 63) - 1
 
 
 def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
-    """The primitive of a tensor of indices into ``x``.
+    """Return the primitive of a tensor of indices into ``x``.
 
     Raises:
-        KindError: it is no int tensor.
+        KindError: ``index`` is not an int tensor.
         DeviceError: it is on another device than ``x``.
     """
     if not isinstance(index, TensorBase) or index.kind != "int":
@@ -29,10 +29,11 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
 
 
 def in_range(device: Any, index: Int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> Int:
-    """``index`` into ``dim`` of ``shape``, as int64, and, where ``negative`` ones are allowed, with them counted up.
+    """Return an index into ``dim`` of ``shape`` as non-negative int64, after checking its range.
 
-    The values are looked at on devices where that means no waiting (`Backend.eager_checks`). On others an index out of
-    range is reported when the device is next waited for, and until then replaced by one that is in range.
+    If ``negative`` is True, negative indices count from the end. The values are checked at once on devices that can do
+    so without synchronization (`Backend.eager_checks`). On others, an index out of range is reported at the next
+    synchronization, and until then replaced by one that is in range.
 
     Raises:
         IndexRangeError: an index is out of range.
@@ -53,16 +54,16 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
 
 
 def _bounded(d: Any, index: Int, low: int, high: int, error: Callable[[int], IndexRangeError]) -> Int:
-    """``index`` as int64, from ``low`` to ``high``; of one that is not, the device raises an error later."""
+    """Return ``index`` as int64, limited to ``low`` … ``high``; the device raises the error for others later."""
     if index.dtype == uint64:
-        index = d.minimum(index, MOST_INT)  # what is larger would be negative
+        index = d.minimum(index, MOST_INT)  # larger values would become negative
     if index.dtype != int64:
         index = d.cast(index, int64)
     return d.bounded(index, low, high, error)
 
 
 def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:
-    """Raise ``error`` where an element of ``truth`` is false: at once, or as in `in_range`."""
+    """Raise ``error`` if an element of ``truth`` is False: at once, or at the next synchronization as in `in_range`."""
     d = device.discrete
     if not d.eager_checks:
         d.defer_check((d.all(truth, tuple(range(len(truth.shape))), False),), lambda fine: None if fine else error)
@@ -71,7 +72,7 @@ def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:
 
 
 def out_of_range(index: int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> IndexRangeError:
-    """The error for an index out of range."""
+    """Return the error for an index out of range."""
     valid = f"it can be from {-size if negative else 0} to {size - 1}" if size else "it has no elements"
     return IndexRangeError(
         f"{operation} was asked for index {index} along dim {dim}, of size {size}, of shape {shape}; {valid}"

@@ -1,4 +1,4 @@
-"""Read-only views that stay read-only, and which arrays nobody can write to."""
+"""Read-only views that cannot be made writable again, and a check for arrays whose memory can still be written to."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 
 class Owned(np.ndarray[Any, Any]):
-    """Memory of a tensor or of a record's array, as `readonly` shows it: whoever could write to it does not."""
+    """A view that marks the memory of a tensor or of a record's array: its owner never writes to it."""
 
     __slots__ = ()
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory as an array that cannot be made writable.
+    """Return an array over the same memory that cannot be made writable.
 
-    ``setflags(write=True)`` opens a read-only view of a writable array again, but not an array over a read-only buffer.
+    ``setflags(write=True)`` makes a read-only view of a writable array writable, but not an array over a read-only
+    buffer.
 
     >>> readonly(np.zeros(3)).flags.writeable
     False
@@ -32,16 +33,16 @@ def readonly(array: NDArray[Any]) -> NDArray[Any]:
     owned.setflags(False)
     try:
         return asarray(memoryview(owned))
-    except ValueError:  # bfloat16 is no dtype of Python's buffers; the bits of it are
+    except ValueError:  # Python buffers do not support bfloat16, only its bits as uint16
         bits: Any = owned.view(np.uint16)
         return asarray(memoryview(bits)).view(array.dtype)
 
 
 def writer(array: NDArray[Any]) -> str:
-    """Who may still write to the memory of an array, in words; empty if nobody can.
+    """Return a reason why the memory of an array can still be written to; an empty string if it cannot.
 
-    Nobody writes to ``bytes``, and to memory that `readonly` has shown. Anything else has an owner who may, whatever
-    the array's own flag says: an array that is read-only now was not always, and a view of then still writes to it.
+    ``bytes``, and memory behind an array that `readonly` returned, are never written to. Other memory may be, whatever
+    the array's own flag says: views from before an array became read-only can still write to it.
 
     >>> writer(np.frombuffer(b"abcd", np.uint8)), writer(readonly(np.zeros(3)))
     ('', '')

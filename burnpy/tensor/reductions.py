@@ -1,4 +1,4 @@
-"""Reductions that float and int tensors share, and those of bools: sums, products, extremes, any and all."""
+"""Reductions of tensors of all kinds: sums, products, maxima, minima, any and all."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ I = TypeVar("I")  # noqa: E741  # indices
 
 
 class Extremes(NamedTuple, Generic[V, I]):
-    """What ``x.max(dim)`` and ``x.min(dim)`` give."""
+    """The result of ``x.max(dim)`` and ``x.min(dim)``."""
 
     values: V
-    """The extreme elements along the dimension."""
+    """The largest or smallest elements along the dimension."""
     indices: I
-    """Where along it they are: the first, where several are as extreme."""
+    """Their indices along the dimension; with ties, the first."""
 
 
 class NumberReductions(TensorBase[B]):
     """Reductions of numbers.
 
-    ``dim`` is an int, a tuple of them, or None for all dimensions; negative ones count from the end, and () reduces
-    nothing. With ``keepdim=True`` reduced dimensions stay, of size 1. Every one of them raises `DimError` for a
+    ``dim`` is an int, a tuple of ints, or None for all dimensions; negative dims count from the end, and () reduces
+    nothing. With ``keepdim=True`` reduced dimensions stay, with size 1. Every reduction raises `DimError` for a
     dimension that x does not have.
     """
 
@@ -40,16 +40,18 @@ class NumberReductions(TensorBase[B]):
 
     @accumulation
     def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None, **unknown: Never) -> Self:
-        """The sum over ``dim``; 0 of nothing. Ints add up in int64, 16-bit floats in float32 before they are rounded.
+        """The sum over ``dim``; 0 if there are no elements.
+
+        Ints are summed in int64; 16-bit floats are summed in float32 and the result is rounded.
 
         Args:
-            dim: an int, several, or None for all.
-            keepdim: whether reduced dimensions stay, of size 1.
-            dtype: the dtype of x's kind in which to add up; None for x's own.
-            unknown: nothing; what is not taken is refused in a sentence.
+            dim: an int, several ints, or None for all dimensions.
+            keepdim: whether reduced dimensions stay, with size 1.
+            dtype: a dtype of x's kind that x is cast to before summing; None for no cast.
+            unknown: arguments that the method does not accept; the error names the one to use instead.
 
         Raises:
-            CallError: there is an argument that is not taken, such as NumPy's ``axis``.
+            CallError: an argument is unknown, such as NumPy's ``axis``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -61,17 +63,17 @@ class NumberReductions(TensorBase[B]):
 
     @accumulation
     def prod(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None, **unknown: Never) -> Self:
-        """The product over ``dim``; 1 of nothing. Ints multiply in int64. Gradients are exact where elements are 0.
+        """The product over ``dim``; 1 if there are no elements.
 
-        ``dtype`` is as for `sum`.
+        Ints are multiplied in int64. Gradients are exact where elements are 0. ``dtype`` is as for `sum`.
         """
         ...
 
     def amax(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The largest element over ``dim``; NaN where there is one. The gradient is split evenly among ties.
+        """The maximum over ``dim``; NaN if an element is NaN. The gradient is split evenly among ties.
 
         Raises:
-            ShapeError: there is no element to choose from.
+            ShapeError: there are no elements.
         """
         dims = dims_of(dim, self.ndim, "amax")
         self._need_elements(dims, "amax")
@@ -79,10 +81,10 @@ class NumberReductions(TensorBase[B]):
         return self._like(self._backend.amax(self._primitive, dims, keepdim))
 
     def amin(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The smallest element over ``dim``; NaN where there is one. The gradient is split evenly among ties.
+        """The minimum over ``dim``; NaN if an element is NaN. The gradient is split evenly among ties.
 
         Raises:
-            ShapeError: there is no element to choose from.
+            ShapeError: there are no elements.
         """
         dims = dims_of(dim, self.ndim, "amin")
         self._need_elements(dims, "amin")
@@ -94,12 +96,12 @@ class NumberReductions(TensorBase[B]):
     @overload
     def max(self, dim: int, keepdim: bool = False) -> Extremes[Self, IntTensor[B]]: ...
     def max(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The largest element; with ``dim``, a named tuple of the largest along it and their indices.
+        """The maximum of all elements; with ``dim``, a named tuple of the maxima along it and their indices.
 
-        Without ``dim`` the gradient is split evenly among ties, with it the first of them gets it.
+        Without ``dim`` the gradient is split evenly among ties; with ``dim`` it goes to the first of them.
 
         Raises:
-            ShapeError: there is no element to choose from.
+            ShapeError: there are no elements.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -113,9 +115,9 @@ class NumberReductions(TensorBase[B]):
             return self._like(self._backend.amax(self._primitive, ALL[self.ndim], keepdim))
         if not self.ndim:
             return self._of_scalar("max", dim)
-        found = dim_of(dim, self.ndim, "max")
-        self._need_elements((found,), "max")
-        values, indices = self._backend.max_dim(self._primitive, found, keepdim)
+        resolved = dim_of(dim, self.ndim, "max")
+        self._need_elements((resolved,), "max")
+        values, indices = self._backend.max_dim(self._primitive, resolved, keepdim)
         return Extremes(self._like(values), self._int(indices))
 
     @overload
@@ -123,12 +125,12 @@ class NumberReductions(TensorBase[B]):
     @overload
     def min(self, dim: int, keepdim: bool = False) -> Extremes[Self, IntTensor[B]]: ...
     def min(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The smallest element; with ``dim``, a named tuple of the smallest along it and their indices.
+        """The minimum of all elements; with ``dim``, a named tuple of the minima along it and their indices.
 
-        Without ``dim`` the gradient is split evenly among ties, with it the first of them gets it.
+        Without ``dim`` the gradient is split evenly among ties; with ``dim`` it goes to the first of them.
 
         Raises:
-            ShapeError: there is no element to choose from.
+            ShapeError: there are no elements.
         """
         need_bool(keepdim, "min")
         if dim is None:
@@ -136,29 +138,29 @@ class NumberReductions(TensorBase[B]):
             return self._like(self._backend.amin(self._primitive, ALL[self.ndim], keepdim))
         if not self.ndim:
             return self._of_scalar("min", dim)
-        found = dim_of(dim, self.ndim, "min")
-        self._need_elements((found,), "min")
-        values, indices = self._backend.min_dim(self._primitive, found, keepdim)
+        resolved = dim_of(dim, self.ndim, "min")
+        self._need_elements((resolved,), "min")
+        values, indices = self._backend.min_dim(self._primitive, resolved, keepdim)
         return Extremes(self._like(values), self._int(indices))
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> IntTensor[B]:
-        """The index of the first largest element along ``dim``, or, for None, among all elements in row-major order.
+        """The index of the first maximum along ``dim``; for None, among all elements in row-major order.
 
         Raises:
-            ShapeError: there is no element to choose from.
+            ShapeError: there are no elements.
         """
         return self._int(self._position("argmax", dim, keepdim))
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> IntTensor[B]:
-        """The index of the first smallest element along ``dim``, or, for None, among all elements in row-major order.
+        """The index of the first minimum along ``dim``; for None, among all elements in row-major order.
 
         Raises:
-            ShapeError: there is no element to choose from.
+            ShapeError: there are no elements.
         """
         return self._int(self._position("argmin", dim, keepdim))
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The running sum along ``dim``. Ints add up in int64; ``dtype`` is as for `sum`."""
+        """The cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`."""
         wide = None if dtype is None else dtype_of(dtype, self.kind)
         backend, primitive = self._backend, self._primitive
         if wide is not None:
@@ -171,11 +173,11 @@ class NumberReductions(TensorBase[B]):
         return self._like(out if wide is None else backend.cast(out, wide))
 
     def any(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
-        """Whether any element over ``dim`` is not 0."""
+        """A `BoolTensor` that is True if any element over ``dim`` is not 0."""
         return self._bool(self._backend.to_bool(self._primitive)).any(dim, keepdim)
 
     def all(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
-        """Whether no element over ``dim`` is 0."""
+        """A `BoolTensor` that is True if no element over ``dim`` is 0."""
         return self._bool(self._backend.to_bool(self._primitive)).all(dim, keepdim)
 
     def _position(self, operation: str, dim: int | None, keepdim: bool) -> Any:
@@ -185,21 +187,21 @@ class NumberReductions(TensorBase[B]):
         if dim is not None and not shape:
             scalar_dim(dim, operation)
         elif dim is not None:
-            found = dim_of(dim, len(shape), operation)
-            self._need_elements((found,), operation)
-            return getattr(backend, operation)(self._primitive, found, keepdim)
+            resolved = dim_of(dim, len(shape), operation)
+            self._need_elements((resolved,), operation)
+            return getattr(backend, operation)(self._primitive, resolved, keepdim)
         self._need_elements(ALL[len(shape)], operation)
         index = getattr(backend, operation)(backend.reshape(self._primitive, (math.prod(shape),)), 0, False)
         return self._device.discrete.reshape(index, (1,) * len(shape)) if keepdim else index
 
     def _of_scalar(self, operation: str, dim: int) -> Extremes[Self, IntTensor[B]]:
-        """What `max` and `min` give along a dimension of a 0-d tensor: its value, and 0."""
+        """Return the result of `max` and `min` along a dimension of a 0-d tensor: its value and the index 0."""
         scalar_dim(dim, operation)
         values = self._like(self._backend.reshape(self._primitive, ()))
         return Extremes(values, self._int(self._device.discrete.full((), 0, int64)))
 
     def _need_elements(self, dims: tuple[int, ...], operation: str) -> None:
-        """Refuse a choice among no elements."""
+        """Raise a `ShapeError` if there are no elements to reduce."""
         shape = self.shape
         if 0 in shape and any(shape[d] == 0 for d in dims):
             over = f"dim {dims[0]}" if len(dims) == 1 else f"dims {dims}"
@@ -210,22 +212,22 @@ class NumberReductions(TensorBase[B]):
 
 
 class BoolReductions(TensorBase[B]):
-    """Reductions of truth values; ``dim`` and ``keepdim`` are as for numbers."""
+    """Reductions of bool tensors; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
 
     __slots__ = ()
 
     @reduction
     def any(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """Whether any element over ``dim`` is true; False of nothing."""
+        """A `BoolTensor` that is True if any element over ``dim`` is True; False if there are no elements."""
         ...
 
     @reduction
     def all(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """Whether every element over ``dim`` is true; True of nothing."""
+        """A `BoolTensor` that is True if every element over ``dim`` is True; True if there are no elements."""
         ...
 
     def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> IntTensor[B]:
-        """How many elements over ``dim`` are true, int64 or as the int ``dtype`` says.
+        """The number of True elements over ``dim``, in int64 or the int ``dtype``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy

@@ -1,4 +1,4 @@
-"""Drawing the same random numbers again: a thread's default generators, remembered and put back for a while."""
+"""Replay of random numbers: saving the states of a thread's default generators and restoring them temporarily."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ States: TypeAlias = dict[Backend, dict[str, Any]]
 
 
 def states() -> States:
-    """The states now."""
-    mine = generators._mine
-    if mine.seeding is not generators._seeding:
+    """Return the current states."""
+    local = generators._local
+    if local.seeding is not generators._seeding:
         return {}
-    return {device: g.get_state() for device, g in mine.generators.items()}
+    return {device: g.get_state() for device, g in local.generators.items()}
 
 
 def completed(before: States) -> States:
-    """``before``, and where the generators began that the thread has had since then."""
-    return {device: _beginning(state) for device, state in states().items()} | before
+    """Return ``before``, with the initial states of the generators that the thread has created since then."""
+    return {device: _initial_state(state) for device, state in states().items()} | before
 
 
 @contextmanager
 def replayed(at: States) -> containers.Generator[None, None, None]:
-    """A block in which this thread draws from the states ``at``; afterwards it draws on from where it was.
+    """A context manager in whose block this thread's default generators start from the states ``at``.
 
-    `manual_seed` within the block is undone as well.
+    Afterwards the previous states are restored, and a `manual_seed` within the block is undone.
     """
-    mine, seeding = generators._mine, generators._seeding
-    if mine.seeding is not seeding:
-        mine.seeding, mine.generators = seeding, {}
-    own = mine.generators
-    before = {device: g.get_state() for device, g in own.items() if device in at}
-    mine.generators = {device: own.get(device) or Generator(0) for device in at}
+    local, seeding = generators._local, generators._seeding
+    if local.seeding is not seeding:
+        local.seeding, local.generators = seeding, {}
+    generators_before = local.generators
+    before = {device: g.get_state() for device, g in generators_before.items() if device in at}
+    local.generators = {device: generators_before.get(device) or Generator(0) for device in at}
     try:
-        for device, g in mine.generators.items():
+        for device, g in local.generators.items():
             g.set_state(at[device])
         yield
     finally:
-        generators._seeding = mine.seeding = seeding
-        mine.generators = own
+        generators._seeding = local.seeding = seeding
+        local.generators = generators_before
         for device, state in before.items():
-            own[device].set_state(state)
+            generators_before[device].set_state(state)
 
 
-def _beginning(state: dict[str, Any]) -> dict[str, Any]:
+def _initial_state(state: dict[str, Any]) -> dict[str, Any]:
     seeds = np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"]))
     return {**state, "bits": dict(np.random.PCG64(seeds).state), "spawned": 0}

@@ -1,4 +1,4 @@
-"""Random tensors: the bodies of the random factories, and draws whose distribution a tensor describes."""
+"""Random tensors: the random factories, and samples from distributions that a tensor parametrizes."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ B2 = TypeVar("B2", bound=Backend)
 
 @cache
 def _drawing() -> Callable[[Generator | None, Any, str], np.random.Generator]:
-    """`drawn_from`, from the first draw on: who draws nothing needs neither generators nor threads."""
+    """Return `drawn_from`, imported at first use, so that `import burnpy` imports neither generators nor threads."""
     from burnpy.tensor.generator import drawn_from
 
     return drawn_from
 
 
 def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
-    """``IntTensor.randint``."""
-    place = Factory(cls, device, "randint")
-    found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
+    """Implement ``IntTensor.randint``."""
+    target = Factory(cls, device, "randint")
+    target_dtype, sizes = target.dtype(dtype), shape_of(shape, target.factory)
     try:
         first, last = index(low), index(high) - 1
     except TypeError:
         raise ArgumentError(
-            f"{place.factory}() draws ints and was given {describe(low)} and {describe(high)}; give two ints"
+            f"{target.factory}() draws ints and was given {describe(low)} and {describe(high)}; give two ints"
         ) from None
     if last < first:
         raise ArgumentError(
-            f"{place.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low"
+            f"{target.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low"
         )
-    first, last = (fitting(bound, "int", found, place.factory) for bound in (first, last))
-    drawn = _drawing()(generator, place.device, place.factory)
-    return place.made(place.backend.random_integers(drawn, first, last + 1, sizes, found))
+    first, last = (fitting(bound, "int", target_dtype, target.factory) for bound in (first, last))
+    rng = _drawing()(generator, target.device, target.factory)
+    return target.wrap(target.backend.random_integers(rng, first, last + 1, sizes, target_dtype))
 
 
 def permutation(cls: Any, n: int, dtype: Any, generator: Any, device: Any) -> Any:
-    """``IntTensor.permutation``."""
-    place = Factory(cls, device, "permutation")
-    (count,) = shape_of((n,), place.factory)
-    found = place.dtype(dtype)
-    fitting(max(count - 1, 0), "int", found, place.factory)
-    drawn = _drawing()(generator, place.device, place.factory)
-    return place.made(place.backend.random_permutation(drawn, count, found))
+    """Implement ``IntTensor.permutation``."""
+    target = Factory(cls, device, "permutation")
+    (count,) = shape_of((n,), target.factory)
+    target_dtype = target.dtype(dtype)
+    fitting(max(count - 1, 0), "int", target_dtype, target.factory)
+    rng = _drawing()(generator, target.device, target.factory)
+    return target.wrap(target.backend.random_permutation(rng, count, target_dtype))
 
 
 def _uniform(device: Any, shape: Shape, low: Any, high: Any, dtype: DType, generator: Any, operation: str) -> Any:
@@ -71,10 +71,10 @@ def _uniform(device: Any, shape: Shape, low: Any, high: Any, dtype: DType, gener
         raise ArgumentError(
             f"{operation}() draws from low … high and was given {low} and {high}; give finite low <= high"
         )
-    drawn = device.random_uniform(_drawing()(generator, device, operation), shape, dtype)
+    samples = device.random_uniform(_drawing()(generator, device, operation), shape, dtype)
     if (low, high) == (0.0, 1.0):
-        return drawn
-    scaled = device.add(device.mul(drawn, high - low), low)
+        return samples
+    scaled = device.add(device.mul(samples, high - low), low)
     with np.errstate(all="ignore"):
         below = float(np.nextafter(dtype.type(high), dtype.type(low)))  # rounding must not reach high
     return device.minimum(scaled, max(below, low)) if high > low else scaled
@@ -86,27 +86,27 @@ def _normal(device: Any, shape: Shape, mean: Any, std: Any, dtype: DType, genera
         raise ArgumentError(
             f"{operation}() was given the mean {mean} and std {std}; give finite ones, std not negative"
         )
-    drawn = device.random_normal(_drawing()(generator, device, operation), shape, dtype)
+    samples = device.random_normal(_drawing()(generator, device, operation), shape, dtype)
     if std != 1.0:
-        drawn = device.mul(drawn, std)
-    return drawn if mean == 0.0 else device.add(drawn, mean)
+        samples = device.mul(samples, std)
+    return samples if mean == 0.0 else device.add(samples, mean)
 
 
 class Filling(TensorBase[B]):
-    """New tensors of the shape, dtype and device of another."""
+    """Methods that create a tensor of the shape, dtype and device of another one."""
 
     __slots__ = ()
 
     def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
-        """Zeros (false) of this tensor's shape and, unless another is given, dtype."""
+        """A tensor of zeros (or False) with this tensor's shape and, by default, its dtype."""
         return self._filled_like(False if self.kind == "bool" else 0, dtype, "zeros_like")
 
     def ones_like(self, *, dtype: DTypeLike | None = None) -> Self:
-        """Ones (true) of this tensor's shape and, unless another is given, dtype."""
+        """A tensor of ones (or True) with this tensor's shape and, by default, its dtype."""
         return self._filled_like(True if self.kind == "bool" else 1, dtype, "ones_like")
 
     def full_like(self, value: float, *, dtype: DTypeLike | None = None) -> Self:
-        """``value`` in this tensor's shape and, unless another is given, dtype.
+        """A tensor filled with ``value`` with this tensor's shape and, by default, its dtype.
 
         Raises:
             DTypeError: the value is of another kind, or does not fit the dtype.
@@ -119,12 +119,14 @@ class Filling(TensorBase[B]):
         return self._filled_like(value, dtype, "full_like")
 
     def _filled_like(self, value: Any, dtype: Any, operation: str) -> Self:
-        found = self.dtype if dtype is None else dtype_of(dtype, self.kind)
-        return self._like(self._backend.full(self.shape, fitting(value, self.kind, found, operation), found))
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, self.kind)
+        return self._like(
+            self._backend.full(self.shape, fitting(value, self.kind, target_dtype, operation), target_dtype)
+        )
 
 
 class Sampling(Filling[B]):
-    """Random float tensors, and draws that a tensor describes. None of them is differentiable, or records anything."""
+    """Random float tensors. None of the methods is differentiable, and none is recorded in the graph."""
 
     __slots__ = ()
 
@@ -164,16 +166,16 @@ class Sampling(Filling[B]):
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Numbers drawn uniformly from [low, high).
+        """Random numbers drawn uniformly from [low, high).
 
-        They come from ``generator``, or from `burnpy.default_generator` of the device.
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
 
         Raises:
-            ArgumentError: low is above high, or one of them is not finite.
+            ArgumentError: ``low`` is above ``high``, or one of them is not finite.
         """
-        place = Factory(cls, device, "uniform")
-        found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
-        return place.made(_uniform(place.device, sizes, low, high, found, generator, place.factory))
+        target = Factory(cls, device, "uniform")
+        target_dtype, sizes = target.dtype(dtype), shape_of(shape, target.factory)
+        return target.wrap(_uniform(target.device, sizes, low, high, target_dtype, generator, target.factory))
 
     @overload
     @classmethod
@@ -211,41 +213,41 @@ class Sampling(Filling[B]):
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Normally distributed numbers.
+        """Random numbers drawn from the normal distribution with the given mean and standard deviation.
 
-        They come from ``generator``, or from `burnpy.default_generator` of the device.
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
 
         Raises:
-            ArgumentError: std is negative, or one of them is not finite.
+            ArgumentError: ``std`` is negative, or one of them is not finite.
 
         >>> from burnpy import Generator, Tensor
         >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
         (2, 3)
         """
-        place = Factory(cls, device, "normal")
-        found, sizes = place.dtype(dtype), shape_of(shape, place.factory)
-        return place.made(_normal(place.device, sizes, mean, std, found, generator, place.factory))
+        target = Factory(cls, device, "normal")
+        target_dtype, sizes = target.dtype(dtype), shape_of(shape, target.factory)
+        return target.wrap(_normal(target.device, sizes, mean, std, target_dtype, generator, target.factory))
 
     def uniform_like(
         self, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
     ) -> Self:
-        """Numbers drawn uniformly from [low, high), in this tensor's shape and, unless another is given, dtype."""
-        found = self.dtype if dtype is None else dtype_of(dtype, "float")
-        return self._like(_uniform(self._device, self.shape, low, high, found, generator, "uniform_like"))
+        """Random numbers drawn uniformly from [low, high), with this tensor's shape and, by default, its dtype."""
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
+        return self._like(_uniform(self._device, self.shape, low, high, target_dtype, generator, "uniform_like"))
 
     def normal_like(
         self, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
     ) -> Self:
-        """Normally distributed numbers in this tensor's shape and, unless another is given, dtype."""
-        found = self.dtype if dtype is None else dtype_of(dtype, "float")
-        return self._like(_normal(self._device, self.shape, mean, std, found, generator, "normal_like"))
+        """Random numbers from the normal distribution, with this tensor's shape and, by default, its dtype."""
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
+        return self._like(_normal(self._device, self.shape, mean, std, target_dtype, generator, "normal_like"))
 
     def bernoulli(self, *, generator: Generator | None = None) -> Self:
-        """1 with the probability that each element gives, else 0; of the same shape and dtype.
+        """Samples from the Bernoulli distributions whose probabilities are the elements: 1 or 0, of this dtype.
 
         Raises:
-            ArgumentError: an element is no probability: below 0, above 1 or NaN.
+            ArgumentError: an element is not a probability: it is below 0, above 1 or NaN.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -261,16 +263,18 @@ class Sampling(Filling[B]):
             "an element that is none; of logits, use x.sigmoid().bernoulli()"
         )
         refuse_unless(device, valid, ArgumentError(message))
-        fine = float64 if self.dtype == float64 else float32  # 16 bits are too few to draw from
-        drawn = device.random_uniform(_drawing()(generator, device, "bernoulli"), self.shape, fine)
-        return self._like(device.to_float(device.lt(drawn, device.cast(p, fine)), self.dtype))
+        sample_dtype = (
+            float64 if self.dtype == float64 else float32
+        )  # 16-bit floats are too coarse to compare probabilities with
+        samples = device.random_uniform(_drawing()(generator, device, "bernoulli"), self.shape, sample_dtype)
+        return self._like(device.to_float(device.lt(samples, device.cast(p, sample_dtype)), self.dtype))
 
     def categorical(self, *, generator: Generator | None = None) -> IntTensor[B]:
-        """For logits of shape (…, classes), a class drawn for each row with probability ``softmax(x, -1)``; shape (…).
+        """Class indices of shape (…), drawn with the probabilities ``softmax(x, -1)`` for logits of shape (…, classes).
 
         Raises:
             ShapeError: there are no classes to draw from.
-            ArgumentError: a row describes no distribution: it has a NaN or +inf, or is -inf throughout.
+            ArgumentError: a row does not define a distribution: it has a NaN or +inf, or all of it is -inf.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -284,12 +288,12 @@ class Sampling(Filling[B]):
                 f"categorical() takes logits of shape (…, classes), at least one class, not of shape {shape}"
             )
         last = len(shape) - 1
-        logits = device.cast(device.detach(self._primitive), float64)  # float32 would miss the rare classes
+        logits = device.cast(device.detach(self._primitive), float64)  # in float32, rare classes would never be drawn
         message = (
             f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
             "the largest logit of each must be finite"
         )
         refuse_unless(device, device.isfinite(device.amax(logits, (last,), False)), ArgumentError(message))
-        drawn = device.random_uniform(_drawing()(generator, device, "categorical"), shape, float64)
-        gumbel = device.neg(device.log(device.neg(device.log(drawn))))
+        samples = device.random_uniform(_drawing()(generator, device, "categorical"), shape, float64)
+        gumbel = device.neg(device.log(device.neg(device.log(samples))))
         return self._int(device.argmax(device.add(logits, gumbel), last, False))

@@ -1,4 +1,4 @@
-"""Methods that pick, place or replace elements by indices and masks. Tensors of all kinds have them."""
+"""Methods that select or replace elements by indices and masks, for tensors of all kinds."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class Selecting(TensorBase[B]):
-    """Picking and placing.
+    """Selection and replacement of elements.
 
-    Indices are an `IntTensor` on x's device, from 0 to the size less one: `IndexRangeError` tells which is not, on the
-    CPU at once.
+    Indices are an `IntTensor` on x's device, from 0 to the size minus one. An index out of range raises an
+    `IndexRangeError`, on the CPU at once and on a GPU at the next synchronization.
     """
 
     __slots__ = ()
 
     def index_select(self, dim: int, index: IntTensor[B]) -> Self:
-        """The slices of x along ``dim`` at a 1-d ``index``, in its order; a 0-d index is one of one element.
+        """The slices of x along ``dim`` selected by a 1-d ``index``, in its order; a 0-d index selects one slice.
 
         >>> from burnpy import IntTensor, Tensor
         >>> from burnpy.backend import NumPy
@@ -50,29 +50,30 @@ class Selecting(TensorBase[B]):
                 raise ShapeError(f"index_select() was asked for {value.shape[0]} slices of a 0-d tensor; it has one")
             value = in_range(self.device, value, 1, False, "index_select()", 0, shape)
             return self._shaped(self._backend.index_select(self._vector(), 0, value), shape)
-        found = dim_of(dim, len(shape), "index_select")
-        value = in_range(self.device, value, shape[found], False, "index_select()", found, shape)
-        return self._like(self._backend.index_select(self._primitive, found, value))
+        resolved = dim_of(dim, len(shape), "index_select")
+        value = in_range(self.device, value, shape[resolved], False, "index_select()", resolved, shape)
+        return self._like(self._backend.index_select(self._primitive, resolved, value))
 
     def gather(self, dim: int, index: IntTensor[B]) -> Self:
-        """The elements of x at ``index`` along ``dim``: for dim 0 ``out[i, j] = x[index[i, j], j]``.
+        """The elements of x at ``index`` along ``dim``: for dim 0, ``out[i, j] = x[index[i, j], j]``.
 
-        The index has as many dimensions as x and, but for ``dim``, no larger ones; the result has its shape. What is
-        0-d is taken for a vector of one element.
+        The index has as many dimensions as x, and except in ``dim`` no larger sizes; the result has its shape. A 0-d
+        tensor is treated as a vector of one element.
 
         Raises:
-            ShapeError: the index has another number of dimensions, or a larger one.
+            ShapeError: the index has another number of dimensions than x, or a larger size outside of ``dim``.
         """
-        found, value = self._elements("gather", dim, index)
-        return self._shaped(self._backend.gather(self._vector(), found, value), index.shape)
+        resolved, value = self._elements("gather", dim, index)
+        return self._shaped(self._backend.gather(self._vector(), resolved, value), index.shape)
 
     def take_along_dim(self, index: IntTensor[B], dim: int | None = None) -> Self:
-        """`gather`, where x and the index broadcast in all dimensions but ``dim``: made for what ``argsort`` gives.
+        """The elements of x at ``index`` along ``dim``, as `gather`, but x and the index broadcast in other dimensions.
 
-        With ``dim`` None, the elements at the index among all of x in row-major order; 1-d.
+        It takes the results of ``argmax``, ``argmin`` and similar methods. With ``dim`` None, the index selects from
+        the elements of x in row-major order, and the result is 1-d.
 
         Raises:
-            ShapeError: they do not broadcast, or differ in their number of dimensions.
+            ShapeError: the shapes do not broadcast, or have a different number of dimensions.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -85,45 +86,47 @@ class Selecting(TensorBase[B]):
             flat = self._shaped(self._primitive, (math.prod(self.shape),))
             return flat.gather(0, self._int(self.device.discrete.reshape(value, (math.prod(value.shape),))))
         shape, other = self.shape, index_of(self, index, "take_along_dim").shape
-        found = dim_of(dim, len(shape), "take_along_dim")
+        resolved = dim_of(dim, len(shape), "take_along_dim")
         common = None
         if len(shape) == len(other):
-            common = broadcast_shape(shape[:found] + shape[found + 1 :], other[:found] + other[found + 1 :])
+            common = broadcast_shape(shape[:resolved] + shape[resolved + 1 :], other[:resolved] + other[resolved + 1 :])
         if common is None:
             raise ShapeError(
-                f"take_along_dim() was asked for an index of shape {other} into shape {shape} along dim {found}; "
+                f"take_along_dim() was asked for an index of shape {other} into shape {shape} along dim {resolved}; "
                 "all other dimensions must broadcast"
             )
-        whole, wanted = ((*common[:found], s[found], *common[found:]) for s in (shape, other))
-        return self._like(self._backend.expand(self._primitive, whole)).gather(
-            found, index._like(index._backend.expand(index._primitive, wanted))
+        x_shape, index_shape = ((*common[:resolved], s[resolved], *common[resolved:]) for s in (shape, other))
+        return self._like(self._backend.expand(self._primitive, x_shape)).gather(
+            resolved, index._like(index._backend.expand(index._primitive, index_shape))
         )
 
     def scatter(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
-        """x with ``src`` placed at ``index`` along ``dim``: for dim 0 ``out[index[i, j], j] = src[i, j]``.
+        """A copy of x with ``src`` written at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] = src[i, j]``.
 
-        Where an index repeats, the last one stays, and gets the gradient. ``src`` is a number, or no smaller than
-        the index.
+        If an index repeats, the last value is written, and gets the gradient. ``src`` is a number, or a tensor no
+        smaller than the index.
 
         Raises:
-            ShapeError: the index has another number of dimensions than x or ``src``, or a larger one.
+            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
         """
-        found, value = self._elements("scatter", dim, index)
+        resolved, value = self._elements("scatter", dim, index)
         self, source = self._source("scatter", src, value.shape)
-        return self._shaped(self._backend.scatter(self._vector(), found, value, source), self.shape)
+        return self._shaped(self._backend.scatter(self._vector(), resolved, value, source), self.shape)
 
     def scatter_add(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
-        """x with ``src`` added at ``index`` along ``dim``: for dim 0 ``out[index[i, j], j] += src[i, j]``; all add up.
+        """A copy of x with ``src`` added at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] += src[i, j]``.
+
+        If an index repeats, all values are added. ``src`` is a number, or a tensor no smaller than the index.
 
         Raises:
-            ShapeError: the index has another number of dimensions than x or ``src``, or a larger one.
+            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
         """
-        found, value = self._elements("scatter_add", dim, index)
+        resolved, value = self._elements("scatter_add", dim, index)
         self, source = self._source("scatter_add", src, value.shape)
-        return self._shaped(self._backend.scatter_add(self._vector(), found, value, source), self.shape)
+        return self._shaped(self._backend.scatter_add(self._vector(), resolved, value, source), self.shape)
 
     def where(self, condition: BoolTensor[B], other: Self | float) -> Self:
-        """x where ``condition`` is true, ``other`` elsewhere; all three broadcast, and dtypes promote.
+        """The elements of x where ``condition`` is True, and ``other`` elsewhere; all broadcast, and dtypes promote.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -135,35 +138,35 @@ class Selecting(TensorBase[B]):
         return out
 
     def masked_fill(self, mask: BoolTensor[B], value: Self | float) -> Self:
-        """``value``, a number or a 0-d tensor, where ``mask`` is true, x elsewhere; mask and x broadcast.
+        """A copy of x with ``value``, a number or a 0-d tensor, where ``mask`` is True; mask and x broadcast.
 
         Raises:
-            ShapeError: they do not broadcast, or ``value`` has dimensions.
+            ShapeError: the shapes do not broadcast, or ``value`` is not 0-d.
         """
         condition = condition_of(self, mask, "masked_fill")
         if broadcast_shape(condition.shape, self.shape) is None:
             raise ShapeError(f"masked_fill() was asked for a mask of shape {condition.shape} over shape {self.shape}")
-        self, filling = self._source("masked_fill", value, ())
-        return self._like(self._backend.where(condition, filling, self._primitive))
+        self, fill_value = self._source("masked_fill", value, ())
+        return self._like(self._backend.where(condition, fill_value, self._primitive))
 
     def masked_select(self, mask: BoolTensor[B]) -> Self:
-        """The elements where ``mask`` is true, 1-d, in row-major order; mask and x broadcast."""
+        """A 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast."""
         condition = condition_of(self, mask, "masked_select")
         shape = broadcast_shape(condition.shape, self.shape)
         if shape is None:
             raise ShapeError(f"masked_select() was asked for a mask of shape {condition.shape} over shape {self.shape}")
-        whole = self._like(self._backend.expand(self._primitive, shape))
-        return whole[self._bool(self._device.discrete.expand(condition, shape))]  # type: ignore[index, no-any-return]  # Indexing's
+        expanded = self._like(self._backend.expand(self._primitive, shape))
+        return expanded[self._bool(self._device.discrete.expand(condition, shape))]  # type: ignore[index, no-any-return]  # Indexing's
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> IntTensor[B]: ...
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[IntTensor[B], ...]: ...
     def nonzero(self, *, as_tuple: bool = False) -> Any:
-        """The indices of the elements that are not 0 (or false), in row-major order: int64, (count, ndim).
+        """The indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count, ndim).
 
-        With ``as_tuple=True`` one 1-d tensor for each dimension instead, with which x can be indexed; a 0-d tensor has
-        one of them.
+        With ``as_tuple=True``, a tuple of one 1-d tensor for each dimension, with which x can be indexed; for a 0-d
+        tensor there is one of them.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -175,36 +178,44 @@ class Selecting(TensorBase[B]):
         truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
         if not as_tuple:
             return self._int(d.nonzero(truth))
-        where = d.nonzero(truth if truth.shape else d.reshape(truth, (1,)))
-        return tuple([self._int(d.slice(where, (slice(None), dim))) for dim in range(where.shape[1])])
+        positions = d.nonzero(truth if truth.shape else d.reshape(truth, (1,)))
+        return tuple([self._int(d.slice(positions, (slice(None), dim))) for dim in range(positions.shape[1])])
 
     def _elements(self, operation: str, dim: int, index: Any) -> tuple[int, Int]:
-        """The dim and the primitive of an index of single elements, checked; a 0-d one as a vector of one element."""
+        """Return the checked dim and the primitive of an elementwise index; a 0-d one becomes a vector.
+
+        Raises:
+            ShapeError: the index has another number of dimensions than x, or a larger size outside of ``dim``.
+        """
         shape = self.shape or (1,)
         if not self.ndim:
             scalar_dim(dim, operation)
-        found = dim_of(dim, len(shape), operation)
+        resolved = dim_of(dim, len(shape), operation)
         value = index_of(self, index, operation)
         if not value.shape:
             value = self.device.discrete.reshape(value, (1,))
         sizes = value.shape
-        if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != found):
+        if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != resolved):
             raise ShapeError(
-                f"{operation}() was asked for an index of shape {sizes} into shape {shape} along dim {found}; the "
+                f"{operation}() was asked for an index of shape {sizes} into shape {shape} along dim {resolved}; the "
                 "index needs as many dimensions, and except for that one none larger"
             )
-        return found, in_range(self.device, value, shape[found], False, f"{operation}()", found, shape)
+        return resolved, in_range(self.device, value, shape[resolved], False, f"{operation}()", resolved, shape)
 
     def _vector(self) -> Value:
-        """The primitive of x; of a 0-d tensor that of a vector of one element."""
+        """Return the primitive of x; for a 0-d tensor, reshaped to a vector of one element."""
         return self._primitive if self.ndim else self._backend.reshape(self._primitive, (1,))
 
     def _shaped(self, primitive: Value, shape: Shape) -> Self:
-        """A tensor like this one, of a primitive in another shape."""
+        """Return a tensor like this one from a primitive reshaped to ``shape``."""
         return self._like(primitive if primitive.shape == shape else self._backend.reshape(primitive, shape))
 
     def _source(self, operation: str, src: Any, shape: Shape) -> tuple[Self, Value]:
-        """x and the primitive of what is placed, on one device, the latter in x's dtype and cut to ``shape``."""
+        """Return x and the primitive of ``src`` on one device; ``src`` is cast to x's dtype and cut to ``shape``.
+
+        Raises:
+            ShapeError: ``src`` has another number of dimensions than ``shape``, or a smaller size.
+        """
         backend = self._backend
         if not isinstance(src, TensorBase):
             value = backend.full((), number(self, src, operation), self.dtype)

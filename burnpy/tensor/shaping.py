@@ -1,4 +1,4 @@
-"""Methods that move elements: reshaping, permuting, expanding, splitting. Tensors of all kinds have them."""
+"""Methods that rearrange elements: reshaping, permuting, expanding and splitting, for tensors of all kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from burnpy.tensor.dims import (
 
 
 class Shaping(TensorBase[B]):
-    """Rearrangements. Dims may be negative; `DimError` is raised for one that x does not have."""
+    """Methods that change shapes. Dims may be negative; a dim that x does not have raises `DimError`."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class Shaping(TensorBase[B]):
         """The same elements, in row-major order, in another shape; one size may be -1 and is inferred.
 
         Raises:
-            ShapeError: the shape holds another number of elements, or -1 cannot be inferred.
+            ShapeError: the shape has another number of elements, or -1 cannot be inferred.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -57,7 +57,7 @@ class Shaping(TensorBase[B]):
         return out
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """The dimensions from ``start_dim`` to ``end_dim``, both included, as one; a 0-d tensor becomes 1-d.
+        """The tensor with dims ``start_dim`` to ``end_dim``, both included, flattened into one; 0-d becomes 1-d.
 
         Raises:
             ArgumentError: ``start_dim`` comes after ``end_dim``.
@@ -77,10 +77,10 @@ class Shaping(TensorBase[B]):
     @overload
     def permute(self, *, dims: Sequence[int]) -> Self: ...
     def permute(self, *order: Any, dims: Any = None) -> Self:
-        """The dimensions in another order: dimension i of the result is ``dims[i]`` of x.
+        """The tensor with its dimensions permuted: dimension i of the result is ``dims[i]`` of x.
 
         Raises:
-            ArgumentError: not every dimension is named, or one twice.
+            ArgumentError: a dimension is missing, or named twice.
         """
         ndim = self.ndim
         order = distinct(listed(order, dims, "dims", "dim", "permute"), ndim, "permute")
@@ -89,7 +89,7 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.permute(self._primitive, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        """Two dimensions exchanged."""
+        """The tensor with dimensions ``dim0`` and ``dim1`` swapped."""
         ndim = self.ndim
         if not ndim:
             for dim in (dim0, dim1):
@@ -101,58 +101,58 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.permute(self._primitive, tuple(order)))
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """The dimensions ``source`` moved to the positions ``destination``; the others stay in order.
+        """The tensor with dims ``source`` moved to the positions ``destination``; the others keep their order.
 
         Raises:
-            ArgumentError: there are not as many of one as of the other.
+            ArgumentError: the numbers of dims and of positions differ.
         """
-        ndim = self.ndim or 1  # a 0-d tensor is taken for a vector
+        ndim = self.ndim or 1  # a 0-d tensor is treated as a vector
         sources = distinct(integers((source,), "dim", "movedim"), ndim, "movedim")
         places = distinct(integers((destination,), "dim", "movedim"), ndim, "movedim")
         if len(sources) != len(places):
             raise ArgumentError(f"movedim() was asked to move dims {sources} to {places}; give as many places as dims")
         if not self.ndim:
             return self._like(self._backend.permute(self._primitive, ()))
-        moved = dict(zip(places, sources, strict=True))
+        source_at = dict(zip(places, sources, strict=True))
         others = iter([d for d in range(ndim) if d not in sources])
-        order = tuple([moved[d] if d in moved else next(others) for d in range(ndim)])
+        order = tuple([source_at[d] if d in source_at else next(others) for d in range(ndim)])
         return self._like(self._backend.permute(self._primitive, order))
 
     @property
     def mT(self) -> Self:  # noqa: N802  # PyTorch's and NumPy's name
-        """The last two dimensions exchanged; needs at least two."""
+        """The tensor with its last two dimensions swapped; it needs at least two."""
         if self.ndim < 2:
             raise ShapeError(f"mT exchanges the last two dimensions, and shape {self.shape} has no two")
         return self._like(self._backend.mT(self._primitive))
 
     @property
     def T(self) -> Self:  # noqa: N802  # PyTorch's and NumPy's name
-        """The transpose of a matrix; of more dimensions use `mT` or `permute`."""
+        """The transpose of a matrix; for more dimensions use `mT` or `permute`."""
         if self.ndim != 2:
             raise ShapeError(f"T is the transpose of a matrix, and this shape is {self.shape}; use mT or permute(...)")
         return self._like(self._backend.mT(self._primitive))
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """Without the dimensions ``dim`` that have size 1, or, for None, without all of size 1."""
+        """The tensor without those of the dimensions ``dim`` that have size 1; for None, without all of size 1."""
         shape = self.shape
         dims = dims_of(dim, len(shape), "squeeze")
         return self.reshape(tuple([n for d, n in enumerate(shape) if n != 1 or d not in dims]))
 
     def unsqueeze(self, dim: int) -> Self:
-        """With a new dimension of size 1 at ``dim``; -1 is after the last."""
+        """The tensor with a new dimension of size 1 at ``dim``; -1 means after the last."""
         shape = self.shape
-        at = new_dim_of(dim, len(shape), "unsqueeze")
-        return self._like(self._backend.reshape(self._primitive, (*shape[:at], 1, *shape[at:])))
+        position = new_dim_of(dim, len(shape), "unsqueeze")
+        return self._like(self._backend.reshape(self._primitive, (*shape[:position], 1, *shape[position:])))
 
     @overload
     def expand(self, *sizes: int | Sequence[int]) -> Self: ...
     @overload
     def expand(self, *, size: int | Sequence[int]) -> Self: ...
     def expand(self, *sizes: Any, size: Any = None) -> Self:
-        """Dimensions of size 1 repeated to ``sizes``, which may add dimensions in front; -1 keeps a size.
+        """The tensor with dimensions of size 1 expanded to ``sizes``; sizes may add leading dims, and -1 keeps a size.
 
         Raises:
-            ShapeError: a dimension that is not of size 1 would change, or the elements would be too many to address.
+            ShapeError: a dimension whose size is not 1 would change, or there would be too many elements to address.
         """
         sizes = listed(sizes, size, "size", "size", "expand")
         old = self.shape
@@ -166,11 +166,11 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.expand(self._primitive, addressable(full, "expand")))
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
-        """x repeated along dimensions of size 1, and new ones in front, to ``shape``."""
+        """The tensor broadcast to ``shape``, as `expand`."""
         return self.expand(shape)
 
     def expand_as(self, other: TensorBase[B]) -> Self:
-        """x repeated to the shape of another tensor."""
+        """The tensor expanded to the shape of another tensor."""
         if not isinstance(other, TensorBase):
             raise KindError(
                 f"expand_as() takes a tensor, and was given {describe(other)}; for a shape there is expand()"
@@ -182,17 +182,17 @@ class Shaping(TensorBase[B]):
     @overload
     def flip(self, *, dims: int | Sequence[int]) -> Self: ...
     def flip(self, *along: Any, dims: Any = None) -> Self:
-        """The order of the elements along some dimensions reversed: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``."""
-        found = dims_of(listed(along, dims, "dims", "dim", "flip"), self.ndim, "flip")
-        return self._like(self._backend.flip(self._primitive, found))
+        """The tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``."""
+        resolved = dims_of(listed(along, dims, "dims", "dim", "flip"), self.ndim, "flip")
+        return self._like(self._backend.flip(self._primitive, resolved))
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """The elements moved on by ``shifts`` along ``dims``; what leaves at one end enters at the other.
+        """The tensor with its elements shifted by ``shifts`` along ``dims``, cyclically.
 
-        With ``dims`` None by one shift, in row-major order of all elements, in the shape that they have.
+        With ``dims`` None, the elements are shifted in row-major order by a single shift, and the shape stays.
 
         Raises:
-            ArgumentError: there are not as many shifts as dims.
+            ArgumentError: the numbers of shifts and of dims differ.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -217,10 +217,10 @@ class Shaping(TensorBase[B]):
         return self._like(value)
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """Parts along ``dim``: all of one size, the last of which may be smaller, or of the sizes listed.
+        """A tuple of parts along ``dim``: all of size ``split_size``, the last may be smaller, or of the sizes listed.
 
         Raises:
-            ShapeError: the sizes do not add up to that of the dimension.
+            ShapeError: the sizes do not add up to the size of the dimension.
             ArgumentError: a size is negative, or 0 where the dimension has elements.
 
         >>> from burnpy import Tensor
@@ -229,8 +229,8 @@ class Shaping(TensorBase[B]):
         [[1.0, 2.0], [3.0]]
         """
         shape = self.shape
-        found = dim_of(dim, len(shape), "split")
-        size = shape[found]
+        resolved = dim_of(dim, len(shape), "split")
+        size = shape[resolved]
         sizes = integers((split_size,), "size", "split")
         if not isinstance(split_size, Sequence):
             part = sizes[0]
@@ -239,17 +239,17 @@ class Shaping(TensorBase[B]):
             sizes = (part,) * (size // part) + ((size % part,) if size % part else ()) if size else (0,)
         elif sum(sizes) != size or any(n < 0 for n in sizes):
             raise ShapeError(
-                f"split() was asked for sizes {sizes} along dim {found} of shape {shape}; none may be negative, "
+                f"split() was asked for sizes {sizes} along dim {resolved} of shape {shape}; none may be negative, "
                 f"and together they must be {size}"
             )
-        lead, start, parts = (slice(None),) * found, 0, []
+        lead, start, parts = (slice(None),) * resolved, 0, []
         for n in sizes:
             parts.append(self._like(self._backend.slice(self._primitive, (*lead, slice(start, start + n, 1)))))
             start += n
         return tuple(parts)
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        """At most ``chunks`` parts along ``dim``, all of one size but the last, which may be smaller.
+        """A tuple of at most ``chunks`` parts along ``dim``, all of one size except the last, which may be smaller.
 
         Raises:
             ArgumentError: ``chunks`` is below 1.
@@ -260,37 +260,45 @@ class Shaping(TensorBase[B]):
         return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """The slices along ``dim``, each without it."""
+        """A tuple of the slices along ``dim``, which is removed."""
         shape = self.shape
-        found = dim_of(dim, len(shape), "unbind")
-        lead = (slice(None),) * found
-        return tuple([self._like(self._backend.slice(self._primitive, (*lead, k))) for k in range(shape[found])])
+        resolved = dim_of(dim, len(shape), "unbind")
+        lead = (slice(None),) * resolved
+        return tuple([self._like(self._backend.slice(self._primitive, (*lead, k))) for k in range(shape[resolved])])
 
     def tril(self, diagonal: int = 0) -> Self:
-        """The elements on and below a diagonal of the last two dimensions, zeros elsewhere; 1 is the next above."""
+        """The lower triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 includes one diagonal above."""
         return self._like(self._backend.tril(self._primitive, self._diagonal("tril", diagonal)))
 
     def triu(self, diagonal: int = 0) -> Self:
-        """The elements on and above a diagonal of the last two dimensions, zeros elsewhere; 1 is the next above."""
+        """The upper triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 starts one diagonal above."""
         return self._like(self._backend.triu(self._primitive, self._diagonal("triu", diagonal)))
 
     def _diagonal(self, operation: str, diagonal: int) -> int:
-        """A diagonal of matrices; of those outside, the first."""
-        shape, found = self.shape, integer(diagonal, "diagonal", operation)
+        """Return the offset of a diagonal, limited to the range in which it changes the result.
+
+        Raises:
+            ShapeError: the tensor has less than two dimensions.
+        """
+        shape, number = self.shape, integer(diagonal, "diagonal", operation)
         if len(shape) < 2:
             raise ShapeError(f"{operation}() was asked of shape {shape}; it needs two dimensions or more")
-        return max(-shape[-2], min(found, shape[-1]))
+        return max(-shape[-2], min(number, shape[-1]))
 
 
 def _inferred(old: Shape, sizes: Shape) -> Shape:
-    """``sizes`` with -1 replaced by what makes them hold the elements of a tensor of shape ``old``."""
+    """Return ``sizes`` with -1 replaced by the size that keeps the number of elements of shape ``old``.
+
+    Raises:
+        ShapeError: no size does.
+    """
     count = math.prod(old)
     rest = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0 and min(sizes) == -1:
         return tuple([count // rest if n == -1 else n for n in sizes])
-    asked = f"reshape() was asked to take shape {old} to {sizes}"
+    request = f"reshape() was asked to take shape {old} to {sizes}"
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
-        raise ShapeError(f"{asked}; one size may be -1, none else negative")
+        raise ShapeError(f"{request}; one size may be -1, none else negative")
     if -1 in sizes and rest == 0:
-        raise ShapeError(f"{asked}; beside a size of 0, -1 could be anything: write the number")
-    raise ShapeError(f"{asked}, but {count} elements do not make {'a multiple of ' if -1 in sizes else ''}{rest}")
+        raise ShapeError(f"{request}; beside a size of 0, -1 could be anything: write the number")
+    raise ShapeError(f"{request}, but {count} elements do not make {'a multiple of ' if -1 in sizes else ''}{rest}")

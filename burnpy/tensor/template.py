@@ -1,10 +1,10 @@
-"""Methods from templates: the methods that differ by one name only are one function, specialised for each.
+"""Decorators that create tensor methods from templates: methods that differ only in the operation share one function.
 
-A template mentions ``OPERATION`` where the operation's name belongs. `specialised` copies its code with that name
-replaced: no extra frame, no look-up of a name held in a variable, and a traceback shows the template. So it does with
-``blank``, where the result is a bool tensor. The decorated declaration gives the signature, the names of its parameters
-included, the types and the documentation. What it declares keyword-only is so to type checkers alone: a
-function that has such parameters CPython calls by a slower way, of 50 ns more.
+A template mentions ``OPERATION`` in place of the operation's name. `specialised` copies its code with that name
+replaced, and also ``blank`` if the result is a bool tensor: this adds no stack frame and no look-up by a variable
+name, and tracebacks show the template. The decorated declaration provides the signature with the parameter names, the
+types and the documentation. Its keyword-only parameters are keyword-only to type checkers alone: CPython calls
+functions that have such parameters by a slower path, which takes 50 ns more.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from burnpy.tensor.operands import explain, operands
 F = TypeVar("F", bound=Callable[..., Any])
 
 ONE = 1
-"""As the default of an option: Python has one object of it."""
+"""The default of an option, compared by identity: CPython has a single object 1."""
 
 
 def specialised(template: Any, declaration: F, result: Callable[[], Any] = blank, operation: str | None = None) -> F:
-    """A copy of ``template`` for an operation, by default the one that ``declaration`` is named after, with its
-    signature and docs."""
+    """Return a copy of ``template`` for an operation, with the signature and docstring of ``declaration``.
+
+    The operation is by default the one that has the name of ``declaration``.
+    """
     name = declaration.__name__
     operation = operation or name
     names = {"OPERATION": operation, "_OPERATION_with": f"_{operation}_with", "blank": result.__name__}
@@ -50,42 +52,42 @@ def specialised(template: Any, declaration: F, result: Callable[[], Any] = blank
 
 
 def unary(declaration: F) -> F:
-    """A method of no arguments that calls the backend's operation of its own name."""
+    """Create a method without arguments that calls the backend's operation of the same name."""
     return specialised(_unary, declaration)
 
 
 def binary(declaration: F) -> F:
-    """A method of one operand, a tensor of the same kind and device or a number, with a result of the same kind."""
+    """Create a method of one operand, a tensor of the same kind or a number, with a result of the same kind."""
     return specialised(_binary, declaration)
 
 
 def optional(declaration: F) -> F:
-    """A `binary` method ``f`` with an option, by keyword: ``_f_with(other, option)`` where that is not None or 1."""
+    """Create a `binary` method ``f`` with a keyword option; it calls ``_f_with(other, option)`` unless None or 1."""
     return specialised(_optional, declaration)
 
 
 def operator(operation: str) -> Callable[[F], F]:
-    """A `binary` method under the name of Python's operator, where the method of the operation's name has options."""
+    """Create a `binary` method for a Python operator, if the method with the operation's name has an option."""
     return lambda declaration: specialised(_binary, declaration, operation=operation)
 
 
 def comparison(declaration: F) -> F:
-    """A method of one operand, a tensor of the same kind and device or a number, with a bool result."""
+    """Create a method of one operand, a tensor of the same kind or a number, with a bool result."""
     return specialised(_binary, declaration, blank_bool)
 
 
 def predicate(declaration: F) -> F:
-    """A method of no arguments with a bool result."""
+    """Create a method without arguments, with a bool result."""
     return specialised(_unary, declaration, blank_bool)
 
 
 def reduction(declaration: F) -> F:
-    """A method of ``(dim, keepdim)`` with a result of the same kind; dim is an int, several, or None for all."""
+    """Create a method of ``(dim, keepdim)`` with a result of the same kind; dim is an int, several, or None for all."""
     return specialised(_reduction, declaration)
 
 
 def accumulation(declaration: F) -> F:
-    """A `reduction` that takes a ``dtype`` to compute in, too."""
+    """Create a `reduction` that also takes the ``dtype`` to compute in."""
     return specialised(_accumulation, declaration)
 
 

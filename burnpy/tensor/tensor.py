@@ -46,10 +46,10 @@ class Tensor(
     Exchange[B],
     Printing[B],
 ):
-    """A tensor of floating point numbers, the kind that can be differentiated.
+    """An immutable tensor of floating point numbers, the kind that can be differentiated.
 
-    ``B`` is its backend: ``Tensor[NumPy]``, ``Tensor[Autodiff[NumPy]]``. It is made by a classmethod, of the class with
-    its backend or with ``device=``, and never changes.
+    ``B`` is its backend: ``Tensor[NumPy]``, ``Tensor[Autodiff[NumPy]]``. Tensors are created by classmethods, called on
+    the class with its backend, as ``Tensor[NumPy].zeros((2,))``, or with ``device=``.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -62,7 +62,7 @@ class Tensor(
     """
 
     __slots__ = ()
-    _backend = vars(TensorBase)["_device"]  # by the device's own descriptor: as quick as a slot of its own
+    _backend = vars(TensorBase)["_device"]  # the device's own descriptor: as fast as a separate slot
     kind = "float"
     numbers = frozenset({float, int})
 
@@ -80,18 +80,19 @@ class Tensor(
     def from_data(
         cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None
     ) -> Any:
-        """A tensor of numbers, nested lists of them, an array, or another tensor, by copying it.
+        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
 
         Python numbers become float32 unless ``dtype`` says otherwise. An array keeps its dtype, which must be a float
         one; with ``dtype``, int and bool arrays are converted.
 
-        ``copy=False`` takes a NumPy array that nobody can ever write to as it is, if the device is on the CPU: what
-        ``to_numpy()`` of a tensor gave, what a file's record has, and arrays over bytes, as ``np.frombuffer(data)``.
+        ``copy=False`` shares the memory of a NumPy array that can never be written to, if the device is on the CPU: the
+        result of a tensor's ``to_numpy()``, an array of a loaded record, or an array over bytes, as
+        ``np.frombuffer(data)``.
 
         Raises:
-            DTypeError: numbers or an array of another kind, or a dtype that is unknown.
-            ShapeError: a ragged list.
-            ArgumentError: something that holds no numbers; ``copy=False`` of an array that could still change.
+            DTypeError: the numbers or the array are of another kind, or the dtype is unknown.
+            ShapeError: the list is ragged.
+            ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -110,7 +111,7 @@ class Tensor(
 
     @classmethod
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Zeros of the given shape.
+        """A tensor of the given shape filled with 0.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -129,7 +130,7 @@ class Tensor(
 
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Ones of the given shape."""
+        """A tensor of the given shape filled with 1."""
         return creation.full(cls, shape, 1.0, dtype, device, "ones")
 
     @overload
@@ -144,7 +145,7 @@ class Tensor(
 
     @classmethod
     def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """``value`` in the given shape.
+        """A tensor of the given shape filled with ``value``.
 
         Raises:
             ShapeError: a size is negative.
@@ -164,7 +165,7 @@ class Tensor(
 
     @classmethod
     def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """Ones on the diagonal of a matrix of ``rows`` rows and, unless given, as many columns; zeros elsewhere."""
+        """A matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
         return creation.eye(cls, rows, columns, dtype, device)
 
     @overload
@@ -195,7 +196,7 @@ class Tensor(
         dtype: DTypeLike | None = None,
         device: Any = None,
     ) -> Any:
-        """start, start + step, … up to but without end; with one argument, from 0 to it. 1-d.
+        """A 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
 
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
@@ -221,7 +222,7 @@ class Tensor(
     def linspace(
         cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: Any = None
     ) -> Any:
-        """``steps`` numbers evenly spaced from start to end, both included. 1-d."""
+        """A 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
         return creation.linspace(cls, start, end, steps, dtype, device)
 
     @overload
@@ -234,14 +235,15 @@ class Tensor(
 
     @classmethod
     def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
-        """A copy of an array of another library that speaks DLPack and has its memory on the CPU.
+        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
 
-        What others may still write to is copied, and DLPack does not say who may: its read-only flag binds those who
-        import. Not copied is what ``from_data(copy=False)`` takes: a tensor's memory, and a NumPy array's over bytes.
+        Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
+        the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
+        array over bytes.
 
         Raises:
             DTypeError: the array is of another kind.
-            ArgumentError: ``source`` offers nothing that can be read.
+            ArgumentError: ``source`` cannot be read by DLPack.
         """
         return creation.from_dlpack(cls, imported(source, "Tensor"), device)
 
@@ -255,15 +257,16 @@ class Tensor(
 
     @classmethod
     def from_inner(cls, x: Tensor[Any], *, device: Any = None) -> Tensor[Any]:
-        """The values of ``x`` on a device that differentiates, untracked; they share memory.
+        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
 
         Args:
-            x: on the inner backend of the alias's, or of ``device``; with neither, on any: ``Autodiff`` goes around it.
-            device: a backend class, an alias or a device, instead of the alias. ``Autodiff[Balanced[NumPy]]`` is best
-                given here, where type checkers see it.
+            x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
+                and the result is on ``Autodiff`` around it.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+                ``Autodiff[Balanced[NumPy]]`` is best passed here, where type checkers see it.
 
         Raises:
-            DeviceError: ``x`` is on another backend than that.
+            DeviceError: ``x`` is not on the inner backend.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -273,10 +276,10 @@ class Tensor(
         return creation.lifted(cls, x, device)  # type: ignore[no-any-return]  # of that class
 
     def to_device(self, device: B2 | type[B2]) -> Tensor[B2]:
-        """The values on another device: a backend class, an alias or a device. On the same device, the tensor itself.
+        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
-            DeviceError: ``device`` is no backend.
-            NotTrackedError: the tensor is tracked; detach it first.
+            DeviceError: ``device`` is not a backend.
+            NotTrackedError: the tensor is tracked; call ``detach()`` first.
         """
         return moved(self, device)  # type: ignore[no-any-return]  # of that class

@@ -1,4 +1,4 @@
-"""Tensors from one device to another, up and down the levels without a copy where one is on top of the other."""
+"""Transfer of tensors between devices, without a copy between a device and the levels on top of it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ from burnpy.tensor.base import TensorBase, new_tensor
 
 
 def transfer(x: TensorBase[Any], target: Any) -> Any:
-    """An untracked tensor on another device: in the same memory where one device is a level of the other."""
+    """Return an untracked tensor on another device; it shares memory if one device is nested on the other."""
     source = x.device
     if target is source:
         return x
     levels = []
-    beneath = target
-    while beneath is not source and hasattr(beneath, "lift"):
-        levels.append(beneath)
-        beneath = beneath.inner
-    if beneath is source:
+    lower_device = target
+    while lower_device is not source and hasattr(lower_device, "lift"):
+        levels.append(lower_device)
+        lower_device = lower_device.inner
+    if lower_device is source:
         primitive = x._primitive
         if x.kind == "float":
             for level in reversed(levels):
                 primitive = level.lift(primitive)
         return new_tensor(type(x), target, primitive)
-    lower: Any = x
-    while hasattr(lower.device, "lower"):
-        lower = lower.inner()
-        if lower.device is target:
-            return lower
-    return lower.to_device(target) if lower.device is source else transfer(lower, target)
+    current: Any = x
+    while hasattr(current.device, "lower"):
+        current = current.inner()
+        if current.device is target:
+            return current
+    return current.to_device(target) if current.device is source else transfer(current, target)
 
 
 def differentiates(device: Any) -> bool:
-    """Whether what runs on a device is training: it, or a device beneath, is an `Autodiff` that is no level of
-    `burnpy.func`, whose derivatives leave a function as it is."""
+    """Return True if code on a device is in training mode: the device, or one beneath it, is a plain `Autodiff`.
+
+    Levels of `burnpy.func` do not count: a derivative of a function must not change its mode.
+    """
     while device is not None:
         if isinstance(device, Autodiff) and not device.level:
             return True
