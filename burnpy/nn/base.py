@@ -9,9 +9,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
 from burnpy.nn.call_errors import call_error, signature_of
 from burnpy.nn.fields import check_held, settled
-from burnpy.nn.param import Param
 from burnpy.nn.tree import new_module, variables_in, walk
-from burnpy.nn.variable import Variable
+from burnpy.nn.variable import Param, Variable
 from burnpy.tensor.transfer import differentiates
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
-    from burnpy.nn.buffer import Buffer
     from burnpy.nn.module import Module
+    from burnpy.nn.variable import Buffer
     from burnpy.tensor.tensor import Tensor
 
     M = TypeVar("M", bound=Module[Any])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.nn.param import Param
 from burnpy.nn.tree import children
-from burnpy.nn.variable import Variable
+from burnpy.nn.variable import Param, Variable
 
 if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase

@@ -11,9 +11,8 @@ from typing import Any
 
 from burnpy.func.pytree import register_tree
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.param import Param
 from burnpy.nn.tree import Rebuild
-from burnpy.nn.variable import Variable
+from burnpy.nn.variable import Param, Variable
 
 
 class Rest:

@@ -10,11 +10,10 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.param import Param
 from burnpy.nn.replace import replaced
 from burnpy.nn.select import Where, selected
 from burnpy.nn.tree import Rebuild
-from burnpy.nn.variable import Variable, new_id
+from burnpy.nn.variable import Param, Variable, new_id
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
 

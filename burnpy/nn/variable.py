@@ -1,4 +1,4 @@
-"""`Variable`: one tensor of a module under an id of its own; the base of `Param` and of the buffers."""
+"""The tensors of a module: `Param` for learned ones, `Buffer`, `IntBuffer` and `BoolBuffer` for the others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVa
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ImmutableError, KindError, a
+from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.tensor.base import TensorBase
+from burnpy.tensor.call_errors import composed
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 
@@ -129,6 +133,142 @@ class Variable(Subscriptable, Generic[B]):
     def __repr__(self) -> str:
         mark = ", frozen" if self._frozen else ""
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, device={self.device}{mark})"
+
+
+@composed
+class Param(Variable[B]):
+    """A tensor that a module learns, under an id of its own.
+
+    On a device that differentiates ``value`` is a leaf, unless the parameter is frozen; gradients are asked for with
+    it: ``grads[model.weight.value]``. One `Param` in two places of a model is one parameter, and stays one.
+
+    Args:
+        value: a tensor that nothing was computed from: a leaf, or an untracked one, which becomes a leaf.
+        frozen: whether training leaves it as it is.
+        id: for who restores a parameter; otherwise a new one.
+
+    Raises:
+        KindError: ``value`` is no float `Tensor`.
+        NotTrackedError: ``value`` was computed from tracked tensors.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> weight = Param(Tensor[Autodiff[NumPy]].zeros((2, 3)))
+    >>> weight.value.is_require_grad(), weight
+    (True, Param(shape=(2, 3), dtype=float32, device=Autodiff[NumPy]))
+    """
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "parameter"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: Tensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> Tensor[B]:
+        """The tensor: on a device that differentiates a leaf, unless frozen."""
+        return self._value  # type: ignore[no-any-return]  # a Tensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        if self._frozen:
+            return value.detach()
+        try:
+            return value.require_grad()
+        except NotTrackedError:
+            raise NotTrackedError(
+                f"a Param was given a tensor of shape {value.shape} that was computed from tracked ones, and a "
+                "parameter is where a graph begins; give it value.detach()"
+            ) from None
+
+
+@composed
+class Buffer(Variable[B]):
+    """A tensor that goes with a module and is not learned: it is moved, saved and loaded, and has no gradient.
+
+    What a forward pass would have it become travels with the gradients and is applied by an optimizer's step: see
+    `burnpy.nn.record_update`.
+
+    Args:
+        value: an untracked tensor.
+        frozen: whether such updates leave it as it is.
+        id: for who restores a buffer; otherwise a new one.
+
+    Raises:
+        KindError: ``value`` is no float `Tensor`; for ints there is `IntBuffer`, for bools `BoolBuffer`.
+        NotTrackedError: ``value`` is tracked.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Buffer(Tensor[NumPy].zeros((3,))).value.tolist()
+    [0.0, 0.0, 0.0]
+    """
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "buffer"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: Tensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> Tensor[B]:
+        """The tensor, untracked."""
+        return self._value  # type: ignore[no-any-return]  # a Tensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        if value.is_require_grad():
+            raise NotTrackedError(
+                f"{a(type(self).__name__)} was given a tracked tensor of shape {value.shape}, and buffers have no "
+                "gradient; give it value.detach(), or make it a Param"
+            )
+        return value
+
+
+@composed
+class IntBuffer(Variable[B]):
+    """A buffer of ints: counts, positions, tables of indices. Otherwise as `Buffer`."""
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "buffer"
+    kind: ClassVar[KindName] = "int"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: IntTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> IntTensor[B]:
+        """The tensor."""
+        return self._value  # type: ignore[no-any-return]  # an IntTensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        return value
+
+
+@composed
+class BoolBuffer(Variable[B]):
+    """A buffer of truth values: masks. Otherwise as `Buffer`."""
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "buffer"
+    kind: ClassVar[KindName] = "bool"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: BoolTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> BoolTensor[B]:
+        """The tensor."""
+        return self._value  # type: ignore[no-any-return]  # a BoolTensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        return value
 
 
 def _restored(cls: type[Variable[Any]], value: Any, frozen: bool, id: str) -> Variable[Any]:

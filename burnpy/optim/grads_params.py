@@ -18,8 +18,8 @@ from burnpy.backend.errors import (
     MissingGradientError,
     a,
 )
-from burnpy.nn.param import Param
 from burnpy.nn.select import meets, suggestion
+from burnpy.nn.variable import Param
 from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from
 from burnpy.optim.norms import norm_of
 from burnpy.tensor.tensor import Tensor

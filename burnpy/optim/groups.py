@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.param import Param
 from burnpy.nn.select import Where, selected
+from burnpy.nn.variable import Param
 from burnpy.optim.checks import at_least_zero
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weakref import ref
 
     from burnpy.backend.primitives import Float
-    from burnpy.nn.param import Param
+    from burnpy.nn.variable import Param
 
 M = TypeVar("M", bound=Module[Any])
 

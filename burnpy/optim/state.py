@@ -13,7 +13,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase
-    from burnpy.nn.param import Param
+    from burnpy.nn.variable import Param
 
 
 class ParamState(NamedTuple):

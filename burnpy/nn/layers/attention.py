@@ -12,8 +12,8 @@ from burnpy.nn.functional.linear import linear
 from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.tensor import Tensor
 

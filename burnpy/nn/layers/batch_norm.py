@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.buffer import Buffer, IntBuffer
 from burnpy.nn.buffer_updates import record_update
 from burnpy.nn.functional.normalization import batch_norm, batch_normed
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Buffer, IntBuffer, Param
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor

@@ -9,8 +9,8 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.convolution import Padding, conv2d, padding_of
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import Pair, pair, positive
+from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff

@@ -8,8 +8,8 @@ from burnpy.backend.backend import Backend
 from burnpy.nn.functional.embedding import embedding, padding_row
 from burnpy.nn.init import Initializer, Normal
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff

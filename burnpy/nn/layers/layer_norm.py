@@ -9,8 +9,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.normalization import layer_norm
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from burnpy.backend.backend import Backend
 from burnpy.nn.functional.linear import linear
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff

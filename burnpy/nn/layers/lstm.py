@@ -11,8 +11,8 @@ from burnpy.nn.functional.dropout import dropout as dropped
 from burnpy.nn.functional.linear import linear
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import Tensor
