@@ -56,7 +56,7 @@ class Holder(Module[Any]):
 
 LAYER = Linear(2, 2, device=Train)
 HIDDEN: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "deque": (lambda self: deque([LAYER]), "is a deque, which can change or is used up"),
+    "deque": (lambda self: deque([LAYER]), "is a deque, which can change or be exhausted"),
     "generator": (lambda self: (LAYER for _ in range(2)), "is a generator, which can change"),
     "numbers": (lambda self: array.array("d", [1.0]), "of numbers a Buffer"),
     "bytearray": (lambda self: bytearray(3), "is a bytearray"),

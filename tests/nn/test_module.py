@@ -482,7 +482,7 @@ def test_modules_are_trees_of_func(model: Any) -> None:
 def test_repr_shows_the_tree(model: Any) -> None:
     shown = repr(model.no_grad("layers.0.bias").eval())
     assert shown.splitlines() == [
-        "Model()  22 parameters, 4 of them frozen, as in use",
+        "Model()  22 parameters, 4 of them frozen, eval mode",
         "  layers.0  Linear(2, 4)  12 parameters, 4 of them frozen",
         "    weight  (2, 4)",
         "    bias  (4,) frozen",

@@ -106,4 +106,4 @@ def test_what_was_replaced_is_shown_as_it_is_now() -> None:
     assert headline(layer.replace(bias=None)) == "Linear(2, 3, bias=False)"
     assert headline(layer.replace(weight=Linear(4, 3, device=Train).weight)) == "Linear(4, 3)"
     assert headline(layer.replace(weight=None, bias=None)) == "Linear(bias=False)"
-    assert repr(nn.MaxPool2d(3).train()) == "MaxPool2d(3)  as in training"
+    assert repr(nn.MaxPool2d(3).train()) == "MaxPool2d(3)  training mode"
