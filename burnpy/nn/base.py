@@ -143,7 +143,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
 
         Args:
-            depth: the number of nested levels to show: 0 for the model alone, 1 for its direct submodules, None for all.
+            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
             input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
 
         Raises:
@@ -168,7 +168,9 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     @property
     def is_training(self) -> bool:
-        """Whether the module is in training mode, as set by `train` or `eval`; by default whether its device differentiates.
+        """Whether the module is in training mode.
+
+        The mode is set by `train` or `eval`; by default it is training mode if the module's device differentiates.
 
         A module without a device of its own, such as `Dropout`, follows its input: see `trains_on`.
         """

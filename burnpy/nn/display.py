@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def render(module: ModuleBase[Any]) -> str:
-    """Return the module tree as text, a line per part: shapes, parameter counts, and what is frozen, shared or overridden.
+    """Return the module tree as text, a line per part: shapes, counts, and what is frozen, shared or overridden.
 
     >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Relu, Sequential

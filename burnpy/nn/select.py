@@ -71,7 +71,7 @@ def meets(path: str, pattern: str) -> bool:
 
 
 def suggestion(wanted: str, paths: Sequence[str]) -> str:
-    """Return the end of an error message about an unknown path: existing paths, only the close ones if there are any."""
+    """Return the end of an error message about an unknown path: close matches, otherwise the existing paths."""
     known = dict.fromkeys([*paths, *(path[:k] for path in paths for k, c in enumerate(path) if c == ".")])
     close = get_close_matches(wanted, known, n=3)
     shown = close or list(paths[:8])

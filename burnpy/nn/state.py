@@ -83,16 +83,16 @@ class Stateful(ModuleBase[B]):
     def with_state(self, state: State, *, strict: bool = True) -> Self:
         """Return the module with the values and ids of a state, as new leaves.
 
-        Values are converted to the module's device and dtype. A shared parameter may be given under any of its paths. On
-        an error nothing is loaded.
+        Values are converted to the module's device and dtype. A shared parameter may be given under any of its paths.
+        On an error nothing is loaded.
 
         Args:
-            state: by path, `Entry`, tensor or array; a bare tensor or array, and an entry with id None, keep the module's id.
+            state: by path, `Entry`, tensor or array; without an id, or with id None, the module's id stays.
             strict: if False, load what matches and leave the rest unchanged: see `state_report`.
 
         Raises:
-            StateError: if ``strict``, something is missing, unexpected or of another shape, or ints are out of range for
-                the module's dtype; ``error.report`` has all of it.
+            StateError: if ``strict``, something is missing, unexpected or of another shape, or ints are out of range
+                for the module's dtype; ``error.report`` has all of it.
             ModuleError: two parameters would have the same id.
         """
         report, entries = _compared(self, state)

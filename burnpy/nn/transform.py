@@ -37,7 +37,7 @@ class Transforms(ModuleBase[B]):
         """Return the module in training mode on any device: dropout is active, and batch norm uses batch statistics.
 
         Args:
-            mode: True for training mode, False for eval mode, None to follow the device, which is the initial behaviour.
+            mode: True for training mode, False for eval mode, None to follow the device, as new modules do.
 
         Raises:
             ArgumentError: ``mode`` is neither a bool nor None.
@@ -204,7 +204,7 @@ class Transforms(ModuleBase[B]):
         return self._rebuilt(valued)
 
     def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
-        """Compute the new values of this module's buffers after training passes; layers that record updates override it.
+        """Compute new values of this module's buffers after training passes; layers that record updates override it.
 
         Args:
             updates: the combined updates by the buffer's path in this module, for buffers passed to `record_update`.

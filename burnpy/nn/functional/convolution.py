@@ -109,7 +109,7 @@ def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tup
 def _same_padding(
     x: Tensor[B], kernel: tuple[int, int], dilation: tuple[int, int]
 ) -> tuple[Tensor[B], tuple[int, int]]:
-    """Return x and the padding that preserves height and width; if the total is odd, x gets the extra zeros at the end."""
+    """Return x and the padding that preserves its size; if the total is odd, x gets the extra zeros at the end."""
     total = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
     for dim, zeros in ((x.ndim - 2, total[0]), (x.ndim - 1, total[1])):
         if zeros % 2:

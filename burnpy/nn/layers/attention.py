@@ -95,8 +95,8 @@ class MultiHeadAttention(Module[B]):
                 the scores. For one mask per example, (N, T, S), pass ``mask[:, None]``.
             key_mask: shape (N, S), true for valid keys, false for padding.
             causal: whether query t attends only to the keys 0 … offset + t.
-            offset: the position of the first query among the keys; 0 by default. Required with fewer queries than keys: see
-                `burnpy.nn.functional.scaled_dot_product_attention`.
+            offset: the position of the first query among the keys; 0 by default. Required with fewer queries than keys:
+                see `burnpy.nn.functional.scaled_dot_product_attention`.
 
         Returns:
             Shape (N, T, size).

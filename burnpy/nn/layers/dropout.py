@@ -19,8 +19,8 @@ B = TypeVar("B", bound=Backend)
 class Dropout(Stateless):
     """Dropout: in training mode, zeroes each element with probability ``p`` and scales the others by 1 / (1 - p).
 
-    In eval mode the input is returned unchanged. The mode is set by ``train()`` and ``eval()``; by default it is training
-    mode if the input's device differentiates.
+    In eval mode the input is returned unchanged. The mode is set by ``train()`` and ``eval()``; by default it is
+    training mode if the input's device differentiates.
 
     Args:
         p: the probability that an element is zeroed.

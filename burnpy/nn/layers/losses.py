@@ -47,7 +47,7 @@ class CrossEntropyLoss(Unplaced):
     def forward(
         self, logits: Tensor[B], target: IntTensor[B] | Tensor[B], *, weight: Tensor[B] | None = None
     ) -> Tensor[B]:
-        """Return the loss of logits (N, C, …) for classes (N, …) or probabilities (N, C, …), with class weights (C,)."""
+        """Return the loss of logits (N, C, …) for classes (N, …) or probabilities (N, C, …); class weights are (C,)."""
         either_target: Any = target  # the overloads of cross_entropy take one kind each
         return cross_entropy(
             logits,
@@ -127,7 +127,7 @@ class MseLoss(Unplaced):
 
 @composed
 class BceWithLogitsLoss(Unplaced):
-    """Binary cross entropy between the sigmoid of logits and probabilities: see `burnpy.binary_cross_entropy_with_logits`.
+    """Binary cross entropy of the sigmoid of logits: see `burnpy.binary_cross_entropy_with_logits`.
 
     Args:
         reduction: "mean", "sum", or "none" for one loss per element.

@@ -73,8 +73,8 @@ class LstmParams(Module[B]):
 class Lstm(Module[B]):
     """A multi-layer long short-term memory network. The batch dimension comes first.
 
-    Parameter paths are ``layers.0.0.weight_ih`` and, for the reverse direction, ``layers.0.1.weight_ih``; in PyTorch they
-    are ``weight_ih_l0`` and ``weight_ih_l0_reverse``, transposed.
+    Parameter paths are ``layers.0.0.weight_ih`` and, for the reverse direction, ``layers.0.1.weight_ih``; in PyTorch
+    they are ``weight_ih_l0`` and ``weight_ih_l0_reverse``, transposed.
 
     Args:
         inputs: the size of an input vector.

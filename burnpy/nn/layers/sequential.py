@@ -21,8 +21,8 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 class Sequential(Module[B]):
     """A chain of layers, each applied to the output of the one before it.
 
-    Layers are named by index in paths: ``0.weight``. ``model[0]`` is the first layer, ``model[1:]`` a `Sequential` of the
-    others.
+    Layers are named by index in paths: ``0.weight``. ``model[0]`` is the first layer, ``model[1:]`` a `Sequential` of
+    the others.
 
     Args:
         layers: modules that take one tensor and return one.
