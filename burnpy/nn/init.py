@@ -1,8 +1,9 @@
 """Initializers: distributions of the initial values of parameters.
 
 An initializer is a plain value, passed to a layer (``Linear(2, 3, device=NumPy, initializer=XavierNormal())``) or
-called with a shape. Some depend on the fans: fan_in is the number of inputs that each output element depends on, fan_out
-the number of outputs that each input element affects. Layers pass their own; otherwise `fans` derives them from the shape.
+called with a shape. Some depend on the fans: fan_in is the number of inputs that each output element depends on,
+fan_out the number of outputs that each input element affects. Layers pass their own; otherwise `fans` derives them
+from the shape.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class TransformerEncoderLayer(Module[B]):
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
     ) -> Tensor[B]:
-        """Map (N, T, size) to the same shape; masks are those of `MultiHeadAttention`, true where attention is allowed."""
+        """Map (N, T, size) to the same shape; masks as in `MultiHeadAttention`, true where attention is allowed."""
         if self.norm_first:
             attended = self.self_attn(self.norm1(x), mask=mask, key_mask=key_mask, causal=causal)
             x = x + self.dropout1(attended)
@@ -182,7 +182,7 @@ class TransformerEncoder(Module[B]):
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
     ) -> Tensor[B]:
-        """Map (N, T, size) to the same shape; masks are those of `MultiHeadAttention`, true where attention is allowed."""
+        """Map (N, T, size) to the same shape; masks as in `MultiHeadAttention`, true where attention is allowed."""
         for layer in self.layers:
             x = layer(x, mask=mask, key_mask=key_mask, causal=causal)
         return x if self.norm is None else self.norm(x)
