@@ -119,14 +119,14 @@ class _Watched(Rebuild):
         return watched
 
 
-def _inputs(model: ModuleBase[Any], given: Any) -> list[Any]:
+def _inputs(model: ModuleBase[Any], argument: Any) -> list[Any]:
     """Return the input as a list of tensors and shapes.
 
     Raises:
         ArgumentError: it is something else.
     """
-    several = isinstance(given, (tuple, list)) and not _is_shape(given)
-    inputs = [*given] if several else [given]
+    several = isinstance(argument, (tuple, list)) and not _is_shape(argument)
+    inputs = [*argument] if several else [argument]
     for x in inputs:
         if not isinstance(x, TensorBase) and not _is_shape(x):
             hint = "; make a tensor of it: Tensor.from_data(values)" if hasattr(x, "__array__") else ""
@@ -140,14 +140,14 @@ def _is_shape(x: Any) -> bool:
     return isinstance(x, (tuple, list)) and all(isinstance(size, int) for size in x)
 
 
-def _device(model: ModuleBase[Any], given: Sequence[Any]) -> Any:
+def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
     """Return the common device of a model and its inputs.
 
     Raises:
         DeviceError: they are on different devices.
         ArgumentError: neither the model nor an input has a device.
     """
-    tensors = [x.device for x in given if isinstance(x, TensorBase)]
+    tensors = [x.device for x in inputs if isinstance(x, TensorBase)]
     devices = [held.device for held in [*model._all_held().values()][:1]] + tensors
     if not devices:
         raise ArgumentError(

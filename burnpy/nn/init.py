@@ -107,8 +107,8 @@ class Initializer(ABC):
         return values
 
     @abstractmethod
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
-        """Create the tensor; ``given`` are the fans passed by the caller, if any."""
+    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+        """Create the tensor; ``layer_fans`` are the fans passed by the caller, if any."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Constant(Initializer):
 
     value: float
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
         return Tensor.full(shape, self.value, dtype=dtype, device=device)
 
 
@@ -147,7 +147,7 @@ class Uniform(Initializer):
     low: float = 0.0
     high: float = 1.0
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
         return Tensor.uniform(shape, self.low, self.high, dtype=dtype, generator=generator, device=device)
 
 
@@ -158,7 +158,7 @@ class Normal(Initializer):
     mean: float = 0.0
     std: float = 1.0
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
         return Tensor.normal(shape, self.mean, self.std, dtype=dtype, generator=generator, device=device)
 
 
@@ -171,14 +171,14 @@ class _Scaled(Initializer):
 
 
 class _ScaledUniform(_Scaled):
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
-        bound = math.sqrt(3.0) * self.std(given or fans(shape))
+    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+        bound = math.sqrt(3.0) * self.std(layer_fans or fans(shape))
         return Tensor.uniform(shape, -bound, bound, dtype=dtype, generator=generator, device=device)
 
 
 class _ScaledNormal(_Scaled):
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
-        std = self.std(given or fans(shape))
+    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+        std = self.std(layer_fans or fans(shape))
         return Tensor.normal(shape, 0.0, std, dtype=dtype, generator=generator, device=device)
 
 
@@ -256,7 +256,7 @@ class Orthogonal(Initializer):
 
     gain: float = 1.0  #: see `gain`
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal() makes matrices, and was asked for the shape {shape}; use Normal()")
         rows, columns = shape[0], math.prod(shape[1:])

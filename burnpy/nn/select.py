@@ -70,10 +70,10 @@ def meets(path: str, pattern: str) -> bool:
     return path == pattern or path.startswith(pattern + ".") or fnmatchcase(path, pattern)
 
 
-def suggestion(wanted: str, paths: Sequence[str]) -> str:
+def suggestion(unknown: str, paths: Sequence[str]) -> str:
     """Return the end of an error message about an unknown path: close matches, otherwise the existing paths."""
     known = dict.fromkeys([*paths, *(path[:k] for path in paths for k, c in enumerate(path) if c == ".")])
-    close = get_close_matches(wanted, known, n=3)
+    close = get_close_matches(unknown, known, n=3)
     shown = close or list(paths[:8])
     more = "" if close or len(paths) <= 8 else ", …"
     return f"; {'close to it is' if close else 'there is'} {', '.join(shown)}{more}" if shown else "; it holds nothing"

@@ -13,7 +13,7 @@ from burnpy.optim.schedules.simple import cosine
 
 @dataclass(frozen=True)
 class OneCycleLr(LrSchedule):
-    """The one-cycle schedule: up from ``peak / start_factor`` to ``peak``, down to ``peak / start_factor / end_factor``.
+    """The one-cycle schedule: ``peak / start_factor`` up to ``peak``, down to ``peak / start_factor / end_factor``.
 
     The rate stays constant after the last step. The values equal those of `torch.optim.lr_scheduler.OneCycleLR`, whose
     argument names are in parentheses.
