@@ -103,11 +103,13 @@ class Initializer(ABC):
             ShapeError: the shape does not suit the initializer.
         """
         place: Any = device_of(device)
-        values: Tensor[B] = self._made(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
+        values: Tensor[B] = self._sample(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
         return values
 
     @abstractmethod
-    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         """Create the tensor; ``layer_fans`` are the fans passed by the caller, if any."""
 
 
@@ -122,7 +124,9 @@ class Constant(Initializer):
 
     value: float
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         return Tensor.full(shape, self.value, dtype=dtype, device=device)
 
 
@@ -147,7 +151,9 @@ class Uniform(Initializer):
     low: float = 0.0
     high: float = 1.0
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         return Tensor.uniform(shape, self.low, self.high, dtype=dtype, generator=generator, device=device)
 
 
@@ -158,7 +164,9 @@ class Normal(Initializer):
     mean: float = 0.0
     std: float = 1.0
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         return Tensor.normal(shape, self.mean, self.std, dtype=dtype, generator=generator, device=device)
 
 
@@ -171,13 +179,17 @@ class _Scaled(Initializer):
 
 
 class _ScaledUniform(_Scaled):
-    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         bound = math.sqrt(3.0) * self.std(layer_fans or fans(shape))
         return Tensor.uniform(shape, -bound, bound, dtype=dtype, generator=generator, device=device)
 
 
 class _ScaledNormal(_Scaled):
-    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         std = self.std(layer_fans or fans(shape))
         return Tensor.normal(shape, 0.0, std, dtype=dtype, generator=generator, device=device)
 
@@ -256,7 +268,9 @@ class Orthogonal(Initializer):
 
     gain: float = 1.0  #: see `gain`
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal() makes matrices, and was asked for the shape {shape}; use Normal()")
         rows, columns = shape[0], math.prod(shape[1:])
