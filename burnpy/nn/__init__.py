@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import burnpy.nn.pytree  # noqa: F401  # pyright: ignore[reportUnusedImport]  # `burnpy.func` knows modules from here on
+import burnpy.nn.pytree  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers modules with `burnpy.func`
 from burnpy.nn import functional, init
-from burnpy.nn.buffer import BoolBuffer, Buffer, IntBuffer
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
@@ -31,9 +30,9 @@ from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.module import Module, Stateless, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.select import Where
 from burnpy.nn.state import Entry, State, StateReport
+from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [
     "AdaptiveAvgPool2d",
@@ -84,10 +83,10 @@ __all__ = [
     "stepped",
 ]
 
-if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+if not TYPE_CHECKING:  # type checkers see only the names above
 
     def __getattr__(name: str) -> object:
-        """What to say of a name that there is not, as one of PyTorch's."""
+        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
         from burnpy.hints.missing import from_package
 
         raise from_package(__name__, name)

@@ -1,4 +1,4 @@
-"""`ModuleBase`: how modules are made, why they never change, and what they hold."""
+"""`ModuleBase`: construction, immutability and traversal of modules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
 from burnpy.nn.call_errors import call_error, signature_of
 from burnpy.nn.fields import check_held, settled
-from burnpy.nn.param import Param
 from burnpy.nn.tree import new_module, variables_in, walk
-from burnpy.nn.variable import Variable
+from burnpy.nn.variable import Param, Variable
 from burnpy.tensor.transfer import differentiates
 
 if TYPE_CHECKING:
@@ -27,12 +26,12 @@ _set = object.__setattr__
 
 
 class ModuleMeta(type):
-    """Makes modules: runs ``__init__``, looks through the fields, and closes them."""
+    """The metaclass of modules: a call runs ``__init__``, validates the fields and makes the module immutable."""
 
-    if not TYPE_CHECKING:  # to type checkers a module class is called as its __init__ says
+    if not TYPE_CHECKING:  # type checkers read the signature of __init__
 
         def __call__(cls, *args, **kwargs):
-            """A module of these arguments, closed."""
+            """Create a module and make it immutable."""
             module = cls.__new__(cls)
             _set(module, "_sealed", False)
             try:
@@ -51,54 +50,57 @@ class ModuleMeta(type):
 
         @property
         def __signature__(cls):
-            """That of ``__init__``, for whoever looks at the class."""
+            """The signature of ``__init__``, for `inspect.signature`."""
             return signature_of(cls)
 
 
 class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
-    """What `Module` and `Stateless` share: an immutable tree of parameters, buffers and modules."""
+    """The base class of `Module` and `Stateless`: an immutable tree of parameters, buffers and modules."""
 
     __slots__ = ("__dict__", "__weakref__", "_held", "_override", "_parts", "_sealed")
 
-    _held: dict[str, Variable[Any]] | None  #: what `variables_in` found, once someone asked
-    _override: bool | None  #: whether to behave as in training; None: as the device says
-    _parts: tuple[str, ...]  #: the fields with parameters, buffers or modules in them
-    _sealed: bool  #: whether __init__ is done
+    _held: dict[str, Variable[Any]] | None  #: the result of `variables_in`, cached on first use
+    _override: bool | None  #: True for training mode, False for eval mode, None to follow the device
+    _parts: tuple[str, ...]  #: the fields that contain parameters, buffers or modules
+    _sealed: bool  #: whether construction is complete
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes. Every module writes its own."""
+        """Compute the module's output. Every module defines its own."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one: what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `forward` computes."""
+        """Return the result of `forward`."""
         return self.forward(*args, **kwargs)
 
     def extra_repr(self) -> str:
-        """What is shown of the module besides its parts, in parentheses: its settings, as its class is called."""
+        """The settings shown in parentheses in the module's repr, written as the arguments of its class."""
         from burnpy.nn.settings import settings
 
         return settings(self)
 
     @property
     def device(self) -> B:
-        """The device that the module is on.
+        """The device of the module's parameters and buffers.
 
         Raises:
-            ModuleError: it holds neither parameters nor buffers, and is on none.
+            ModuleError: the module has neither parameters nor buffers.
         """
         for held in self._all_held().values():
             return held.device  # type: ignore[no-any-return]  # all are on one
         raise ModuleError(f"{type(self).__name__} holds neither parameters nor buffers, and is on no device of its own")
 
     def _all_held(self) -> dict[str, Variable[Any]]:
-        found = self._held
-        if found is None:
-            found = variables_in(self)
-            _set(self, "_held", found)
-        return found
+        """All parameters and buffers by path, shared ones by their first path."""
+        variables = self._held
+        if variables is None:
+            variables = variables_in(self)
+            _set(self, "_held", variables)
+        return variables
 
     def named_params(self) -> dict[str, Param[B]]:
-        """Every parameter by its path, frozen ones too, in the order of assignment; a shared one by its first path.
+        """Return all parameters by path, in the order of assignment.
+
+        Frozen ones are included; a shared one has its first path.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
@@ -108,45 +110,46 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         return {path: held for path, held in self._all_held().items() if isinstance(held, Param)}
 
     def params(self) -> tuple[Param[B], ...]:
-        """Every parameter, once."""
+        """Return all parameters, each once."""
         return tuple(self.named_params().values())
 
     def named_buffers(self) -> dict[str, Variable[B]]:
-        """Every `Buffer`, `IntBuffer` and `BoolBuffer` by its path; a shared one by its first path."""
+        """Return every `Buffer`, `IntBuffer` and `BoolBuffer` by path; shared ones by their first path."""
         return {path: held for path, held in self._all_held().items() if not isinstance(held, Param)}
 
     def named_modules(self) -> dict[str, ModuleBase[Any]]:
-        """Every module in the tree by its path, this one first, at ``""``; a shared one by its first path."""
-        found: dict[str, ModuleBase[Any]] = {}
+        """Return all modules of the tree by path, this one first, at ``""``; shared ones by their first path."""
+        modules: dict[str, ModuleBase[Any]] = {}
         seen: set[int] = set()
         for path, item in walk(self):
             if isinstance(item, ModuleBase) and id(item) not in seen:
                 seen.add(id(item))
-                found[path] = item
-        return found
+                modules[path] = item
+        return modules
 
     def visit(self, f: Callable[[str, Variable[B]], object]) -> None:
-        """Call ``f`` with the path of each parameter and buffer, and itself."""
+        """Call ``f(path, variable)`` for each parameter and buffer."""
         for path, held in self._all_held().items():
             f(path, held)
 
     @property
     def num_params(self) -> int:
-        """How many numbers the parameters hold together, shared ones counted once."""
+        """The total number of elements of all parameters, shared ones counted once."""
         return sum(held.numel() for held in self.params())
 
     def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
-        """A table of the layers with their parameters and, where there is an input, what they return and what it costs.
+        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
 
-        With an input the model is run once, as in use and without a graph. FLOPs are counted as `Profiled` does.
+        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
 
         Args:
-            depth: how deep to look: 0 for the model alone, 1 for what is directly inside of it; None for all.
-            input: what to call the model with: a tensor, the shape of one of zeros, or a tuple of these.
+            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
+            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
 
         Raises:
             ArgumentError: ``input`` is none of these.
-            DeviceError: ``input`` is on another device. What the model raises comes with a note of where it was.
+            DeviceError: ``input`` is on another device.
+            Exception: whatever the model raises, with a note that names the module.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear, Relu, Sequential
@@ -165,18 +168,22 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     @property
     def is_training(self) -> bool:
-        """Whether the module behaves as in training: as `train` or `eval` said, else as its device does.
+        """Whether the module is in training mode.
 
-        What has no device of its own, as `Dropout`, goes by its input: see `trains_on`.
+        The mode is set by `train` or `eval`; by default it is training mode if the module's device differentiates.
+
+        A module without a device of its own, such as `Dropout`, follows its input: see `trains_on`.
         """
         if self._override is not None:
             return self._override
         return any(differentiates(held.device) for held in [*self._all_held().values()][:1])
 
     def trains_on(self, x: TensorBase[Any]) -> bool:
-        """Whether ``x`` is treated as in training: as `train` or `eval` said, else whether its device differentiates.
+        """Whether the module is in training mode for the input ``x``.
 
-        A derivative taken by `burnpy.func` is none of training: it is that of the function as it is.
+        The mode is set by `train` or `eval`; by default it is training mode if the device of ``x`` differentiates.
+
+        Derivatives taken by `burnpy.func` do not switch to training mode: they differentiate the function as it is.
         """
         return differentiates(x.device) if self._override is None else self._override
 
@@ -190,10 +197,10 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
             )
         _set(self, name, value)
 
-    if not TYPE_CHECKING:  # to type checkers a module has the fields that its __init__ assigns
+    if not TYPE_CHECKING:  # type checkers see the fields that __init__ assigns
 
         def __getattr__(self, name: str) -> object:
-            """What to say of what there is not, as of PyTorch's methods."""
+            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
             from burnpy.nn.display import missing_attribute
 
             raise missing_attribute(self, "Module", name)
@@ -224,7 +231,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 _METHODS = """astype eval fork into_record load_record map no_grad replace require_grad state state_report to_device
     train updated valid with_new_ids with_state with_values"""
 _RESERVED = frozenset(_METHODS.split())
-"""The methods that `Module` has besides; a field of such a name would hide one."""
+"""The methods that `Module` adds to `ModuleBase`; a field with such a name would hide one."""
 
 
 def _restored(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:

@@ -1,9 +1,9 @@
-"""Updates of buffers: what a forward pass would change travels with the gradients, and an optimizer's step applies it.
+"""Updates of buffers, such as running statistics: recorded in the forward pass, applied by the optimizer's step.
 
-Nothing is changed when a layer runs. In training it passes its result through `record_update`, and the update comes out
-of the backward pass in ``grads.buffer_updates``, whatever the gradient is. An update is a vector: the value, flat, and
-a weight, 1, at its end. So adding gradients adds updates, and the value over the weight is the mean: of micro-batches,
-of the forks of a model, of a layer that ran twice.
+Running a layer modifies nothing. In training a layer passes its output through `record_update`, and the backward pass
+returns the update in ``grads.buffer_updates``, independently of the gradient. An update is a vector: the flat value
+followed by a weight of 1. Adding gradients therefore adds updates, and value divided by weight is the mean over
+micro-batches, over forks of a model, or over several calls of a layer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
-    from burnpy.nn.buffer import Buffer
     from burnpy.nn.module import Module
+    from burnpy.nn.variable import Buffer
     from burnpy.tensor.tensor import Tensor
 
     M = TypeVar("M", bound=Module[Any])
@@ -33,25 +33,26 @@ B = TypeVar("B", bound=Backend)
 
 
 class BufferUpdate(NamedTuple, Generic[B]):
-    """What passes of training say of one buffer."""
+    """The combined updates of one buffer from one or several training passes."""
 
-    mean: Tensor[B]  #: the mean of what they recorded, of the buffer's shape, on the module's device
-    weight: Tensor[B]  #: how many times they did, 0-d
+    mean: Tensor[B]  #: the mean of the recorded values, of the buffer's shape, on the module's device
+    weight: Tensor[B]  #: the number of recorded values, 0-d
 
 
 def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Tensor[B]:
-    """``output``, with which an update of a buffer travels: use the tensor returned.
+    """Attach an update of a buffer to ``output`` and return the result, which must be used in place of ``output``.
 
-    A backward pass that comes to it has ``value`` in its ``grads.buffer_updates``. On a plain backend, under
-    ``no_grad`` and of a frozen buffer, it is ``output`` as it is.
+    A backward pass through the returned tensor reports ``value`` in ``grads.buffer_updates``. On a plain backend, under
+    ``no_grad``, and for a frozen buffer, ``output`` is returned unchanged.
 
     Args:
-        output: what a layer returns.
-        buffer: what is to become another.
-        value: what of this pass goes into it, of its shape; detached here. See `Module.updated`.
+        output: the output of a layer.
+        buffer: the buffer to update.
+        value: the value of this pass, of the buffer's shape; it is detached. `Module.updated` turns it into the
+            buffer's new value.
 
     Raises:
-        ShapeError: ``value`` is of another shape than the buffer.
+        ShapeError: ``value`` has another shape than the buffer.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -76,25 +77,26 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
 
 
 def stepped(module: M, values: Mapping[str, TensorBase[Any]], updates: Mapping[str, Tensor[Any]] | None = None) -> M:
-    """The module with new values for its parameters, and its buffers as `Module.updated` of their layers say.
+    """Return the module with new parameter values, and buffers updated by `Module.updated` of their layers.
 
     Args:
         module: on any device.
-        values: of parameters and buffers, by id; on the module's device or on one beneath.
-        updates: ``grads.buffer_updates``; what no buffer here is meant by is an error.
+        values: new values of parameters and buffers by id; on the module's device or on one beneath.
+        updates: ``grads.buffer_updates``, all of buffers of this module.
 
     Raises:
-        ModuleError: an id is not the module's, or a layer says something of what is no buffer of its own.
+        ModuleError: an id is not the module's, or `Module.updated` of a layer names a path that is not its buffer.
         ShapeError: a value has another shape or dtype.
     """
     return module.with_values({**values, **(buffer_values(module, updates) if updates else {})})
 
 
 def buffer_values(module: Module[Any], updates: Mapping[str, Tensor[Any]]) -> dict[str, TensorBase[Any]]:
-    """What the buffers of a module become through updates, by id.
+    """Compute the new values of a module's buffers from updates, by id.
 
     Raises:
-        ModuleError: an update is of no buffer here, or a layer says something of what is no buffer of its own.
+        ModuleError: an update is for a buffer that the module does not have, or `Module.updated` of a layer names a
+            path that is not its buffer.
     """
     known = {held.id: held for held in module._all_held().values()}
     unknown = [key for key in updates if key not in known]
@@ -103,30 +105,31 @@ def buffer_values(module: Module[Any], updates: Mapping[str, Tensor[Any]]) -> di
             f"these gradients have updates of {len(unknown)} buffers that {type(module).__name__} does not hold; they "
             "come from another model"
         )
-    found: dict[str, TensorBase[Any]] = {}
+    values: dict[str, TensorBase[Any]] = {}
     for path, layer in module.named_modules().items():
         own = _own(layer)
-        told = {name: _mean(held, updates[held.id]) for name, held in own.items() if held.id in updates}
-        if not told:
+        layer_updates = {name: _mean(held, updates[held.id]) for name, held in own.items() if held.id in updates}
+        if not layer_updates:
             continue
-        for name, value in layer.updated(told).items():  # type: ignore[attr-defined]  # a Module or Stateless
+        for name, value in layer.updated(layer_updates).items():  # type: ignore[attr-defined]  # a Module or Stateless
             if name not in own:
                 raise ModuleError(f"{type(layer).__name__}.updated() names {name!r}, which is no buffer at {path!r}")
-            found[own[name].id] = value
-    return found
+            values[own[name].id] = value
+    return values
 
 
 def _own(layer: ModuleBase[Any]) -> dict[str, Variable[Any]]:
-    """What a module holds itself, not in its submodules."""
-    found: dict[str, Variable[Any]] = {}
+    """The variables of a module itself, by name, without those of its submodules."""
+    own: dict[str, Variable[Any]] = {}
     below = [joined(path, "") for path in layer.named_modules() if path]
     for path, held in variables_in(layer).items():
         if not path.startswith(tuple(below)):
-            found[path] = held
-    return found
+            own[path] = held
+    return own
 
 
 def _mean(held: Variable[Any], vector: Tensor[Any]) -> BufferUpdate[Any]:
+    """Split an update vector into mean and weight, on the device of the buffer."""
     count = vector.shape[0] - 1
     weight = vector[count]
     mean = (vector[:count] / weight).reshape(held.shape)

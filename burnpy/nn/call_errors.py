@@ -1,4 +1,4 @@
-"""What is said of a class that was called with arguments which it does not take."""
+"""Error messages for calls of a class with arguments that its ``__init__`` does not accept."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 
 class Explaining(ABCMeta):
-    """Makes what has settings, and says what is wrong with those that it does not take."""
+    """A metaclass that explains wrong constructor arguments with a `CallError`."""
 
-    if not TYPE_CHECKING:  # to type checkers a class is called as its __init__ says
+    if not TYPE_CHECKING:  # type checkers read the signature of __init__
 
         def __call__(cls, *args, **kwargs):
-            """One of these settings."""
+            """Create an instance.
+
+            Raises:
+                CallError: the arguments do not fit ``__init__``.
+            """
             try:
                 return super().__call__(*args, **kwargs)
             except TypeError as error:
@@ -29,22 +33,22 @@ class Explaining(ABCMeta):
 
         @property
         def __signature__(cls):
-            """That of ``__init__``, for whoever looks at the class."""
+            """The signature of ``__init__``, for `inspect.signature`."""
             return signature_of(cls)
 
 
 def signature_of(cls: type[Any]) -> Signature:
-    """How a class is called: as its ``__init__`` says."""
+    """Return the signature of a class: that of its ``__init__`` without ``self``."""
     import inspect
 
     if cls.__init__ is object.__init__:
         return inspect.Signature()
-    found = inspect.signature(cls.__init__)
-    return found.replace(parameters=[*found.parameters.values()][1:], return_annotation=inspect.Signature.empty)
+    signature = inspect.signature(cls.__init__)
+    return signature.replace(parameters=[*signature.parameters.values()][1:], return_annotation=inspect.Signature.empty)
 
 
 def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
-    """Why ``cls(*args, **kwargs)`` is no call of its ``__init__``; None if it is one, and the mistake is elsewhere."""
+    """Return the error that explains why ``cls(*args, **kwargs)`` does not fit ``__init__``, or None if it does."""
     from burnpy.hints import call_errors
     from burnpy.hints.modules import arguments_of
 

@@ -1,8 +1,8 @@
-"""What the modules of a model do when it is run: which are called, what they return, and which operations that takes.
+"""A trace of one run of a model: the calls of its modules, their output shapes and their FLOPs.
 
-A copy of the model is run once, in use, on a `Profiled` device around the plain backend beneath the model's own: no
-graph is recorded, and the model stays as it is. The classes of the copy are subclasses whose ``forward`` notes its
-calls, so that those by ``layer(x)`` and those by ``layer.forward(x)`` are seen.
+A copy of the model is run once, in eval mode, on a `Profiled` device around the plain backend beneath the model's own:
+no graph is recorded, and the model is unchanged. The classes of the copy are subclasses whose ``forward`` records its
+calls, so that both ``layer(x)`` and ``layer.forward(x)`` are recorded.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase
 
 Input: TypeAlias = TensorBase[Any] | Sequence[int]
-"""What a model is called with: a tensor, or a shape that stands for zeros."""
+"""An input of a model: a tensor, or the shape of a tensor of zeros."""
 
 
 class Calls:
-    """Every call of the modules of a model in one run."""
+    """A record of all calls of the modules of a model in one run."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, list[Any]] = {}
-        self.spans: dict[str, list[tuple[int, int]]] = {}  # from which operation to which; calls inside of one left out
+        self.spans: dict[str, list[tuple[int, int]]] = {}  # [first, end) operation; without recursive calls
         self.before: list[int] = [0]  # FLOPs before each operation
         self.profile: Profile
         self.active: set[str] = set()
         self.explained: BaseException | None = None
 
     def run(self, model: ModuleBase[Any], input: Input | Sequence[Input]) -> int:
-        """Run a copy of the model; how many FLOPs that takes."""
-        given = _inputs(model, input)
-        device: Any = Profiled(_plain(_device(model, given)))
+        """Run a copy of the model and return the FLOPs of the run."""
+        inputs = _inputs(model, input)
+        device: Any = Profiled(_plain(_device(model, inputs)))
         copy = _Watched(self, device)(model)
         float_dtypes = [held.dtype for held in copy._all_held().values() if held.kind == "float"]
         dtype = float_dtypes[0] if float_dtypes else float32
@@ -50,7 +50,7 @@ class Calls:
             transfer(x.detach() if isinstance(x, Tensor) else x, device)
             if isinstance(x, TensorBase)
             else Tensor.zeros(tuple(x), dtype=dtype, device=device)
-            for x in given
+            for x in inputs
         ]
         with Profiled.record(lines=False) as self.profile:
             copy(*tensors)
@@ -58,13 +58,13 @@ class Calls:
         return self.before[-1]
 
     def call(self, path: str, module: Any, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """What ``forward`` returns, noted."""
+        """Call ``forward`` of a module, record the call, and return the result."""
         begin, outermost = len(self.profile), path not in self.active
         self.active.add(path)
         try:
             out = forward(module, *args, **kwargs)
         except Exception as error:
-            if self.explained is not error:  # by a module inside of this one
+            if self.explained is not error:  # a nested module has added the note already
                 self.explained = error
                 where = f"{path}, {a(type(module).__name__)}," if path else f"the {type(module).__name__}"
                 shapes = ", ".join(shapes_text(_shapes(x)) for x in (*args, *kwargs.values()))
@@ -79,7 +79,7 @@ class Calls:
         return out
 
     def of(self, path: str) -> tuple[Any, int, int | None]:
-        """What the module there returned last, how often it was called, and the FLOPs of that."""
+        """Return the output shape of the last call of the module at ``path``, the number of calls, and their FLOPs."""
         outputs = self.outputs.get(path)
         if outputs is None:
             return None, 0, None
@@ -88,7 +88,7 @@ class Calls:
 
 
 class _Watched(Rebuild):
-    """A copy of a model on another device, as in use, whose modules tell of their calls."""
+    """Builds a copy of a model on another device, in eval mode, whose modules record their calls."""
 
     def __init__(self, calls: Calls, device: Any) -> None:
         super().__init__(lambda path, held: held.holding(transfer(held._value.detach(), device)))
@@ -104,45 +104,50 @@ class _Watched(Rebuild):
         return copy
 
     def _class(self, cls: type[Any]) -> type[Any]:
-        found = self.classes.get(cls)
-        if found is None:
+        """A subclass of ``cls`` whose ``forward`` records its calls; cached."""
+        watched = self.classes.get(cls)
+        if watched is None:
 
             def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
                 path = self.paths.get(id(module))
-                if path is None:  # of another copy, made on the way
+                if path is None:  # a copy created during the run, such as by replace()
                     return cls.forward(module, *args, **kwargs)
                 return self.calls.call(path, module, cls.forward, args, kwargs)
 
             names = {"forward": forward, "__slots__": (), "__module__": cls.__module__}
-            found = self.classes[cls] = new_class(cls.__name__, (cls,), exec_body=lambda space: space.update(names))
-        return found
+            watched = self.classes[cls] = new_class(cls.__name__, (cls,), exec_body=lambda space: space.update(names))
+        return watched
 
 
-def _inputs(model: ModuleBase[Any], given: Any) -> list[Any]:
-    """The tensors and shapes to call a model with."""
-    several = isinstance(given, (tuple, list)) and not _is_shape(given)
-    found = [*given] if several else [given]
-    for x in found:
+def _inputs(model: ModuleBase[Any], argument: Any) -> list[Any]:
+    """Return the input as a list of tensors and shapes.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    several = isinstance(argument, (tuple, list)) and not _is_shape(argument)
+    inputs = [*argument] if several else [argument]
+    for x in inputs:
         if not isinstance(x, TensorBase) and not _is_shape(x):
             hint = "; make a tensor of it: Tensor.from_data(values)" if hasattr(x, "__array__") else ""
             raise ArgumentError(
                 f"summary() takes as input a tensor, a shape, or a tuple of these, and was given {describe(x)}{hint}"
             )
-    return found
+    return inputs
 
 
 def _is_shape(x: Any) -> bool:
     return isinstance(x, (tuple, list)) and all(isinstance(size, int) for size in x)
 
 
-def _device(model: ModuleBase[Any], given: Sequence[Any]) -> Any:
-    """Where a model and its inputs are.
+def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
+    """Return the common device of a model and its inputs.
 
     Raises:
-        DeviceError: not in one place.
-        ArgumentError: nobody says where.
+        DeviceError: they are on different devices.
+        ArgumentError: neither the model nor an input has a device.
     """
-    tensors = [x.device for x in given if isinstance(x, TensorBase)]
+    tensors = [x.device for x in inputs if isinstance(x, TensorBase)]
     devices = [held.device for held in [*model._all_held().values()][:1]] + tensors
     if not devices:
         raise ArgumentError(
@@ -158,14 +163,14 @@ def _device(model: ModuleBase[Any], given: Sequence[Any]) -> Any:
 
 
 def _plain(device: Any) -> Any:
-    """The backend that computes in the end."""
+    """Return the innermost backend of a device."""
     while hasattr(device, "inner"):
         device = device.inner
     return device
 
 
 def _shapes(value: Any) -> Any:
-    """The shape of a tensor; of several, lists and dicts of shapes; the class of anything else."""
+    """Return the shape of a tensor; lists and dicts of shapes for containers; the class name of anything else."""
     if isinstance(value, TensorBase):
         return value.shape
     if isinstance(value, Mapping):
@@ -174,7 +179,7 @@ def _shapes(value: Any) -> Any:
 
 
 def shapes_text(shapes: Any) -> str:
-    """Shapes as they are shown.
+    """Return shapes as text, for display.
 
     >>> shapes_text([(2, 3), {"cell": (4,)}])
     '[(2, 3), {cell: (4,)}]'

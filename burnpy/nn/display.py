@@ -1,19 +1,18 @@
-"""How modules are shown."""
+"""The text representation of modules: `render` draws the tree of a model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.nn.param import Param
 from burnpy.nn.tree import children
-from burnpy.nn.variable import Variable
+from burnpy.nn.variable import Param, Variable
 
 if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase
 
 
 def render(module: ModuleBase[Any]) -> str:
-    """The tree, a line for each part: shapes, counts, what is frozen, shared or overridden.
+    """Return the module tree as text, a line per part: shapes, counts, and what is frozen, shared or overridden.
 
     >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Relu, Sequential
@@ -28,19 +27,19 @@ def render(module: ModuleBase[Any]) -> str:
         bias  (1,)
     """
     if not module._sealed:
-        return f"<{type(module).__name__} in the making>"
+        return f"<{type(module).__name__} under construction>"
     return "\n".join(_lines(module, "", {}, "", None))
 
 
 def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
-    """The error that something has no such attribute, with what it is called here.
+    """Return the AttributeError for a missing attribute, with a hint at the equivalent name in burnpy.
 
     Args:
-        owner: a module, an optimizer, a parameter.
-        kind: the name that PyTorch's methods are known under.
-        name: what was asked for.
+        owner: the object without the attribute: a module, an optimizer or a parameter.
+        kind: the key of the table of PyTorch's methods to look the name up in, such as "Module".
+        name: the missing attribute.
     """
-    if name.startswith("_"):  # as `copy`, `pickle` and NumPy ask for
+    if name.startswith("_"):  # `copy`, `pickle` and NumPy probe for such names
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     from burnpy.hints.missing import of_object
 
@@ -48,7 +47,7 @@ def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
 
 
 def _lines(module: ModuleBase[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
-    """The lines of a module; ``override`` is that of the module around it."""
+    """The lines of a module; ``override`` is the train/eval override of the enclosing module."""
     lines = [_headline(module, override)]
     for name, part in _flat(module):
         inside = f"{path}.{name}" if path else name
@@ -66,24 +65,25 @@ def _lines(module: ModuleBase[Any], path: str, seen: dict[int, str], indent: str
 
 
 def _flat(tree: Any) -> list[tuple[str, Any]]:
-    """What is directly inside of a module, containers seen through; a module that is a list of layers has them bare."""
-    found: list[tuple[str, Any]] = []
+    """The direct parts of a module with their names, including those inside tuples and dicts."""
+    parts: list[tuple[str, Any]] = []
     for name, part in children(tree):
         if isinstance(part, (tuple, dict)):
-            found += [(f"{name}.{inner}" if name != "" else inner, x) for inner, x in _flat(part)]
+            parts += [(f"{name}.{inner}" if name != "" else inner, x) for inner, x in _flat(part)]
         elif isinstance(part, Variable) or hasattr(part, "_parts"):
-            found.append((name, part))
-    return found
+            parts.append((name, part))
+    return parts
 
 
 def _headline(module: ModuleBase[Any], override: bool | None) -> str:
-    told: list[str] = []
+    """The first line of a module: its class and settings, parameter counts, and its mode if it is overridden."""
+    notes: list[str] = []
     count = module.num_params
     if count:
-        told.append(f"{count:,} parameter{'s' if count != 1 else ''}")
+        notes.append(f"{count:,} parameter{'s' if count != 1 else ''}")
         frozen = sum(p.numel() for p in module.params() if p.frozen)
         if frozen:
-            told.append(f"{frozen:,} of them frozen")
+            notes.append(f"{frozen:,} of them frozen")
     if module._override is not override:
-        told.append({True: "as in training", False: "as in use", None: "as the device says"}[module._override])
-    return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(told)}{', '.join(told)}"
+        notes.append({True: "training mode", False: "eval mode", None: "as the device says"}[module._override])
+    return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(notes)}{', '.join(notes)}"

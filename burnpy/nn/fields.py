@@ -1,14 +1,14 @@
-"""What a module may hold, looked through once, when its ``__init__`` is done: every mistake is named by its path."""
+"""Validation of a module's fields, done once after its ``__init__``; every error names the path of the field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableSequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from burnpy.backend.errors import DeviceError, ModuleError, a
-from burnpy.nn.hidden import refuse_hidden
 from burnpy.nn.tree import FrozenDict, joined, places, regrouped, walk
 from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
@@ -20,28 +20,27 @@ _ARRAYS = ("__array__", "__dlpack__", "__cuda_array_interface__")
 
 
 def settled(module: ModuleBase[Any]) -> tuple[str, ...]:
-    """Make a module's fields read-only, and say which of them hold parameters, buffers or modules.
+    """Make a module's fields read-only and return the names of those that contain parameters, buffers or modules.
 
     Raises:
-        ModuleError: a field is, or contains, what a module cannot hold.
-        DeviceError: what it holds is on several devices.
+        ModuleError: a field is, or contains, a value that a module cannot store.
     """
     name, fields = type(module).__name__, vars(module)
     parts = []
     for field, value in fields.items():
-        kept, is_tree = _settled(value, name, field)
-        fields[field] = kept
+        stored, is_tree = _settled(value, name, field)
+        fields[field] = stored
         if is_tree:
             parts.append(field)
     return tuple(parts)
 
 
 def check_held(module: ModuleBase[Any]) -> None:
-    """Refuse what is held on two devices, or under one id though it is not shared.
+    """Check that all variables of a module are on one device and that their ids are unique.
 
     Raises:
-        DeviceError: two devices.
-        ModuleError: one id.
+        DeviceError: variables are on different devices.
+        ModuleError: two distinct variables have the same id.
     """
     name = type(module).__name__
     first: tuple[str, Any] | None = None
@@ -66,7 +65,13 @@ def check_held(module: ModuleBase[Any]) -> None:
 
 
 def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
-    """A field's value as it is kept, and whether there is a tree in it."""
+    """Return the read-only form of a field's value, and whether it contains variables or modules.
+
+    Lists become tuples and dicts become `FrozenDict`.
+
+    Raises:
+        ModuleError: a module cannot store it.
+    """
     if isinstance(value, Variable):
         return value, True
     if hasattr(type(value), "forward") and hasattr(value, "_sealed"):
@@ -89,8 +94,10 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
         )
     if isinstance(value, (list, tuple)):
         parts = value if isinstance(value, tuple) else tuple(value)
-        found = [_settled(part, name, joined(path, place)) for place, part in zip(places(parts), parts, strict=True)]
-        return regrouped(tuple([part for part, _ in found]), parts), any(tree for _, tree in found)
+        settled_parts = [
+            _settled(part, name, joined(path, place)) for place, part in zip(places(parts), parts, strict=True)
+        ]
+        return regrouped(tuple([part for part, _ in settled_parts]), parts), any(tree for _, tree in settled_parts)
     if isinstance(value, Mapping):
         entries = {key: _settled(part, name, joined(path, key)) for key, part in value.items()}
         is_tree = any(tree for _, tree in entries.values())
@@ -114,10 +121,50 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
 
 
 def _refuse_tensor(value: TensorBase[Any], name: str, path: str) -> NoReturn:
-    held = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}[value.kind]
+    buffer = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}[value.kind]
     field = path.rpartition(".")[2]
     learned = f"Param({field if field.isidentifier() else '...'}) for what it learns, " if value.kind == "float" else ""
     raise ModuleError(
         f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; say what it is to the module: "
-        f"{learned}{held}(...) for what goes with it and is not learned"
+        f"{learned}{buffer}(...) for what goes with it and is not learned"
     )
+
+
+def refuse_hidden(value: Any, name: str, path: str) -> None:
+    """Raise if an opaque value contains a tensor, variable or module, or if it is an iterator or mutable sequence.
+
+    Parts inside such a value would not be moved, saved or trained. Inspected are the objects of bound methods, the
+    arguments of `functools.partial`, closures of functions, and attributes of objects, one level deep.
+
+    Raises:
+        ModuleError: the value contains such a part, or can change or be exhausted.
+    """
+    if isinstance(value, (Iterator, MutableSequence, memoryview)):
+        raise ModuleError(
+            f"{name}.{path} is {_article(value)}, which can change or be exhausted, and a module never changes; give "
+            "it a list or a tuple, and of numbers a Buffer"
+        )
+    for where, part in _inside(value):
+        if isinstance(part, (Variable, TensorBase)) or (hasattr(type(part), "forward") and hasattr(part, "_sealed")):
+            raise ModuleError(
+                f"{name}.{path} is {_article(value)} that keeps {_article(part)}{where}, where it has no path and "
+                "would stay as it is when the model is moved, saved or trained; make it a field of the module, in "
+                "lists, tuples and dicts if need be, and use it in forward()"
+            )
+
+
+def _inside(value: Any) -> list[tuple[str, Any]]:
+    """The objects that a value refers to, one level deep, each with text that says where, such as " as attribute"."""
+    if isinstance(value, partial):
+        arguments: list[Any] = [value.func, *value.args, *value.keywords.values()]
+        return [("", part) for each in arguments for part in (each, getattr(each, "__self__", None))]
+    parts = [("", getattr(value, "__self__", None))]
+    cells: Any = getattr(value, "__closure__", None) or ()
+    parts += [("", getattr(cell, "cell_contents", None)) for cell in cells]
+    names: Any = getattr(type(value), "__dataclass_fields__", None) or getattr(value, "__dict__", ())
+    return parts + [(f" as {key}", getattr(value, key, None)) for key in names]
+
+
+def _article(value: Any) -> str:
+    word = type(value).__name__
+    return f"{'an' if word[0].lower() in 'aeiou' else 'a'} {word}"

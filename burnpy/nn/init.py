@@ -1,8 +1,9 @@
-"""Initializers: from which distribution the first values of a parameter are drawn.
+"""Initializers: distributions of the initial values of parameters.
 
-An initializer is a plain value, given to a layer (``Linear(2, 3, device=NumPy, initializer=XavierNormal())``) or called
-with a shape. Some go by fans: how many inputs a number of the output is made of, and the other way round. A layer knows
-its own; otherwise `fans` reads them off the shape.
+An initializer is a plain value, passed to a layer (``Linear(2, 3, device=NumPy, initializer=XavierNormal())``) or
+called with a shape. Some depend on the fans: fan_in is the number of inputs that each output element depends on,
+fan_out the number of outputs that each input element affects. Layers pass their own; otherwise `fans` derives them
+from the shape.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ Nonlinearity: TypeAlias = Literal["linear", "sigmoid", "tanh", "relu", "leaky_re
 
 
 def fans(shape: Sequence[int]) -> Fans:
-    """(fan_in, fan_out) of a weight: (in, out) of a matrix, as `Linear` has it; of more dimensions (out, in, …), as
-    `Conv2d` has it.
+    """Return (fan_in, fan_out) of a weight's shape.
+
+    A matrix is (in, out), as in `Linear`; a weight of more dimensions is (out, in, …), as in `Conv2d`.
 
     Raises:
         ShapeError: there are fewer than two dimensions.
@@ -55,14 +57,14 @@ def fans(shape: Sequence[int]) -> Fans:
 
 
 def gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
-    """By how much a weight is scaled for what follows it to keep the variance; the numbers are PyTorch's.
+    """Return the recommended gain of a weight before a nonlinearity, so that variance is preserved; PyTorch's values.
 
     Args:
-        nonlinearity: what follows.
-        slope: of "leaky_relu", below 0.
+        nonlinearity: the function after the weight.
+        slope: the slope of "leaky_relu" below 0.
 
     Raises:
-        ArgumentError: it is not known.
+        ArgumentError: the nonlinearity is unknown.
 
     >>> gain("tanh"), round(gain("relu"), 4)
     (1.6666666666666667, 1.4142)
@@ -77,7 +79,7 @@ def gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
 
 @dataclass(frozen=True)
 class Initializer(ABC):
-    """How the first values of a parameter are made."""
+    """The base class of initializers: a call returns a tensor of initial values."""
 
     def __call__(
         self,
@@ -88,30 +90,32 @@ class Initializer(ABC):
         fans: Fans | None = None,
         generator: Generator | None = None,
     ) -> Tensor[B]:
-        """A tensor of values, untracked.
+        """Return an untracked tensor of initial values.
 
         Args:
-            shape: its shape.
-            device: where it is.
+            shape: the shape of the tensor.
+            device: the device of the tensor.
             dtype: a float dtype.
-            fans: (fan_in, fan_out), where they are not those of the shape.
-            generator: what to draw from; `burnpy.default_generator` of the device, unless given.
+            fans: (fan_in, fan_out); by default `fans` of the shape.
+            generator: the source of random numbers; by default `burnpy.default_generator` of the device.
 
         Raises:
             ShapeError: the shape does not suit the initializer.
         """
         place: Any = device_of(device)
-        found: Tensor[B] = self._made(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
-        return found
+        values: Tensor[B] = self._sample(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
+        return values
 
     @abstractmethod
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
-        """The tensor."""
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
+        """Create the tensor; ``layer_fans`` are the fans passed by the caller, if any."""
 
 
 @dataclass(frozen=True)
 class Constant(Initializer):
-    """One value throughout.
+    """A tensor filled with one value.
 
     >>> from burnpy.backend import NumPy
     >>> Constant(0.5)((2,), device=NumPy).tolist()
@@ -120,79 +124,91 @@ class Constant(Initializer):
 
     value: float
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         return Tensor.full(shape, self.value, dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)
 class Zeros(Constant):
-    """Zeros."""
+    """A tensor of zeros."""
 
     value: float = 0.0
 
 
 @dataclass(frozen=True)
 class Ones(Constant):
-    """Ones."""
+    """A tensor of ones."""
 
     value: float = 1.0
 
 
 @dataclass(frozen=True)
 class Uniform(Initializer):
-    """Uniform in [low, high)."""
+    """The uniform distribution on [low, high)."""
 
     low: float = 0.0
     high: float = 1.0
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         return Tensor.uniform(shape, self.low, self.high, dtype=dtype, generator=generator, device=device)
 
 
 @dataclass(frozen=True)
 class Normal(Initializer):
-    """Normally distributed."""
+    """The normal distribution."""
 
     mean: float = 0.0
     std: float = 1.0
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         return Tensor.normal(shape, self.mean, self.std, dtype=dtype, generator=generator, device=device)
 
 
 class _Scaled(Initializer):
-    """Drawn with a standard deviation that goes by the fans."""
+    """The base class of initializers whose standard deviation depends on the fans."""
 
-    def std(self, found: Fans) -> float:
-        """The standard deviation."""
+    def std(self, fan_pair: Fans) -> float:
+        """Return the standard deviation for (fan_in, fan_out)."""
         raise NotImplementedError
 
 
 class _ScaledUniform(_Scaled):
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
-        bound = math.sqrt(3.0) * self.std(given or fans(shape))
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
+        bound = math.sqrt(3.0) * self.std(layer_fans or fans(shape))
         return Tensor.uniform(shape, -bound, bound, dtype=dtype, generator=generator, device=device)
 
 
 class _ScaledNormal(_Scaled):
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
-        std = self.std(given or fans(shape))
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
+        std = self.std(layer_fans or fans(shape))
         return Tensor.normal(shape, 0.0, std, dtype=dtype, generator=generator, device=device)
 
 
 @dataclass(frozen=True)
 class _Kaiming(_Scaled):
-    gain: float = math.sqrt(2.0)  #: see `gain`; that of "relu" unless given
-    mode: FanMode = "fan_in"  #: which of the fans counts: keep the variance forward, or backward
+    gain: float = math.sqrt(2.0)  #: see `gain`; by default that of "relu"
+    mode: FanMode = (
+        "fan_in"  #: the fan to divide by: "fan_in" preserves the variance of outputs, "fan_out" of gradients
+    )
 
-    def std(self, found: Fans) -> float:
-        """gain / √fan."""
-        return self.gain / math.sqrt(max(found[0 if self.mode == "fan_in" else 1], 1))
+    def std(self, fan_pair: Fans) -> float:
+        """Return gain / √fan."""
+        return self.gain / math.sqrt(max(fan_pair[0 if self.mode == "fan_in" else 1], 1))
 
 
 @dataclass(frozen=True)
 class KaimingUniform(_Kaiming, _ScaledUniform):
-    """Uniform with the standard deviation gain / √fan.
+    """The uniform distribution around 0 with standard deviation gain / √fan.
 
     Source: He et al., Delving Deep into Rectifiers, 2015.
 
@@ -205,7 +221,7 @@ class KaimingUniform(_Kaiming, _ScaledUniform):
 
 @dataclass(frozen=True)
 class KaimingNormal(_Kaiming, _ScaledNormal):
-    """Normal with the standard deviation gain / √fan.
+    """The normal distribution around 0 with standard deviation gain / √fan.
 
     Source: He et al., Delving Deep into Rectifiers, 2015.
     """
@@ -215,14 +231,14 @@ class KaimingNormal(_Kaiming, _ScaledNormal):
 class _Xavier(_Scaled):
     gain: float = 1.0  #: see `gain`
 
-    def std(self, found: Fans) -> float:
-        """gain · √(2 / (fan_in + fan_out))."""
-        return self.gain * math.sqrt(2.0 / max(sum(found), 1))
+    def std(self, fan_pair: Fans) -> float:
+        """Return gain · √(2 / (fan_in + fan_out))."""
+        return self.gain * math.sqrt(2.0 / max(sum(fan_pair), 1))
 
 
 @dataclass(frozen=True)
 class XavierUniform(_Xavier, _ScaledUniform):
-    """Uniform with the standard deviation gain · √(2 / (fan_in + fan_out)).
+    """The uniform distribution around 0 with standard deviation gain · √(2 / (fan_in + fan_out)).
 
     Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
     """
@@ -230,7 +246,7 @@ class XavierUniform(_Xavier, _ScaledUniform):
 
 @dataclass(frozen=True)
 class XavierNormal(_Xavier, _ScaledNormal):
-    """Normal with the standard deviation gain · √(2 / (fan_in + fan_out)).
+    """The normal distribution around 0 with standard deviation gain · √(2 / (fan_in + fan_out)).
 
     Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
     """
@@ -238,8 +254,9 @@ class XavierNormal(_Xavier, _ScaledNormal):
 
 @dataclass(frozen=True)
 class Orthogonal(Initializer):
-    """A matrix with orthonormal rows or columns, whichever are fewer, times ``gain``. Dimensions after the first are
-    taken as one.
+    """A random matrix with orthonormal rows or columns, whichever are fewer, times ``gain``.
+
+    Dimensions after the first are flattened into one.
 
     Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear networks, 2013.
 
@@ -251,27 +268,29 @@ class Orthogonal(Initializer):
 
     gain: float = 1.0  #: see `gain`
 
-    def _made(self, shape: Shape, device: Any, dtype: Any, given: Fans | None, generator: Generator | None) -> Any:
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal() makes matrices, and was asked for the shape {shape}; use Normal()")
         rows, columns = shape[0], math.prod(shape[1:])
-        drawn = drawn_from(generator, device, "Orthogonal").standard_normal((max(rows, columns), min(rows, columns)))
-        q, r = np.linalg.qr(drawn)
-        q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)  # or the distribution would not be even
+        gaussian = drawn_from(generator, device, "Orthogonal").standard_normal((max(rows, columns), min(rows, columns)))
+        q, r = np.linalg.qr(gaussian)
+        q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)  # makes the distribution uniform over orthogonal matrices
         matrix = (q if rows >= columns else q.T) * self.gain
         return Tensor.from_data(matrix.reshape(shape), device=device).to_dtype(dtype)
 
 
 def around_zero(fan_in: int) -> Uniform:
-    """Uniform in ±1 / √fan_in: what `Linear`, `Conv2d` and `Lstm` begin with, as PyTorch's do."""
+    """Return the uniform initializer on ±1 / √fan_in: the default of `Linear`, `Conv2d` and `Lstm`, as in PyTorch."""
     bound = 1.0 / math.sqrt(fan_in) if fan_in > 0 else 0.0
     return Uniform(-bound, bound)
 
 
-if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+if not TYPE_CHECKING:  # type checkers see only the names above
 
     def __getattr__(name: str) -> object:
-        """What to say of a name that there is not, as one of PyTorch's."""
+        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
         from burnpy.hints.missing import from_package
 
         raise from_package(__name__, name)

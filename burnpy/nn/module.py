@@ -1,4 +1,4 @@
-"""`Module`: what a model and its layers are."""
+"""`Module`: the base class of models and layers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HasForward(Protocol[P, R_co]):
-    """What has a ``forward``: a call takes its arguments and gives its result."""
+    """A protocol for classes with a ``forward``, which gives ``__call__`` the same signature."""
 
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """What is computed."""
+        """Compute the output."""
         ...
 
 
@@ -36,21 +36,21 @@ class HasForward(Protocol[P, R_co]):
 class Module(Stateful[B], Transforms[B]):
     """A model, or a layer of one: an immutable tree of parameters, buffers and other modules on backend ``B``.
 
-    A module is a class with an ``__init__`` that takes ``device: B | type[B]``, assigns its parts and is done; from
-    then on nothing can be assigned. What it computes is its ``forward``, which a call runs. Its fields may be `Param`,
-    `Buffer`, modules; None; lists, tuples and dicts of these, which become tuples and read-only dicts; and plain
-    values. A bare tensor or array is an error, as is a part on another device.
+    The ``__init__`` of a module takes ``device: B | type[B]`` and assigns its fields; afterwards it is immutable.
+    ``forward`` defines the computation, and calling the module runs it. Fields may be `Param`, `Buffer`, modules, None,
+    plain values, and lists, tuples and dicts of these, which become tuples and read-only dicts. A bare tensor or array
+    is an error, as is a parameter on another device.
 
-    A module that stands in two places is one module, and a `Param` one parameter. Every method that changes something
-    returns another module, of which the parameters have the same ids.
+    A module or `Param` used in two places is shared: it is one module or one parameter. Methods that change something
+    return a new module whose parameters keep their ids.
 
-    One line more gives `valid` its type: ``rebound`` makes what it is declared to return::
+    To give `valid` a precise return type, declare it and return ``rebound(self)``::
 
         def valid(self: "Mlp[Autodiff[I]]") -> "Mlp[I]": return rebound(self)
 
     Raises:
-        ModuleError: a field is what no module can hold.
-        DeviceError: parts are on several devices.
+        ModuleError: a field has a value that a module cannot store.
+        DeviceError: parameters or buffers are on different devices.
 
     >>> from typing import TypeVar
     >>> from burnpy import Autodiff, Tensor
@@ -76,7 +76,7 @@ class Module(Stateful[B], Transforms[B]):
     if TYPE_CHECKING:
 
         def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-            """What `forward` computes."""
+            """Return the result of `forward`."""
             ...
 
     @overload
@@ -84,12 +84,12 @@ class Module(Stateful[B], Transforms[B]):
     @overload
     def valid(self: Module[Autodiff[I]]) -> Module[I]: ...
     def valid(self: Module[Any]) -> Module[Any]:
-        """The same model on the inner backend, where nothing is recorded; they share memory.
+        """Return the same model on the inner backend, which records no graph; the two share memory.
 
-        It behaves as in use, unless `train` said otherwise.
+        It is in eval mode unless `train` was called.
 
         Raises:
-            NotTrackedError: the module is on a plain backend already.
+            NotTrackedError: the module is already on a plain backend.
         """
         return rebound(self)
 
@@ -100,12 +100,12 @@ class Module(Stateful[B], Transforms[B]):
     @overload
     def fork(self, device: B2 | type[B2]) -> Module[B2]: ...
     def fork(self, device: Any = None) -> Any:
-        """The same model with leaves of its own, for another thread or device: gradients meet again by parameters' ids.
+        """Return the same model with new leaves, for another thread or device; its parameters keep their ids.
 
-        On the same device they share memory.
+        Gradients of forks can be added, as they are stored by parameter id. On the same device, forks share memory.
 
         Args:
-            device: where to; the module's own, unless given.
+            device: the target device; by default the module's own.
 
         >>> from burnpy import Autodiff
         >>> from burnpy.backend import NumPy
@@ -121,36 +121,37 @@ class Module(Stateful[B], Transforms[B]):
     @overload
     def to_device(self, device: B2 | type[B2]) -> Module[B2]: ...
     def to_device(self, device: Any) -> Any:
-        """The same model on another device, from or to one that differentiates too; on its own, the module itself.
+        """Return the same model on another device; on the module's own device, the module itself.
 
-        Where one device is on top of the other, as ``Autodiff[NumPy]`` on ``NumPy``, they share memory.
+        Either device may differentiate. If one wraps the other, as ``Autodiff[NumPy]`` wraps ``NumPy``, the two models
+        share memory.
         """
         return self._moved(device, renewed=False)
 
 
 class Unplaced(Stateful[Any], Transforms[Any]):
-    """A module with nothing to hold, which is on no device and takes tensors of every backend."""
+    """A module without parameters and buffers, which has no device and takes tensors of any backend."""
 
     __slots__ = ()
 
     def valid(self) -> Self:
-        """The module itself: it is on no device."""
+        """Return the module itself: it has no device."""
         return self
 
     def fork(self, device: Any = None) -> Self:
-        """The module itself: it is on no device."""
+        """Return the module itself: it has no device."""
         return self
 
     def to_device(self, device: Any) -> Self:
-        """The module itself: it is on no device."""
+        """Return the module itself: it has no device."""
         return self
 
 
 @composed
 class Stateless(Unplaced):
-    """A layer with nothing to hold, from one tensor to one of the same backend, whichever it is: an activation, a pool.
+    """A layer without parameters and buffers that maps a tensor to a tensor of the same backend, such as an activation.
 
-    Its ``forward`` is generic in the backend of its argument, and it is written without one: ``Relu()``.
+    It works on any backend: ``forward`` is generic in the backend of its argument, and ``__init__`` takes no device.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import Backend, NumPy
@@ -167,19 +168,19 @@ class Stateless(Unplaced):
     if TYPE_CHECKING:
 
         def forward(self, x: Tensor[B2]) -> Tensor[B2]:
-            """What the layer computes."""
+            """Compute the output of the layer."""
             ...
 
         def __call__(self, x: Tensor[B2]) -> Tensor[B2]:
-            """What `forward` computes."""
+            """Return the result of `forward`."""
             ...
 
 
 def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the class that the caller declares
-    """The same module on the inner backend of its own: what ``valid()`` of a class returns, typed as it declares.
+    """Return the module on its inner backend, with the type that the caller's ``valid()`` declares.
 
     Raises:
-        NotTrackedError: the module is on a plain backend already.
+        NotTrackedError: the module is already on a plain backend.
     """
     device: Any = next((held.device for held in module._all_held().values()), None)
     if device is not None and not hasattr(device, "lower"):
@@ -187,5 +188,5 @@ def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the clas
             f"valid() was asked of {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
             "gives: use it as it is, or make the model on Autodiff[...] to train it"
         )
-    found: Any = module  # of the class that the caller declares
-    return found if device is None else found._moved(device.inner, renewed=False)  # type: ignore[no-any-return]  # as above
+    rebindable: Any = module  # of the class that the caller declares
+    return rebindable if device is None else rebindable._moved(device.inner, renewed=False)  # type: ignore[no-any-return]  # as above

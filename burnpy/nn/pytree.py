@@ -1,7 +1,7 @@
-"""Modules as trees of `burnpy.func`: ``grad(loss)(model)`` is a model of gradients.
+"""Registration of modules as pytrees with `burnpy.func`, so that ``grad(loss)(model)`` returns a module of gradients.
 
-A module is taken apart into the values of its parameters, a shared one once; buffers and everything else are
-constants. The derivative, a module too, has gradients for parameters and the same buffers.
+The leaves of a module are the values of its parameters, shared ones once; buffers and everything else are constants.
+The derivative is a module with gradients in place of parameters and the same buffers.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import Any
 
 from burnpy.func.pytree import register_tree
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.param import Param
 from burnpy.nn.tree import Rebuild
-from burnpy.nn.variable import Variable
+from burnpy.nn.variable import Param, Variable
 
 
 class Rest:
-    """A module without its parameters' values. Equal to that of another with the same classes, paths and shapes."""
+    """The structure of a module without its parameters' values. Equal if classes, paths and shapes are equal."""
 
     __slots__ = ("_key", "module")
 
@@ -36,12 +35,12 @@ class Rest:
 
 
 def taken_apart(module: ModuleBase[Any]) -> tuple[list[Any], Rest]:
-    """The values of the parameters, and the rest."""
+    """Flatten a module into the values of its parameters and its structure."""
     return [param.value for param in module.params()], Rest(module)
 
 
 def put_together(values: Sequence[Any], rest: Rest) -> Any:
-    """A module like the one that was taken apart, with other values, as they are."""
+    """Rebuild a module from parameter values, unchecked, and a structure returned by `taken_apart`."""
     new = dict(zip(map(id, rest.module.params()), values, strict=True))
 
     def valued(path: str, held: Variable[Any]) -> Variable[Any]:

@@ -1,4 +1,4 @@
-"""Putting something else at a path of a module."""
+"""Replacement of parts of a module by path."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ M = TypeVar("M", bound=ModuleBase[Any])
 
 
 def replaced(module: M, values: Mapping[str, Any]) -> M:
-    """The module with ``values`` at their paths, one after another, looked through as a new one is.
+    """Return the module with ``values`` at their paths, put there in order and validated as in a new module.
 
     Raises:
-        ArgumentError: there is no such path.
-        ModuleError, DeviceError: the result would be no module.
+        ArgumentError: a path does not exist.
+        ModuleError, DeviceError: the result would not be a valid module.
     """
     result = module
     for path, value in values.items():
@@ -40,6 +40,7 @@ class _NoSuchPathError(Exception):
 
 
 def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
+    """A copy of the subtree at ``path`` with ``value`` at the remaining path ``names``."""
     if not names:
         return value
     name, rest = names[0], names[1:]

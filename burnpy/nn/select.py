@@ -1,4 +1,4 @@
-"""Choosing among what a module holds: by path, by pattern, or by a function."""
+"""Selection of parameters and buffers of a module by path, by pattern, or by a function."""
 
 from __future__ import annotations
 
@@ -15,39 +15,43 @@ if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase
 
 Where: TypeAlias = str | Sequence[str] | Callable[[str, Any], bool]
-"""Which parameters are meant: a path, of a parameter or of all below it (``"encoder"``); a pattern (``"*.bias"``);
-several of these; or a function of path and `Param` that says yes or no."""
+"""A selection of parameters: a path, of a parameter or of a module with all its parameters (``"encoder"``); a pattern
+(``"*.bias"``); several of these; or a predicate that takes a path and a `Param`."""
 
 
 def selected(module: ModuleBase[Any], where: Where | None, operation: str) -> dict[str, Variable[Any]]:
-    """What ``module`` holds under the paths that are meant, by its first path; all for None.
+    """Return the selected parameters and buffers of ``module`` by their first path; all of them for None.
 
-    A shared parameter is meant if any of its paths is.
+    A shared parameter is selected if any of its paths is. ``operation`` is the caller's name, for messages.
 
     Raises:
-        ArgumentError: a path or pattern meets nothing.
+        ArgumentError: a path or pattern matches nothing.
     """
     if where is None:
         return variables_in(module)
     first = {id(item): path for path, item in variables_in(module).items()}
     paths = [(path, item) for path, item in walk(module) if isinstance(item, Variable)]
-    found: dict[str, Variable[Any]] = {}
+    matches: dict[str, Variable[Any]] = {}
     if callable(where):
-        found = {first[id(item)]: item for path, item in paths if where(path, item)}
+        matches = {first[id(item)]: item for path, item in paths if where(path, item)}
     else:
         for pattern in _patterns(where, operation):
-            met = [(path, item) for path, item in paths if meets(path, pattern)]
-            if not met:
+            matching = [(path, item) for path, item in paths if meets(path, pattern)]
+            if not matching:
                 raise ArgumentError(
                     f"{operation} was asked for {pattern!r}, which is no path in {type(module).__name__} and meets none"
                     f"{suggestion(pattern, [path for path, _ in paths])}"
                 )
-            found |= {first[id(item)]: item for _, item in met}
-    return {path: found[path] for path in first.values() if path in found}
+            matches |= {first[id(item)]: item for _, item in matching}
+    return {path: matches[path] for path in first.values() if path in matches}
 
 
 def _patterns(where: Any, operation: str) -> Sequence[str]:
-    """One or several paths and patterns, as several."""
+    """Return one or several paths and patterns as a list.
+
+    Raises:
+        ArgumentError: ``where`` is something else.
+    """
     patterns = (where,) if isinstance(where, str) else where
     if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
         raise ArgumentError(
@@ -58,7 +62,7 @@ def _patterns(where: Any, operation: str) -> Sequence[str]:
 
 
 def meets(path: str, pattern: str) -> bool:
-    """Whether a path is one that is meant: the path itself, one below it, or one of the pattern's form.
+    """Whether a path equals the pattern, lies below it, or matches it as a glob.
 
     >>> meets("encoder.0.weight", "encoder"), meets("encoder.0.weight", "*.weight"), meets("encoders.0", "encoder")
     (True, True, False)
@@ -66,10 +70,10 @@ def meets(path: str, pattern: str) -> bool:
     return path == pattern or path.startswith(pattern + ".") or fnmatchcase(path, pattern)
 
 
-def suggestion(wanted: str, paths: Sequence[str]) -> str:
-    """What to say of the paths that there are, where one was not found; close ones first."""
+def suggestion(unknown: str, paths: Sequence[str]) -> str:
+    """Return the end of an error message about an unknown path: close matches, otherwise the existing paths."""
     known = dict.fromkeys([*paths, *(path[:k] for path in paths for k, c in enumerate(path) if c == ".")])
-    close = get_close_matches(wanted, known, n=3)
+    close = get_close_matches(unknown, known, n=3)
     shown = close or list(paths[:8])
     more = "" if close or len(paths) <= 8 else ", …"
     return f"; {'close to it is' if close else 'there is'} {', '.join(shown)}{more}" if shown else "; it holds nothing"

@@ -1,4 +1,4 @@
-"""Sizes that layers are given."""
+"""Validation of sizes passed to layers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Pair: TypeAlias = int | Sequence[int]
 
 
 def positive(layer: str, **sizes: int) -> None:
-    """Refuse sizes that are no positive ints.
+    """Check that all sizes are positive ints.
 
     Raises:
-        ArgumentError: one is not.
+        ArgumentError: one of them is not.
     """
     for name, size in sizes.items():
         if _int(size) is None or size < 1:
@@ -24,34 +24,34 @@ def positive(layer: str, **sizes: int) -> None:
 
 
 def whole(operation: str, name: str, value: int) -> int:
-    """A number as an int.
+    """Convert an integer value to int.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: the value is not an integer.
     """
-    found = _int(value)
-    if found is None:
+    number = _int(value)
+    if number is None:
         raise ArgumentError(f"{operation}() was given {name}={value!r}; it is an int")
-    return found
+    return number
 
 
 def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, int]:
-    """A size for height and width as two ints, at least ``least``.
+    """Convert a size for height and width to two ints of at least ``least``.
 
     Raises:
-        ArgumentError: it is not.
+        ArgumentError: it is neither one int nor two, or one is too small.
 
     >>> pair("max_pool2d", "kernel_size", 2), pair("max_pool2d", "stride", (1, 2))
     ((2, 2), (1, 2))
     """
-    one = _int(value)
-    found = (one, one) if one is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
-    if len(found) != 2 or any(n is None or n < least for n in found):
+    size = _int(value)
+    sizes = (size, size) if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
+    if len(sizes) != 2 or any(n is None or n < least for n in sizes):
         raise ArgumentError(
             f"{operation}() was given {name}={value!r}; it is an int of at least {least}, or two of them: (height, "
             "width)"
         )
-    return found  # type: ignore[return-value]  # two ints
+    return sizes  # type: ignore[return-value]  # two ints
 
 
 def _int(value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""The state of a module: what it holds, by path, taken out and put in."""
+"""The state of a module: export and import of its parameters and buffers by path."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ B = TypeVar("B", bound=Backend)
 
 
 SHOWN = 6
-"""How many paths of each sort a report shows; its fields have all of them."""
+"""The number of paths per category that a report prints; its fields contain all of them."""
 
 
 class Entry(NamedTuple):
-    """What a state has at one path."""
+    """One parameter or buffer of a state."""
 
-    id: str | None  #: what the parameter or buffer is known by; None leaves it as it is
+    id: str | None  #: the id of the parameter or buffer; None keeps the module's
     value: Any  #: a tensor or NumPy array
 
 
 State: TypeAlias = Mapping[str, Any]
-"""By path: an `Entry`, a tensor, or a NumPy array."""
+"""A mapping from paths to an `Entry`, a tensor, or a NumPy array each."""
 
 
 class StateReport(NamedTuple):
-    """What putting a state into a module comes to."""
+    """The result of comparing a state with a module."""
 
-    applied: tuple[str, ...]  #: the paths that the state has a fitting value for
-    missing: tuple[str, ...]  #: those of the module that the state does not have
-    unexpected: tuple[str, ...]  #: those of the state that the module does not have
-    mismatched: tuple[str, ...]  #: those with a value of another shape or kind, with both
+    applied: tuple[str, ...]  #: paths with a matching value in the state
+    missing: tuple[str, ...]  #: paths of the module that the state does not have
+    unexpected: tuple[str, ...]  #: paths of the state that the module does not have
+    mismatched: tuple[str, ...]  #: paths with a value of another shape or kind, and the reason
 
     @property
     def fits(self) -> bool:
-        """Whether the state has a value for each path, and no other."""
+        """Whether the state has a matching value for every path, and no other paths."""
         return not (self.missing or self.unexpected or self.mismatched)
 
     def __str__(self) -> str:
-        """How many paths there are of each sort, and the first of them."""
+        """The number of paths in each category, and the first of them."""
         parts = [f"{len(self.applied)} fit"]
         for name in ("missing", "unexpected", "mismatched"):
             paths: tuple[str, ...] = getattr(self, name)
@@ -64,14 +64,14 @@ class StateReport(NamedTuple):
 
 
 class Stateful(ModuleBase[B]):
-    """Taking the state out of a module, and putting one in."""
+    """The methods of a module that export and import its state."""
 
     __slots__ = ()
 
     def state(self) -> dict[str, Entry]:
-        """Everything held, by path: its id and its value, an untracked tensor in the module's own memory.
+        """Return all parameters and buffers by path: id and value, an untracked tensor that shares the module's memory.
 
-        What is shared is there once, under its first path.
+        A shared one is included once, under its first path.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
@@ -81,29 +81,29 @@ class Stateful(ModuleBase[B]):
         return {path: Entry(held.id, held._value.detach()) for path, held in self._all_held().items()}
 
     def with_state(self, state: State, *, strict: bool = True) -> Self:
-        """The same module with the values, and ids, that a state has for its paths; as new leaves.
+        """Return the module with the values and ids of a state, as new leaves.
 
-        Values come to the module's device and dtype. Of what is shared, any of its paths will do. Nothing is loaded,
-        and nothing changed, where something is wrong.
+        Values are converted to the module's device and dtype. A shared parameter may be given under any of its paths.
+        On an error nothing is loaded.
 
         Args:
-            state: by path `Entry`, tensor or array; with a bare one, and with the id None, the id stays.
-            strict: False takes what fits and leaves the rest as it is: see `state_report`.
+            state: by path, `Entry`, tensor or array; without an id, or with id None, the module's id stays.
+            strict: if False, load what matches and leave the rest unchanged: see `state_report`.
 
         Raises:
-            StateError: ``strict`` and something is missing, unexpected or of another shape, or ints are outside of what
-                the module's dtype holds; its ``report`` has all of it.
-            ModuleError: two parameters would have one id.
+            StateError: if ``strict``, something is missing, unexpected or of another shape, or ints are out of range
+                for the module's dtype; ``error.report`` has all of it.
+            ModuleError: two parameters would have the same id.
         """
-        report, found = _compared(self, state)
+        report, entries = _compared(self, state)
         if strict and not report.fits:
             raise StateError(
                 f"this state is not one of {type(self).__name__}, and nothing was loaded: {report}", report
             )
         ids: dict[str, str] = {}
         for path, held in self._all_held().items():
-            given = found[path].id if path in found else None
-            other = ids.setdefault(given or held.id, path)
+            new_id = entries[path].id if path in entries else None
+            other = ids.setdefault(new_id or held.id, path)
             if other != path:
                 raise ModuleError(
                     f"this state would give {other} and {path} of {type(self).__name__} one id, and nothing was "
@@ -111,7 +111,7 @@ class Stateful(ModuleBase[B]):
                 )
 
         def valued(path: str, held: Variable[Any]) -> Variable[Any]:
-            entry = found.get(path)
+            entry = entries.get(path)
             if entry is None:
                 return held
             new = held.holding(_tensor(entry.value, held))
@@ -120,21 +120,21 @@ class Stateful(ModuleBase[B]):
         return Rebuild(valued)(self)  # type: ignore[no-any-return]  # of the same class
 
     def state_report(self, state: State) -> StateReport:
-        """What `with_state` would find, with nothing done."""
+        """Return the report of `with_state` without loading anything."""
         return _compared(self, state)[0]
 
     def into_record(self) -> dict[str, Entry]:
-        """The `state` as read-only NumPy arrays, which can be pickled and belong to no device.
+        """Return the `state` as read-only NumPy arrays, which can be pickled and belong to no device.
 
         `burnpy.record` writes it to a file.
         """
         return {path: Entry(held.id, held._value.to_numpy()) for path, held in self._all_held().items()}
 
     def load_record(self, record: State, *, strict: bool = True) -> Self:
-        """The same module with what a record has for it: `with_state`.
+        """Return the module with the values of a record: the same as `with_state`.
 
         Raises:
-            StateError: as `with_state`.
+            StateError: see `with_state`.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
@@ -146,44 +146,44 @@ class Stateful(ModuleBase[B]):
 
 
 def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[str, Entry]]:
-    """The report, and what fits, by the first path of each.
+    """Compare a state with a module; return the report and the matching entries by first path.
 
     Raises:
-        KindError: the state is none.
+        KindError: the state is not a mapping.
     """
-    given: Any = state
-    if not isinstance(given, Mapping):
-        hint = "; of a file's record, write record.apply_to(model)" if hasattr(given, "parts") else ""
+    argument: Any = state
+    if not isinstance(argument, Mapping):
+        hint = "; of a file's record, write record.apply_to(model)" if hasattr(argument, "parts") else ""
         raise KindError(
-            f"the state of {a(type(module).__name__)} is a mapping by path, not {a(type(given).__name__)}{hint}"
+            f"the state of {a(type(module).__name__)} is a mapping by path, not {a(type(argument).__name__)}{hint}"
         )
     first = {id(held): path for path, held in module._all_held().items()}
     known = {path: item for path, item in walk(module) if isinstance(item, Variable)}
     unexpected, mismatched = [], []
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     source: dict[str, str] = {}
     seen = set()
-    for path, given in state.items():
+    for path, item in state.items():
         held = known.get(path)
         if held is None:
             unexpected.append(path)
             continue
         place = first[id(held)]
         seen.add(place)
-        entry = given if isinstance(given, Entry) else Entry(*given) if isinstance(given, tuple) else Entry(None, given)
-        trouble = _trouble(held, entry.value)
-        if not trouble and place in found and not _equal(found[place].value, entry.value):
-            trouble = f"another value than at {source[place]}, with which it is one {held.word}"
-        if trouble:
-            mismatched.append(f"{path} ({trouble})")
-        elif place == path or place not in found:
-            found[place], source[place] = entry, path
+        entry = item if isinstance(item, Entry) else Entry(*item) if isinstance(item, tuple) else Entry(None, item)
+        mismatch = _mismatch(held, entry.value)
+        if not mismatch and place in entries and not _equal(entries[place].value, entry.value):
+            mismatch = f"another value than at {source[place]}, with which it is one {held.word}"
+        if mismatch:
+            mismatched.append(f"{path} ({mismatch})")
+        elif place == path or place not in entries:
+            entries[place], source[place] = entry, path
     missing = tuple(path for path in first.values() if path not in seen)
-    return StateReport(tuple(found), missing, tuple(unexpected), tuple(mismatched)), found
+    return StateReport(tuple(entries), missing, tuple(unexpected), tuple(mismatched)), entries
 
 
-def _trouble(held: Variable[Any], value: Any) -> str:
-    """Why a value does not fit; empty if it does."""
+def _mismatch(held: Variable[Any], value: Any) -> str:
+    """The reason why a value does not match a variable; empty if it does."""
     if not isinstance(value, (TensorBase, np.ndarray)):
         return f"neither tensor nor array: {a(type(value).__name__)}"
     if tuple(value.shape) != held.shape:
@@ -197,15 +197,15 @@ def _trouble(held: Variable[Any], value: Any) -> str:
     return _outside(value, held.dtype) if kind == "int" and value.dtype != held.dtype else ""
 
 
-def _equal(one: Any, other: Any) -> bool:
-    """Whether two values are the same, not-a-number included; in one memory they are not looked at."""
-    a, b = (x.to_numpy() if isinstance(x, TensorBase) else x for x in (one, other))  # type: ignore[attr-defined]  # every tensor has it
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two values are equal, NaN equal to NaN; values in the same memory are not compared."""
+    a, b = (x.to_numpy() if isinstance(x, TensorBase) else x for x in (left, right))  # type: ignore[attr-defined]  # every tensor has it
     same = a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides
     return same or bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def _outside(value: Any, dtype: DType) -> str:
-    """What of ints a narrower dtype does not hold; empty if it holds all of them."""
+    """The reason why ints do not fit into a narrower dtype; empty if they do."""
     array: NDArray[Any] = value.to_numpy() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]  # every tensor has it
     limits = np.iinfo(dtype)
     if np.can_cast(array.dtype, dtype) or not array.size:
@@ -217,7 +217,7 @@ def _outside(value: Any, dtype: DType) -> str:
 
 
 def _tensor(value: Any, held: Variable[Any]) -> Any:
-    """A value as a tensor of what is held: its device and dtype."""
+    """Convert a value to a tensor on the device and in the dtype of a variable."""
     if isinstance(value, TensorBase):
         source: Any = value.detach() if value.kind == "float" else value  # type: ignore[attr-defined]  # a Tensor
         return transfer(source, held.device).to_dtype(held.dtype)

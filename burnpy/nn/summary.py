@@ -1,4 +1,4 @@
-"""`Summary`: the layers of a model as a table, with what they return, hold and cost."""
+"""`Summary`: a table of the layers of a model with output shapes, parameter counts and FLOPs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 class SummaryRow(NamedTuple):
-    """One module of a `Summary`, with all that is inside of it."""
+    """One row of a `Summary`: a module including its submodules."""
 
-    path: str  #: in the model; of what is shared, the first
-    layer: str  #: as the call that makes it
-    output: Any  #: the shape of what its last call returned; of several, lists and dicts of shapes; None without a call
-    calls: int
-    num_params: int  #: shared ones counted once
-    flops: int | None  #: of all calls; None without one
+    path: str  #: the path in the model; of a shared module, the first
+    layer: str  #: its class and settings, as a constructor call
+    output: Any  #: the output shape of its last call, or lists and dicts of shapes; None without a call
+    calls: int  #: the number of calls in the run
+    num_params: int  #: the number of parameter elements, shared ones counted once
+    flops: int | None  #: the FLOPs of all calls; None without a call
 
 
 class Summary:
-    """The layers of a model: see `Module.summary`. Printed, it is a table."""
+    """A summary of the layers of a model, printed as a table: see `Module.summary`."""
 
     def __init__(self, rows: Sequence[SummaryRow], num_params: int, num_frozen: int, flops: int | None) -> None:
-        self.rows = tuple(rows)  #: the model first, and each module before what is inside of it
-        self.num_params = num_params  #: of the model
-        self.num_frozen = num_frozen  #: how many of them training leaves as they are
-        self.flops = flops  #: of one call of the model; None if it was not called
+        self.rows = tuple(rows)  #: the model first, each module before its submodules
+        self.num_params = num_params  #: the number of parameter elements of the model
+        self.num_frozen = num_frozen  #: how many of them are frozen
+        self.flops = flops  #: the FLOPs of one call of the model; None if it was not called
 
     def __str__(self) -> str:
         total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]
@@ -58,9 +58,9 @@ class Summary:
 
 
 def summarized(model: ModuleBase[Any], depth: int | None, input: Input | Sequence[Input] | None) -> Summary:
-    """The summary of a model: see `Module.summary`."""
-    wanted: Any = depth
-    if depth is not None and (not isinstance(wanted, int) or depth < 0):
+    """Return the summary of a model: see `Module.summary`."""
+    argument: Any = depth
+    if depth is not None and (not isinstance(argument, int) or depth < 0):
         raise ArgumentError(f"summary() was given depth={depth!r}; it is an int from 0, or None for all")
     calls, flops = Calls(), None
     if input is not None:
@@ -77,6 +77,6 @@ def summarized(model: ModuleBase[Any], depth: int | None, input: Input | Sequenc
 
 
 def _depth(path: str, modules: Mapping[str, ModuleBase[Any]]) -> int:
-    """In how many modules a path is."""
+    """The number of modules that contain the module at a path."""
     steps = path.split(".") if path else []
     return sum(".".join(steps[:k]) in modules for k in range(len(steps)))

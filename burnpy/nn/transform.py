@@ -1,4 +1,7 @@
-"""What makes a module of a module: train and eval, freezing, moving, mapping, replacing. Ids and sharing stay."""
+"""Methods of modules that return a new module: train and eval, freezing, moving, mapping, replacing.
+
+All preserve which parameters are shared, and all but `with_new_ids` and `replace` preserve ids.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,10 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.param import Param
 from burnpy.nn.replace import replaced
 from burnpy.nn.select import Where, selected
 from burnpy.nn.tree import Rebuild
-from burnpy.nn.variable import Variable, new_id
+from burnpy.nn.variable import Param, Variable, new_id
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
 
@@ -27,18 +29,18 @@ B = TypeVar("B", bound=Backend)
 
 
 class Transforms(ModuleBase[B]):
-    """The methods of a module that return another one. None of them changes anything."""
+    """The methods of a module that return a modified copy. None changes the module itself."""
 
     __slots__ = ()
 
     def train(self, mode: bool | None = True) -> Self:
-        """The same module, which behaves as in training wherever it is: dropout drops, statistics are of the batch.
+        """Return the module in training mode on any device: dropout is active, and batch norm uses batch statistics.
 
         Args:
-            mode: False is `eval`; None goes by the device again, as every module does at first.
+            mode: True for training mode, False for eval mode, None to follow the device, as new modules do.
 
         Raises:
-            ArgumentError: ``mode`` is something else.
+            ArgumentError: ``mode`` is neither a bool nor None.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
@@ -46,26 +48,29 @@ class Transforms(ModuleBase[B]):
         >>> model.is_training, model.train().is_training, model.train().train(None).is_training
         (False, True, False)
         """
-        given: object = mode
-        if given is not None and not isinstance(given, bool):
-            raise ArgumentError(f"train() was given {given!r:.60}; it is True, False, or None to go by the device")
+        argument: object = mode
+        if argument is not None and not isinstance(argument, bool):
+            raise ArgumentError(f"train() was given {argument!r:.60}; it is True, False, or None to go by the device")
         return self._rebuilt(override=lambda module: mode)
 
     def eval(self) -> Self:
-        """The same module, which behaves as in use wherever it is. It still learns; `valid` gives one that does not."""
+        """Return the module in eval mode on any device.
+
+        Its parameters still have gradients; use `valid` for a module that records no graph.
+        """
         return self.train(False)
 
     def no_grad(self, where: Where | None = None) -> Self:
-        """The same module with parameters frozen: they get no gradient, and training leaves them as they are.
+        """Return the module with parameters frozen: they get no gradient, and training leaves them unchanged.
 
-        Buffers that are meant are frozen too: running statistics stay.
+        Selected buffers are frozen too, so that running statistics are not updated.
 
         Args:
-            where: which are meant: all for None; a path (``"encoder"``), a pattern (``"*.bias"``), several of these, or
-                a function of path and parameter.
+            where: the selection: None for all, a path (``"encoder"``), a pattern (``"*.bias"``), several of these, or a
+                predicate of path and parameter.
 
         Raises:
-            ArgumentError: a path or pattern meets nothing.
+            ArgumentError: a path or pattern matches nothing.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
@@ -75,88 +80,88 @@ class Transforms(ModuleBase[B]):
         return self._frozen(where, True, "no_grad()")
 
     def require_grad(self, where: Where | None = None) -> Self:
-        """The same module with parameters that learn again: what `no_grad` froze, all or those that are meant.
+        """Return the module with parameters unfrozen: the reverse of `no_grad`, for all or those selected by ``where``.
 
         Raises:
-            ArgumentError: a path or pattern meets nothing.
+            ArgumentError: a path or pattern matches nothing.
         """
         return self._frozen(where, False, "require_grad()")
 
     def _frozen(self, where: Where | None, frozen: bool, operation: str) -> Self:
-        meant = {id(held) for held in selected(self, where, operation).values() if held.frozen is not frozen}
+        selected_ids = {id(held) for held in selected(self, where, operation).values() if held.frozen is not frozen}
 
         def marked(path: str, held: Variable[Any]) -> Variable[Any]:
-            return held.holding(held._value.detach(), frozen) if id(held) in meant else held
+            return held.holding(held._value.detach(), frozen) if id(held) in selected_ids else held
 
         return self._rebuilt(marked)
 
     def map(self, f: Callable[[Tensor[B]], Tensor[B]], where: Where | None = None) -> Self:
-        """The same module with ``f`` of each parameter's value in its place; shared ones are mapped once.
+        """Return the module with ``f`` applied to each parameter's value; shared parameters are mapped once.
 
         Args:
-            f: takes an untracked tensor and returns one of the same shape and device.
-            where: which parameters are meant: all for None; as for `no_grad`.
+            f: a function from an untracked tensor to one of the same shape and device.
+            where: which parameters to map: None for all; see `no_grad`.
 
         Raises:
             ShapeError: ``f`` returned another shape.
-            DeviceError: ``f`` returned something on another device.
-            ArgumentError: ``f`` returned no tensor, or ``where`` meets nothing.
+            DeviceError: ``f`` returned a tensor on another device.
+            ArgumentError: ``f`` did not return a tensor, or ``where`` matches nothing.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> Linear(2, 2, device=NumPy).map(lambda w: w.ones_like()).weight.value.tolist()
         [[1.0, 1.0], [1.0, 1.0]]
         """
-        meant = {id(held) for held in selected(self, where, "map()").values()}
+        selected_ids = {id(held) for held in selected(self, where, "map()").values()}
 
         def mapped(path: str, held: Variable[Any]) -> Variable[Any]:
-            if not isinstance(held, Param) or id(held) not in meant:
+            if not isinstance(held, Param) or id(held) not in selected_ids:
                 return held
-            found: object = f(held.value.detach())
-            if not isinstance(found, TensorBase) or found.kind != "float":
-                raise ArgumentError(f"map() of {path} wants a Tensor from its function, which returned {found!r:.80}")
-            if found.device is not held.device:
+            result: object = f(held.value.detach())
+            if not isinstance(result, TensorBase) or result.kind != "float":
+                raise ArgumentError(f"map() of {path} wants a Tensor from its function, which returned {result!r:.80}")
+            if result.device is not held.device:
                 raise DeviceError(
-                    f"map() of {path}, on {held.device}, was given a tensor on {found.device} in its place"
+                    f"map() of {path}, on {held.device}, was given a tensor on {result.device} in its place"
                 )
-            if found.shape != held.shape:
+            if result.shape != held.shape:
                 raise ShapeError(
-                    f"map() of {path}, of shape {held.shape}, was given shape {found.shape} in its place; for another "
+                    f"map() of {path}, of shape {held.shape}, was given shape {result.shape} in its place; for another "
                     f"shape use model.replace({{{path!r}: Param(tensor)}})"
                 )
-            return held.holding(found.detach())  # type: ignore[attr-defined]  # a float tensor
+            return held.holding(result.detach())  # type: ignore[attr-defined]  # a float tensor
 
         return self._rebuilt(mapped)
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """The same module with its parameters and float buffers in another dtype; as new leaves.
+        """Return the module with its parameters and float buffers in another dtype, as new leaves.
 
         Raises:
-            DTypeError: it is no float dtype.
+            DTypeError: ``dtype`` is not a float dtype.
         """
-        wanted = dtype_of(dtype, "float")
+        target = dtype_of(dtype, "float")
 
         def cast(path: str, held: Variable[Any]) -> Variable[Any]:
-            return held if held.kind != "float" else held.holding(held._value.detach().to_dtype(wanted))
+            return held if held.kind != "float" else held.holding(held._value.detach().to_dtype(target))
 
         return self._rebuilt(cast)
 
     def with_new_ids(self) -> Self:
-        """The same module under ids of its own, for a copy that is to stand beside the original in one model."""
+        """Return the module with new ids, so that it can be used beside the original in one model."""
         return self._rebuilt(lambda path, held: held.with_id(new_id()))
 
     def replace(self, fields: Mapping[str, Any] | None = None, /, **named: Any) -> Self:
-        """The same module with other things at some paths: parameters, buffers, modules or plain values.
+        """Return the module with parameters, buffers, submodules or plain values replaced by path.
 
-        Of something shared, only the paths that are named are replaced.
+        A shared part is replaced only at the paths that are named.
 
         Args:
-            fields: what to put at which path, as in ``{"encoder.layers.0": layer}``.
-            named: the same for fields of this module.
+            fields: new values by path, as in ``{"encoder.layers.0": layer}``.
+            named: new values of fields of this module.
 
         Raises:
-            ArgumentError: there is no such path.
-            ModuleError, DeviceError: the result would be no module: see `Module`.
+            ArgumentError: a path does not exist.
+            ModuleError, DeviceError: the result would not be a valid module: see `Module`.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
@@ -167,10 +172,10 @@ class Transforms(ModuleBase[B]):
         return replaced(self, {**(fields or {}), **named})
 
     def with_values(self, values: Mapping[str, TensorBase[Any]]) -> Self:
-        """The same module with other values for the parameters and buffers of some ids, as new leaves.
+        """Return the module with new values of parameters and buffers, as new leaves.
 
         Args:
-            values: by id; on the module's device, or on one beneath.
+            values: new values by id; on the module's device, or on one beneath.
 
         Raises:
             ModuleError: an id is not the module's.
@@ -199,13 +204,13 @@ class Transforms(ModuleBase[B]):
         return self._rebuilt(valued)
 
     def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
-        """What the buffers of this module become after training steps: a layer that records updates of them says how.
+        """Compute new values of this module's buffers after training passes; layers that record updates override it.
 
         Args:
-            updates: for each buffer that `record_update` was called with, by its path in this module.
+            updates: the combined updates by the buffer's path in this module, for buffers passed to `record_update`.
 
         Returns:
-            New values, untracked, of buffers of this module by path. Unless a layer says otherwise, the mean.
+            New untracked values of buffers of this module by path; by default the means of the updates.
         """
         return {path: update.mean for path, update in updates.items()}
 
@@ -215,8 +220,8 @@ class Transforms(ModuleBase[B]):
         *,
         override: Callable[[ModuleBase[Any]], bool | None] = lambda module: module._override,
     ) -> Self:
-        found: Self = Rebuild(held, override=override)(self)
-        return found
+        rebuilt: Self = Rebuild(held, override=override)(self)
+        return rebuilt
 
     def _moved(self, device: Any, *, renewed: bool) -> Any:
         target = device_of(device)

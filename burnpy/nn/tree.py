@@ -1,7 +1,7 @@
-"""Trees of modules: walking through them, and building another of the same structure.
+"""Trees of modules: traversal, and rebuilding with the same structure.
 
 A tree is a module, a variable (`burnpy.nn.variable`), or a tuple or dict of trees. What two places share is visited
-under the first of its paths, and stays shared in what is built.
+under the first of its paths, and stays shared in a rebuilt tree.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ V = TypeVar("V")
 
 
 class FrozenDict(dict[K, V]):
-    """A dict that a module holds: what would change it is an error."""
+    """A read-only dict in a field of a module."""
 
     __slots__ = ()
 
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         raise ImmutableError("a dict of a module never changes; model.replace({path: value}) returns a new model")
 
-    if not TYPE_CHECKING:  # to type checkers it is the dict that was assigned
+    if not TYPE_CHECKING:  # type checkers see a plain dict
         __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -38,22 +38,22 @@ class FrozenDict(dict[K, V]):
 
 
 def joined(path: str, name: object) -> str:
-    """The path of what is called ``name`` at ``path``."""
+    """Return the path of the child ``name`` of ``path``."""
     return f"{path}.{name}" if path else str(name)
 
 
 def places(parts: tuple[Any, ...]) -> tuple[str, ...]:
-    """What the parts of a tuple are called: their numbers, or the names of a named tuple."""
+    """Return the path names of a tuple's parts: the field names of a named tuple, otherwise the indices."""
     return getattr(parts, "_fields", None) or tuple(map(str, range(len(parts))))
 
 
 def regrouped(parts: tuple[Any, ...], like: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Parts as a tuple of the class of another."""
+    """Return ``parts`` as a tuple of the class of ``like``, which may be a named tuple."""
     return type(like)(*parts) if hasattr(like, "_fields") else parts
 
 
 def children(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The trees directly inside of a module, tuple or dict, by name."""
+    """Yield the direct subtrees of a module, tuple or dict with their names."""
     if isinstance(tree, Variable):
         return
     if isinstance(tree, dict):
@@ -66,7 +66,7 @@ def children(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every module and everything held in a tree with its path, the tree itself first; shared ones for each path."""
+    """Yield every module and variable of a tree with its path, the tree itself first; shared ones once per path."""
     if isinstance(tree, Variable) or hasattr(tree, "_parts"):
         yield path, tree
     for name, part in children(tree):
@@ -74,18 +74,18 @@ def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def variables_in(tree: Any) -> dict[str, Variable[Any]]:
-    """What a tree holds, by the first path of each."""
-    found: dict[str, Variable[Any]] = {}
+    """Return all variables of a tree by path, shared ones by their first path."""
+    variables: dict[str, Variable[Any]] = {}
     seen: set[int] = set()
     for path, item in walk(tree):
         if isinstance(item, Variable) and id(item) not in seen:
             seen.add(id(item))
-            found[path] = item
-    return found
+            variables[path] = item
+    return variables
 
 
 def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
-    """A module of fields that are known to be in order, without its ``__init__``."""
+    """Create a module from validated fields, without calling ``__init__``."""
     out = object.__new__(cls)
     vars(out).update(fields)
     for name, value in (("_parts", parts), ("_override", override), ("_held", None), ("_sealed", True)):
@@ -94,12 +94,13 @@ def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...]
 
 
 class Rebuild:
-    """Builds a tree like another, with something else in place of what it holds.
+    """Rebuilds a tree with other variables or modules in the same structure.
 
     Args:
-        held: what to hold instead, for a path and what is held there; called once for what is shared.
-        module: what to put in place of the module of a path, None for one like it; asked before what is inside of it.
-        override: the train/eval override of every module, for a module.
+        held: a function from path and variable to the new variable; called once for a shared one.
+        module: a function from path and module to a replacement, or None to rebuild the module from its parts; called
+            before its parts are visited.
+        override: a function from a module to the train/eval override of its rebuilt copy.
     """
 
     def __init__(
@@ -113,12 +114,12 @@ class Rebuild:
         self.memo: dict[int, Any] = {}
 
     def __call__(self, tree: Any, path: str = "") -> Any:
-        """The tree that takes the place of ``tree``; the very same where nothing in it changes."""
+        """Return the rebuilt tree; the same object if nothing in it changes."""
         if isinstance(tree, Variable):
-            found = self.memo.get(id(tree))
-            if found is None:
-                found = self.memo[id(tree)] = self.held(path, tree)
-            return found
+            variable = self.memo.get(id(tree))
+            if variable is None:
+                variable = self.memo[id(tree)] = self.held(path, tree)
+            return variable
         if isinstance(tree, dict):
             values = [self(tree[key], joined(path, key)) for key in tree]
             same = all(new is old for new, old in zip(values, tree.values(), strict=True))
@@ -129,12 +130,13 @@ class Rebuild:
             return tree if same else regrouped(parts, tree)
         if not hasattr(tree, "_parts"):
             return tree
-        found = self.memo.get(id(tree))
-        if found is None:
-            found = self.memo[id(tree)] = self._module(tree, path)
-        return found
+        module = self.memo.get(id(tree))
+        if module is None:
+            module = self.memo[id(tree)] = self._module(tree, path)
+        return module
 
     def _module(self, module: ModuleBase[Any], path: str) -> Any:
+        """The replacement of a module, or a copy with rebuilt parts; the module itself if nothing changes."""
         replacement = self.module(path, module)
         if replacement is not None:
             return replacement

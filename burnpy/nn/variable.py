@@ -1,4 +1,4 @@
-"""`Variable`: one tensor of a module under an id of its own; the base of `Param` and of the buffers."""
+"""The tensors of a module: `Param` for learned ones, `Buffer`, `IntBuffer` and `BoolBuffer` for the others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVa
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ImmutableError, KindError, a
+from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.tensor.base import TensorBase
+from burnpy.tensor.call_errors import composed
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 
@@ -20,29 +24,33 @@ _set = object.__setattr__
 
 
 def new_id() -> str:
-    """An id that nothing else has, in this process or another: 16 hexadecimal digits."""
+    """Return a new id, unique across processes: 16 random hexadecimal digits."""
     return secrets.token_hex(8)
 
 
 class Variable(Subscriptable, Generic[B]):
-    """One tensor that belongs to a module. It never changes; what changes a module makes others, of the same id."""
+    """A tensor of a module, with an id: the base class of parameters and buffers.
+
+    It is immutable; methods that change a module create new variables with the same ids.
+    """
 
     __slots__ = ("__weakref__", "_frozen", "_id", "_value")
 
     word: ClassVar[str]
-    """What it is called in messages."""
+    """The noun for it in error messages: "parameter" or "buffer"."""
     kind: ClassVar[KindName] = "float"
+    """The kind of tensor that it stores."""
 
     _frozen: bool
     _id: str
     _value: Any
 
     def __init__(self, value: TensorBase[B], *, frozen: bool = False, id: str | None = None) -> None:
-        given: object = value
-        if not isinstance(given, TensorBase) or given.kind != self.kind:
+        argument: object = value
+        if not isinstance(argument, TensorBase) or argument.kind != self.kind:
             owner = TensorBase.kinds[self.kind].__name__
             raise KindError(
-                f"{type(self).__name__}() holds one {owner}, and was given {_shown(given)}; "
+                f"{type(self).__name__}() holds one {owner}, and was given {_shown(argument)}; "
                 f"make one first, as with {owner}.from_data(values, device=device)"
             )
         _set(self, "_frozen", bool(frozen))
@@ -50,17 +58,17 @@ class Variable(Subscriptable, Generic[B]):
         _set(self, "_value", self._admitted(value))
 
     def _admitted(self, value: Any) -> Any:
-        """The tensor to hold, of one that was given: tracked or not, as it must be."""
+        """Validate a tensor for this variable and return it, tracked or detached as the class requires."""
         raise NotImplementedError
 
     @property
     def id(self) -> str:
-        """What it is known by: the same after ``valid()``, ``fork()``, updates, pickling and saving."""
+        """The identifier, unchanged by ``valid()``, ``fork()``, updates, pickling and saving."""
         return self._id
 
     @property
     def frozen(self) -> bool:
-        """Whether training leaves it as it is: see `Module.no_grad`."""
+        """Whether training leaves it unchanged: see `Module.no_grad`."""
         return self._frozen
 
     @property
@@ -83,7 +91,7 @@ class Variable(Subscriptable, Generic[B]):
         return self._value.numel()  # type: ignore[no-any-return]  # a tensor's
 
     def holding(self, value: Any, frozen: bool | None = None) -> Self:
-        """The same id with another tensor, admitted as the first was; and, if given, another mark of being frozen."""
+        """Return a variable with the same id and a new, validated tensor; ``frozen`` replaces the flag if not None."""
         out = self.like(None)
         if frozen is not None:
             _set(out, "_frozen", frozen)
@@ -91,7 +99,7 @@ class Variable(Subscriptable, Generic[B]):
         return out
 
     def like(self, value: Any) -> Self:
-        """The same id and mark with ``value``, unchecked and as it is."""
+        """Return a variable with the same id and frozen flag that stores ``value``, without validation."""
         out = object.__new__(type(self))
         _set(out, "_frozen", self._frozen)
         _set(out, "_id", self._id)
@@ -99,7 +107,7 @@ class Variable(Subscriptable, Generic[B]):
         return out
 
     def with_id(self, id: str) -> Self:
-        """The same tensor under another id."""
+        """Return a variable with the same tensor and another id."""
         out = self.like(self._value)
         _set(out, "_id", id)
         return out
@@ -112,10 +120,10 @@ class Variable(Subscriptable, Generic[B]):
 
     __delattr__: Any = __setattr__
 
-    if not TYPE_CHECKING:  # to type checkers it has what is written above
+    if not TYPE_CHECKING:  # type checkers see only the attributes above
 
         def __getattr__(self, name: str) -> object:
-            """What to say of what there is not, as of methods of its tensor."""
+            """Raise an error for an unknown attribute, with a hint if it is a method of the tensor."""
             from burnpy.nn.display import missing_attribute
 
             raise missing_attribute(self, "Held", name)
@@ -129,6 +137,142 @@ class Variable(Subscriptable, Generic[B]):
     def __repr__(self) -> str:
         mark = ", frozen" if self._frozen else ""
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, device={self.device}{mark})"
+
+
+@composed
+class Param(Variable[B]):
+    """A learned tensor of a module, with a unique id.
+
+    On a device that differentiates, ``value`` is a leaf unless the parameter is frozen, and it is the key of its
+    gradient: ``grads[model.weight.value]``. A `Param` used in two places of a model is one parameter, and stays shared.
+
+    Args:
+        value: a leaf, or an untracked tensor, which becomes a leaf.
+        frozen: whether training leaves it unchanged.
+        id: the id of a parameter to restore; a new one by default.
+
+    Raises:
+        KindError: ``value`` is not a float `Tensor`.
+        NotTrackedError: ``value`` was computed from tracked tensors.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> weight = Param(Tensor[Autodiff[NumPy]].zeros((2, 3)))
+    >>> weight.value.is_require_grad(), weight
+    (True, Param(shape=(2, 3), dtype=float32, device=Autodiff[NumPy]))
+    """
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "parameter"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: Tensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> Tensor[B]:
+        """The tensor: a leaf on a device that differentiates, unless the parameter is frozen."""
+        return self._value  # type: ignore[no-any-return]  # a Tensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        if self._frozen:
+            return value.detach()
+        try:
+            return value.require_grad()
+        except NotTrackedError:
+            raise NotTrackedError(
+                f"a Param was given a tensor of shape {value.shape} that was computed from tracked ones, and a "
+                "parameter is where a graph begins; give it value.detach()"
+            ) from None
+
+
+@composed
+class Buffer(Variable[B]):
+    """A float tensor of a module that is not learned: moved, saved and loaded with the module, without a gradient.
+
+    A forward pass does not modify it: its update is returned with the gradients and applied by the optimizer's step,
+    see `burnpy.nn.record_update`.
+
+    Args:
+        value: an untracked tensor.
+        frozen: whether such updates leave it unchanged.
+        id: the id of a buffer to restore; a new one by default.
+
+    Raises:
+        KindError: ``value`` is not a float `Tensor`; use `IntBuffer` for ints, `BoolBuffer` for bools.
+        NotTrackedError: ``value`` is tracked.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Buffer(Tensor[NumPy].zeros((3,))).value.tolist()
+    [0.0, 0.0, 0.0]
+    """
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "buffer"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: Tensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> Tensor[B]:
+        """The tensor, untracked."""
+        return self._value  # type: ignore[no-any-return]  # a Tensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        if value.is_require_grad():
+            raise NotTrackedError(
+                f"{a(type(self).__name__)} was given a tracked tensor of shape {value.shape}, and buffers have no "
+                "gradient; give it value.detach(), or make it a Param"
+            )
+        return value
+
+
+@composed
+class IntBuffer(Variable[B]):
+    """A buffer of ints: counts, positions, tables of indices. Otherwise like `Buffer`."""
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "buffer"
+    kind: ClassVar[KindName] = "int"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: IntTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> IntTensor[B]:
+        """The tensor."""
+        return self._value  # type: ignore[no-any-return]  # an IntTensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        return value
+
+
+@composed
+class BoolBuffer(Variable[B]):
+    """A buffer of bools, such as a mask. Otherwise like `Buffer`."""
+
+    __slots__ = ()
+
+    word: ClassVar[str] = "buffer"
+    kind: ClassVar[KindName] = "bool"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: BoolTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+    @property
+    def value(self) -> BoolTensor[B]:
+        """The tensor."""
+        return self._value  # type: ignore[no-any-return]  # a BoolTensor, as __init__ made sure
+
+    def _admitted(self, value: Any) -> Any:
+        return value
 
 
 def _restored(cls: type[Variable[Any]], value: Any, frozen: bool, id: str) -> Variable[Any]:

@@ -1,4 +1,4 @@
-"""Training: gradients by parameter, optimizers, clipping, and schedules of the learning rate.
+"""Optimizers, gradients by parameter, gradient clipping, and learning rate schedules.
 
 >>> from burnpy import Autodiff, Tensor
 >>> from burnpy.backend import NumPy
@@ -74,10 +74,10 @@ __all__ = [
     "clip_by_value",
 ]
 
-if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+if not TYPE_CHECKING:  # type checkers see only the names above
 
     def __getattr__(name: str) -> object:
-        """What to say of a name that there is not, as one of PyTorch's."""
+        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
         from burnpy.hints.missing import from_package
 
         raise from_package(__name__, name)

@@ -1,4 +1,4 @@
-"""`GradientsAccumulator`: the sum or mean of the gradients of several micro-batches."""
+"""Gradient accumulation over micro-batches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ B = TypeVar("B", bound=Backend)
 
 @final
 class GradientsAccumulator(Subscriptable, Generic[B]):
-    """Gradients of micro-batches, added up until a step is taken. It never changes: `add` returns the next one.
+    """An immutable sum of the gradients of several micro-batches; `add` returns a new accumulator.
 
-    ``len(accumulator)`` counts the micro-batches, and an empty one is false: what is left at the end of an epoch is
-    seen, and used like any other::
+    ``len(accumulator)`` is the number of micro-batches, and an empty accumulator is false, so that incomplete
+    accumulations at the end of an epoch can be used::
 
         accumulator = GradientsAccumulator[NumPy]()
         for x, y in batches:
@@ -31,8 +31,8 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         if accumulator:
             model = optim.step(rate, model, accumulator.mean())
 
-    A parameter that a micro-batch has no gradient for counts as if it had a zero one there. Updates of buffers are
-    added, not scaled: they carry weights of their own.
+    A parameter without a gradient in a micro-batch counts as having a zero gradient there. Updates of buffers are
+    added without scaling, because they contain weights of their own.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -54,33 +54,33 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
     _weight: float
 
     def __init__(self, *backend: object) -> None:
-        """An empty one; ``GradientsAccumulator[NumPy]()`` says to type checkers of what.
+        """Create an empty accumulator; ``GradientsAccumulator[NumPy]()`` tells type checkers the backend.
 
         Raises:
-            KindError: it was given gradients, which `add` takes.
+            KindError: gradients were passed; pass them to `add`.
         """
-        if any(isinstance(given, (Gradients, GradientsParams)) for given in backend):
+        if any(isinstance(argument, (Gradients, GradientsParams)) for argument in backend):
             raise KindError("an accumulator begins empty: GradientsAccumulator[NumPy]().add(grads)")
         self._set(0, None, 0.0)
 
     def add(self, grads: GradientsParams[B], weight: float = 1.0) -> GradientsAccumulator[B]:
-        """The accumulator with the gradients of one more micro-batch.
+        """Return an accumulator that includes the gradients of one more micro-batch.
 
         Args:
-            grads: of the mean loss of the micro-batch, for `mean`.
-            weight: what they count; for micro-batches of different sizes their sizes, so that `mean` is the gradient of
-                the mean over all examples.
+            grads: the gradients of the micro-batch; of its mean loss, if `mean` is used.
+            weight: the weight of the gradients; with micro-batches of different sizes pass the size, so that `mean` is
+                the gradient of the mean over all examples.
 
         Raises:
-            KindError: they are no `GradientsParams`.
-            DeviceError: they are on another device than those before.
-            ShapeError: for a parameter they are of another shape or dtype.
-            ArgumentError: the weight is not positive and finite.
+            KindError: ``grads`` are not `GradientsParams`.
+            DeviceError: they are on another device than earlier ones.
+            ShapeError: a parameter's gradient has another shape or dtype than earlier.
+            ArgumentError: ``weight`` is not positive and finite.
         """
-        given: object = grads
-        if not isinstance(given, GradientsParams):
+        argument: object = grads
+        if not isinstance(argument, GradientsParams):
             raise KindError(
-                f"add() takes GradientsParams, and was given {a(type(given).__name__)}; "
+                f"add() takes GradientsParams, and was given {a(type(argument).__name__)}; "
                 "write GradientsParams.from_grads(grads, model)"
             )
         counts = number(weight, "the weight of a micro-batch")
@@ -94,10 +94,10 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         return out
 
     def sum(self) -> GradientsParams[B]:
-        """The sum of all gradients, each times its weight.
+        """Return the weighted sum of all gradients.
 
         Raises:
-            ArgumentError: nothing was added.
+            ArgumentError: the accumulator is empty.
         """
         if self._total is None:
             raise ArgumentError(
@@ -107,10 +107,10 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         return self._total
 
     def mean(self) -> GradientsParams[B]:
-        """The mean of all gradients, by their weights: `sum` over `weight`.
+        """Return the weighted mean of all gradients: `sum` divided by `weight`.
 
         Raises:
-            ArgumentError: nothing was added.
+            ArgumentError: the accumulator is empty.
         """
         total = self.sum()
         return total if self._weight == 1 else total / self._weight

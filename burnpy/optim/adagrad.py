@@ -1,4 +1,4 @@
-"""`AdaGrad`: steps scaled by the sum of the gradient's squares."""
+"""AdaGrad."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdaGrad(Optimizer):
-    """Steps scaled by the sum of the gradient's squares::
+    """The AdaGrad optimizer, which scales steps by the sum of squared gradients::
 
         g = grad + weight_decay · p
-        s = s + g²                                    at first initial_sum
+        s = s + g²                                    initially s = initial_sum
         p = p - lr / (1 + (t - 1) · lr_decay) · g / (√s + eps)
 
-    t counts the updates of the parameter. The numbers are those of `torch.optim.Adagrad`.
+    t counts the updates of the parameter, from 1. The results equal those of `torch.optim.Adagrad`.
 
     Source: Duchi et al., Adaptive subgradient methods for online learning and stochastic optimization, 2011.
 
     Args:
-        lr_decay: how fast the learning rate falls with the count of updates.
-        eps: what keeps the divisor from 0.
-        initial_sum: where s begins.
-        weight_decay: the strength of an L2 penalty.
-        groups: parameters for which some of it is different: see `Group`.
+        lr_decay: the rate at which the learning rate falls with the number of updates.
+        eps: added to the divisor to avoid division by zero.
+        initial_sum: the initial value of s.
+        weight_decay: the coefficient of an L2 penalty.
+        groups: parameters with different settings: see `Group`.
 
     Raises:
-        ArgumentError: a number is out of its range.
+        ArgumentError: a setting is out of range.
     """
 
     lr_decay: float = 0.0
@@ -40,10 +40,10 @@ class AdaGrad(Optimizer):
     initial_sum: float = 0.0
 
     def check(self) -> None:
-        """Refuse numbers out of their ranges.
+        """Check that the settings are in range.
 
         Raises:
-            ArgumentError: one is.
+            ArgumentError: a setting is out of range.
         """
         super().check()
         for name in ("lr_decay", "eps", "initial_sum"):
@@ -51,11 +51,11 @@ class AdaGrad(Optimizer):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The sum of the squares."""
+        """The sum of squared gradients."""
         return ("total",)
 
     def initial(self, device: Any, param: Float) -> tuple[Float, ...]:
-        """The sum at first."""
+        """Return the initial sum."""
         return (device.full(param.shape, float(self.initial_sum), param.dtype),)
 
     def update(
@@ -70,8 +70,8 @@ class AdaGrad(Optimizer):
         step: int,
         owned: bool,
     ) -> tuple[Float, ...]:
-        """See the class."""
-        found: tuple[Float, ...] = device.adagrad_update(
+        """Return the new parameter and sum by the formula of the class."""
+        updated: tuple[Float, ...] = device.adagrad_update(
             param, grad, *state, lr, self.lr_decay, self.eps, weight_decay, step, owned
         )
-        return found
+        return updated

@@ -1,4 +1,4 @@
-"""`Adam` and `AdamW`: steps scaled by running averages of the gradient and of its square."""
+"""Adam and AdamW."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Adam(Optimizer):
-    """Steps scaled by running averages of the gradient and of its square::
+    """The Adam optimizer, which uses running averages of the gradient and of its square::
 
         g = grad + weight_decay · p
         m = β₁ · m + (1 - β₁) · g
         v = β₂ · v + (1 - β₂) · g²
         p = p - lr · (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + eps)
 
-    t counts the updates of the parameter. With ``amsgrad`` the largest v so far takes the place of v in the last line.
-    The numbers are those of `torch.optim.Adam`.
+    t counts the updates of the parameter, from 1. With ``amsgrad`` the elementwise maximum of v so far replaces v in
+    the last line. The results equal those of `torch.optim.Adam`.
 
     Sources: Kingma and Ba, Adam: A method for stochastic optimization, 2015; Reddi et al., On the convergence of Adam
     and beyond, 2018.
 
     Args:
-        betas: (β₁, β₂), each in [0, 1).
-        eps: what keeps the divisor from 0.
-        amsgrad: whether the divisor may only grow.
-        weight_decay: the strength of an L2 penalty, which goes into the averages: `AdamW` keeps it out.
-        groups: parameters for which some of it is different: see `Group`.
+        betas: (β₁, β₂), the decay rates of the averages, each in [0, 1).
+        eps: added to the divisor to avoid division by zero.
+        amsgrad: whether to use the maximum of v so far, so that the divisor never shrinks.
+        weight_decay: the coefficient of an L2 penalty, which affects the averages; `AdamW` applies it separately.
+        groups: parameters with different settings: see `Group`.
 
     Raises:
-        ArgumentError: a number is out of its range.
+        ArgumentError: a setting is out of range.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -52,26 +52,26 @@ class Adam(Optimizer):
     amsgrad: bool = False
 
     decoupled: ClassVar[bool] = False
-    """Whether weights decay beside the averages."""
+    """Whether weight decay is decoupled from the averages, as in `AdamW`."""
 
     def check(self) -> None:
-        """Refuse numbers out of their ranges.
+        """Check that the settings are in range.
 
         Raises:
-            ArgumentError: one is.
+            ArgumentError: a setting is out of range.
         """
         super().check()
         name, betas = type(self).__name__, self.betas
-        given: object = betas
-        if not isinstance(given, (tuple, list)) or len(betas) != 2:
-            raise ArgumentError(f"{name}(betas=) was given as {given!r:.80}; it is a pair such as (0.9, 0.999)")
+        argument: object = betas
+        if not isinstance(argument, (tuple, list)) or len(betas) != 2:
+            raise ArgumentError(f"{name}(betas=) was given as {argument!r:.80}; it is a pair such as (0.9, 0.999)")
         for beta in betas:
             fraction(beta, f"each of {name}(betas={betas!r})")
         at_least_zero(self.eps, f"{name}(eps=)")
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The averages of the gradient and of its square; with amsgrad, the largest of the latter."""
+        """The averages of the gradient and of its square; with amsgrad, the maximum of the latter too."""
         return ("m", "v", "vmax") if self.amsgrad else ("m", "v")
 
     def update(
@@ -86,33 +86,33 @@ class Adam(Optimizer):
         step: int,
         owned: bool,
     ) -> tuple[Float, ...]:
-        """See the class."""
+        """Return the new parameter and averages by the formula of the class."""
         operation = device.amsgrad_update if self.amsgrad else device.adam_update
-        found: tuple[Float, ...] = operation(
+        updated: tuple[Float, ...] = operation(
             param, grad, *state, lr, *self.betas, self.eps, weight_decay, self.decoupled, step, owned
         )
-        return found
+        return updated
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdamW(Adam):
-    """`Adam` with weights that decay by themselves: p is first multiplied by 1 - lr · weight_decay, and g is grad.
+    """`Adam` with decoupled weight decay: p is first multiplied by 1 - lr · weight_decay, and g is grad.
 
-    The numbers are those of `torch.optim.AdamW`.
+    The results equal those of `torch.optim.AdamW`.
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
 
     Args:
-        betas: as of `Adam`.
-        eps: as of `Adam`.
-        amsgrad: as of `Adam`.
-        weight_decay: how fast weights decay, in proportion to the learning rate.
-        groups: parameters for which some of it is different: biases and scales of norms are often left to be::
+        betas: see `Adam`.
+        eps: see `Adam`.
+        amsgrad: see `Adam`.
+        weight_decay: the decay rate of the weights, multiplied by the learning rate.
+        groups: parameters with different settings; biases and scales of norms often have no weight decay::
 
             AdamW(groups=[Group(lambda path, param: len(param.shape) < 2, weight_decay=0.0)])
 
     Raises:
-        ArgumentError: a number is out of its range.
+        ArgumentError: a setting is out of range.
 
     >>> from burnpy.optim import Group
     >>> AdamW(weight_decay=0.1, groups=[Group("*.bias", weight_decay=0.0)]).groups

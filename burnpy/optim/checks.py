@@ -1,4 +1,4 @@
-"""Numbers that come from users, checked once, where they come in."""
+"""Validation of numeric arguments."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from burnpy.backend.errors import ArgumentError, a
 
 
 def number(value: Any, what: str) -> float:
-    """A Python number.
+    """Return a Python or NumPy number as a Python number. ``what`` names it in messages.
 
     Raises:
-        ArgumentError: it is none, or NaN.
+        ArgumentError: the value is not a number, or is NaN.
     """
     if isinstance(value, (np.floating, np.integer)):
         value = value.item()
@@ -36,34 +36,34 @@ def number(value: Any, what: str) -> float:
 
 
 def at_least_zero(value: Any, what: str) -> float:
-    """A number that is finite and not negative.
+    """Return a finite, non-negative number.
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: the value is something else.
     """
-    found = number(value, what)
-    if not 0 <= found < math.inf:
+    checked = number(value, what)
+    if not 0 <= checked < math.inf:
         raise ArgumentError(f"{what} was given as {value!r}; it is finite and not negative")
-    return found
+    return checked
 
 
 def fraction(value: Any, what: str) -> float:
-    """A number in [0, 1).
+    """Return a number in [0, 1).
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: the value is something else.
     """
-    found = number(value, what)
-    if not 0 <= found < 1:
+    checked = number(value, what)
+    if not 0 <= checked < 1:
         raise ArgumentError(f"{what} was given as {value!r}; it is at least 0 and less than 1")
-    return found
+    return checked
 
 
 def count(value: Any, what: str, *, least: int = 1) -> int:
-    """An int that is large enough.
+    """Return an int of at least ``least``.
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: the value is something else.
     """
     if isinstance(value, np.integer):
         value = value.item()

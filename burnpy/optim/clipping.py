@@ -1,6 +1,6 @@
-"""Clipping: gradients of which none, or all together, are too large. Each function returns new gradients.
+"""Gradient clipping by value, by norm of each tensor, and by global norm. Each function returns new gradients.
 
-They take what ``backward()`` returns as well as `GradientsParams`. Updates of buffers are left as they are.
+The functions take the `Gradients` of ``backward()`` or `GradientsParams`. Updates of buffers are not clipped.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound="Gradients[Any] | GradientsParams[Any]")
 
 _EPS = 1e-6
-"""What PyTorch adds to the norm."""
+"""The constant that PyTorch adds to the norm."""
 
 
 @explained
 def clip_by_value(grads: G, limit: float) -> G:
-    """Every element clamped to [-limit, limit]; NaN stays NaN. As `torch.nn.utils.clip_grad_value_`.
+    """Clamp every element to [-limit, limit], as `torch.nn.utils.clip_grad_value_`; NaN stays NaN.
 
     Raises:
         ArgumentError: the limit is negative or NaN.
@@ -44,20 +44,20 @@ def clip_by_value(grads: G, limit: float) -> G:
 
 @explained
 def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinite: bool = False) -> G:
-    """The gradient of each tensor by itself scaled down to a norm of at most ``max_norm``.
+    """Scale down the gradient of each tensor separately to a norm of at most ``max_norm``.
 
-    Each times ``min(1, max_norm / (norm + 1e-6))``, as `torch.nn.utils.clip_grad_norm_` of one tensor. A norm that is
-    infinite or NaN makes that gradient zero and NaN, or NaN, as there.
+    Each gradient is multiplied by ``min(1, max_norm / (norm + 1e-6))``, as `torch.nn.utils.clip_grad_norm_` of a single
+    tensor. If its norm is infinite, its infinite elements become NaN and the others zero; if NaN, all become NaN.
 
     Args:
         grads: the gradients.
-        max_norm: the norm that none exceeds.
-        p: which norm; ``math.inf`` for the largest magnitude.
-        error_if_nonfinite: refuse norms that are infinite or NaN; their values are waited for.
+        max_norm: the maximum norm of each gradient.
+        p: the order of the norm; ``math.inf`` for the largest magnitude.
+        error_if_nonfinite: raise an error if a norm is infinite or NaN; this synchronizes with the device.
 
     Raises:
         ArgumentError: ``max_norm`` is negative or NaN, or ``p`` is not positive.
-        NonFiniteError: ``error_if_nonfinite``, and a norm is infinite or NaN; names the parameters.
+        NonFiniteError: ``error_if_nonfinite``, and a norm is infinite or NaN; the error names the parameters.
     """
     bound = _limit(grads, max_norm, "clip_by_norm")
     device: Any = grads.device
@@ -72,22 +72,22 @@ def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinit
 
 @explained
 def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinite: bool = False) -> G:
-    """All gradients scaled down by one factor, so that their norm together is at most ``max_norm``.
+    """Scale down all gradients by a common factor, so that their global norm is at most ``max_norm``.
 
-    All times ``min(1, max_norm / (norm + 1e-6))``: what `torch.nn.utils.clip_grad_norm_` does. A norm that is infinite
-    makes them zero, and what was infinite NaN; one that is NaN makes all NaN. ``grads.norm()`` is the norm itself.
+    All are multiplied by ``min(1, max_norm / (norm + 1e-6))``, as in `torch.nn.utils.clip_grad_norm_`. If the norm is
+    infinite, infinite elements become NaN and the others zero; if NaN, all become NaN. ``grads.norm()`` is the norm.
 
     Source: Pascanu et al., On the difficulty of training recurrent neural networks, 2013.
 
     Args:
         grads: the gradients.
-        max_norm: the norm that they together do not exceed.
-        p: which norm; ``math.inf`` for the largest magnitude.
-        error_if_nonfinite: refuse a norm that is infinite or NaN; its value is waited for.
+        max_norm: the maximum global norm.
+        p: the order of the norm; ``math.inf`` for the largest magnitude.
+        error_if_nonfinite: raise an error if the norm is infinite or NaN; this synchronizes with the device.
 
     Raises:
         ArgumentError: ``max_norm`` is negative or NaN, or ``p`` is not positive.
-        NonFiniteError: ``error_if_nonfinite``, and the norm is infinite or NaN; names the parameters.
+        NonFiniteError: ``error_if_nonfinite``, and the norm is infinite or NaN; the error names the parameters.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -102,7 +102,7 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
         _refuse_nonfinite(grads, "clip_by_global_norm", p)
         raise NonFiniteError(f"clip_by_global_norm() was given finite gradients whose norm is {norm.item()}")
     factor = _factor(norm, bound)
-    if device.eager_checks and factor.item() == 1.0:  # a look at the value costs less than to multiply by 1
+    if device.eager_checks and factor.item() == 1.0:  # reading the value is cheaper than multiplying by 1
         return grads
     return _mapped(grads, lambda grad: grad * factor)
 
@@ -118,24 +118,24 @@ def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
 def _limit(grads: object, limit: float, operation: str) -> float:
     if not isinstance(grads, (Gradients, GradientsParams)):
         raise KindError(f"{operation}() takes Gradients or GradientsParams, and was given {a(type(grads).__name__)}")
-    found = number(limit, f"the limit of {operation}()")
-    if found < 0:
+    bound = number(limit, f"the limit of {operation}()")
+    if bound < 0:
         raise ArgumentError(f"{operation}() was given the limit {limit!r}; it is not negative")
-    return float(found)
+    return float(bound)
 
 
 def _refuse_nonfinite(grads: Any, operation: str, p: float) -> None:
-    """Name what has a norm that is infinite or NaN.
+    """Check that the norm of every gradient is finite.
 
     Raises:
-        NonFiniteError: something has.
+        NonFiniteError: a norm is infinite or NaN; the error names the parameters.
     """
     named = grads.named() if isinstance(grads, GradientsParams) else {str(g.shape): g for g in grads.values()}
-    found = {}
+    nonfinite = {}
     for path, grad in named.items():
         norm = norm_of([grad], grads.device, p).item()
         if not math.isfinite(norm):
-            found[path] = norm
-    if found:
-        shown = ", ".join(f"{path} ({norm})" for path, norm in found.items())
+            nonfinite[path] = norm
+    if nonfinite:
+        shown = ", ".join(f"{path} ({norm})" for path, norm in nonfinite.items())
         raise NonFiniteError(f"{operation}() was given gradients whose norm is infinite or NaN: {shown}")

@@ -1,4 +1,4 @@
-"""`GradientsParams`: gradients by parameter. They outlive the leaves that they were computed for."""
+"""`GradientsParams`: gradients by parameter id, independent of the leaves for which they were computed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from burnpy.backend.errors import (
     MissingGradientError,
     a,
 )
-from burnpy.nn.param import Param
 from burnpy.nn.select import meets, suggestion
+from burnpy.nn.variable import Param
 from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from
 from burnpy.optim.norms import norm_of
 from burnpy.tensor.tensor import Tensor
@@ -39,11 +39,11 @@ D = TypeVar("D")
 class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     """The gradients of a model's parameters, by the parameters' ids: an immutable mapping to tensors on backend ``B``.
 
-    `burnpy.Gradients` are known by the leaves of one process; these are known by ids that stay the same in forks of the
-    model, in other processes and after updates. They can be pickled, moved, added, scaled and clipped; each such call
-    returns new ones. They are asked for by `burnpy.nn.Param`, by id or by path: ``grads["encoder.0.weight"]``.
+    `burnpy.Gradients` are keyed by leaves of one process; these are keyed by ids, which stay the same in forks of the
+    model, in other processes and after updates. They can be pickled, moved, added, scaled and clipped; each such method
+    returns a new object. Look them up by `burnpy.nn.Param`, by id or by path: ``grads["encoder.0.weight"]``.
 
-    What the pass would have buffers become travels along: see `buffer_updates`.
+    Updates of buffers are included: see `buffer_updates`.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -70,13 +70,13 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         paths: Mapping[str, str],
         updates: Mapping[str, Tensor[B]] | None = None,
     ) -> None:
-        """As they are, unchecked; `from_grads` is the way to make them.
+        """Store gradients without validation; use `from_grads` to create them from a backward pass.
 
         Args:
-            device: where the gradients are.
-            values: the gradients by id.
-            paths: where every parameter is that learns, by id, one without a gradient too.
-            updates: those of buffers, by id.
+            device: the device of the gradients.
+            values: the gradients by parameter id.
+            paths: the paths of all trainable parameters by id, including those without a gradient.
+            updates: the updates of buffers by buffer id.
         """
         for name, value in (
             ("_device", device_of(device)),
@@ -90,16 +90,16 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def from_grads(
         grads: Gradients[I], model: Module[Autodiff[I]] | Module[Autodiff[Balanced[I]]]
     ) -> GradientsParams[I]:
-        """Those of the gradients that are of parameters of a model, frozen ones aside.
+        """Select the gradients of a model's parameters, except frozen ones.
 
         Args:
-            grads: what ``backward()`` returned. Gradients of other leaves, as of a second model, are left out.
-            model: the very model that computed the loss; one that came of it by ``step()`` has new leaves.
+            grads: the result of ``backward()``. Gradients of other leaves, such as a second model's, are left out.
+            model: the model object that computed the loss; a model returned by ``step()`` has new leaves.
 
         Raises:
-            ArgumentError: the model and the gradients have nothing in common.
+            ArgumentError: there is no gradient of the model's parameters.
             DeviceError: the gradients are not on the device beneath the model's.
-            KindError: ``grads`` are no `Gradients`.
+            KindError: ``grads`` are not `Gradients`.
         """
         values, paths, updates = matched(grads, model)
         return GradientsParams(grads.device, values, paths=paths, updates=updates)
@@ -115,18 +115,18 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def from_module(gradients: Module[B2]) -> GradientsParams[B2]: ...
     @staticmethod
     def from_module(gradients: Module[Any]) -> GradientsParams[Any]:
-        """Those in a module of gradients, as `burnpy.func.grad` gives for a model, without those of frozen parameters.
+        """Extract the gradients from a module of gradients, as returned by `burnpy.func.grad`, except frozen ones.
 
         Args:
             gradients: a module with the ids of the model, on its device or on the one beneath.
 
         Returns:
-            Gradients on a plain device: what ``gradients`` has on a device that differentiates is taken one level down,
-            where `Optimizer.step` wants it.
+            Gradients on a plain device: those on a device that differentiates are moved to the level beneath, as
+            `Optimizer.step` requires.
 
         Raises:
-            KindError: it is no module.
-            ArgumentError: no parameter in it learns.
+            KindError: ``gradients`` is not a module.
+            ArgumentError: all its parameters are frozen.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -144,38 +144,38 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
     @property
     def device(self) -> B:
-        """The device that the gradients are on."""
+        """The device of the gradients."""
         return self._device  # type: ignore[no-any-return]  # what __init__ was given
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The paths of the parameters that learn and have no gradient here: the loss did not depend on them."""
+        """The paths of trainable parameters without a gradient, because the loss did not depend on them."""
         return tuple(path for ident, path in self._paths.items() if ident not in self._values)
 
     @property
     def buffer_updates(self) -> Mapping[str, Tensor[B]]:
-        """What buffers would become, by their ids: see `burnpy.Gradients.buffer_updates`.
+        """The updates of buffers by buffer id: see `burnpy.Gradients.buffer_updates`.
 
-        They are none of the gradients: not counted, mapped, scaled or part of the norm. Adding gradients adds them.
+        They are not gradients: not counted, mapped, scaled or part of the norm. Adding gradients adds them.
         """
         return MappingProxyType(self._updates)
 
     def named(self) -> dict[str, Tensor[B]]:
-        """The gradients by the paths of their parameters; by id where they are of two models with the same paths."""
+        """Return the gradients by parameter path; by id if several models have the same paths."""
         paths = {ident: self._paths.get(ident, ident) for ident in self._values}
         if len(set(paths.values())) < len(paths):
             paths = dict(zip(paths, paths, strict=True))
         return {paths[ident]: value for ident, value in self._values.items()}
 
     def __getitem__(self, key: Param[Any] | str) -> Tensor[B]:
-        """The gradient of a parameter.
+        """Return the gradient of a parameter.
 
         Args:
             key: the parameter, its id or its path.
 
         Raises:
-            MissingGradientError: (a KeyError) there is none.
-            KindError: the key is something else.
+            MissingGradientError: (a KeyError) there is no such gradient.
+            KindError: the key is neither a parameter nor a string.
         """
         ident = self._id(key)
         try:
@@ -190,7 +190,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     @overload
     def get(self, key: Param[Any] | str, default: D) -> Tensor[B] | D: ...
     def get(self, key: Param[Any] | str, default: Any = None) -> Any:
-        """The gradient of a parameter, or ``default``."""
+        """Return the gradient of a parameter, or ``default``."""
         return self._values.get(self._id(key), default)
 
     def __contains__(self, key: object) -> bool:
@@ -203,61 +203,63 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return len(self._values)
 
     def without(self, keys: Param[Any] | str | Iterable[Param[Any] | str]) -> GradientsParams[B]:
-        """New ones without those of some parameters.
+        """Return the gradients without those of some parameters.
 
         Args:
-            keys: one or several of: a `burnpy.nn.Param`, an id, a path, of all that is below it too, or a pattern
-                such as ``"*.bias"``.
+            keys: one or several of: a `burnpy.nn.Param`, an id, a path of a parameter or of a module with all its
+                parameters, or a pattern such as ``"*.bias"``.
 
         Raises:
-            ArgumentError: a path or pattern meets nothing.
+            ArgumentError: a path or pattern matches nothing.
         """
         dropped: set[str] = set()
         for key in (keys,) if isinstance(keys, (Param, str)) else keys:
             if not isinstance(key, str) or key in self._values:
                 dropped.add(self._id(key))
                 continue
-            met = [ident for ident, path in self._paths.items() if meets(path, key)]
-            if not met:
+            matching = [ident for ident, path in self._paths.items() if meets(path, key)]
+            if not matching:
                 raise ArgumentError(
                     f"without() was asked for {key!r}, which meets no parameter of these gradients"
                     + suggestion(key, [*self._paths.values()])
                 )
-            dropped.update(met)
+            dropped.update(matching)
         return self._of({ident: value for ident, value in self._values.items() if ident not in dropped})
 
     def map(self, f: Callable[[Tensor[B]], Tensor[B]]) -> GradientsParams[B]:
-        """New ones, each the result of ``f``, which keeps shape, dtype and device.
+        """Apply ``f`` to each gradient; it must preserve shape, dtype and device.
 
         Raises:
-            ArgumentError: ``f`` returned something else.
+            ArgumentError: ``f`` returned anything else.
         """
         mapped: dict[str, Tensor[B]] = {}
         for ident, value in self._values.items():
-            found: object = f(value)
+            result: object = f(value)
             if (
-                not isinstance(found, Tensor)
-                or found.device is not self._device
-                or (found.shape, found.dtype) != (value.shape, value.dtype)
+                not isinstance(result, Tensor)
+                or result.device is not self._device
+                or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
                 raise ArgumentError(
                     f"the function given to map() was given the gradient of {self._paths.get(ident, ident)}, of shape "
                     f"{value.shape} and dtype {value.dtype} on {self._device}, and must return one such, but returned "
-                    f"{found!r:.200}"
+                    f"{result!r:.200}"
                 )
-            mapped[ident] = found
+            mapped[ident] = result
         return self._of(mapped)
 
     def norm(self, p: float = 2.0) -> Tensor[B]:
-        """The ``p``-norm of all gradients together, 0-d, at least float32; 0 of none.
+        """Return the ``p``-norm of all gradients together, 0-d, at least float32; 0 if there are none.
+
+        For ``p = math.inf`` it is the largest magnitude.
 
         Raises:
-            ArgumentError: ``p`` is not positive; ``math.inf`` is, and gives the largest magnitude.
+            ArgumentError: ``p`` is not positive.
         """
         return norm_of(self._values.values(), self._device, p)
 
     def to_device(self, device: B2 | type[B2]) -> GradientsParams[B2]:
-        """The same gradients on another device."""
+        """Return the gradients on another device."""
         target: Any = device_of(device)
         moved: Any = [
             {ident: value.to_device(target) for ident, value in held.items()} for held in (self._values, self._updates)
@@ -265,18 +267,18 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return GradientsParams(target, moved[0], paths=self._paths, updates=moved[1])
 
     def __add__(self, other: GradientsParams[B]) -> GradientsParams[B]:
-        """The sum by parameter; what only one of the two has stays. Updates of buffers add up too.
+        """Add gradients by parameter; those in only one operand are kept. Updates of buffers are added too.
 
         Raises:
-            KindError: something else is added.
-            DeviceError: the other ones are on another device.
-            ShapeError: of one parameter, the two are of different shapes or dtypes.
+            KindError: ``other`` is not `GradientsParams`.
+            DeviceError: ``other`` is on another device.
+            ShapeError: two gradients of one parameter have different shapes or dtypes.
         """
-        given: object = other
-        if not isinstance(given, GradientsParams):
+        operand: object = other
+        if not isinstance(operand, GradientsParams):
             raise KindError(
-                f"GradientsParams are added to GradientsParams, not to {a(type(given).__name__)}; to change each, use "
-                "grads.map(f), and of Gradients make such with GradientsParams.from_grads(grads, model)"
+                f"GradientsParams are added to GradientsParams, not to {a(type(operand).__name__)}; to change each, "
+                "use grads.map(f), and of Gradients make such with GradientsParams.from_grads(grads, model)"
             )
         if other._device is not self._device:
             raise DeviceError(
@@ -290,25 +292,26 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return GradientsParams(self._device, summed[0], paths=paths, updates=summed[1])
 
     def __mul__(self, factor: float | Tensor[B]) -> GradientsParams[B]:
-        """Every gradient times a number."""
+        """Multiply every gradient by a number."""
         return self.map(lambda grad: grad * factor)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float | Tensor[B]) -> GradientsParams[B]:
-        """Every gradient over a number."""
+        """Divide every gradient by a number."""
         return self.map(lambda grad: grad / divisor)
 
     def _of(self, values: Mapping[str, Tensor[B]]) -> GradientsParams[B]:
         return GradientsParams(self._device, values, paths=self._paths, updates=self._updates)
 
     def _id(self, key: Param[Any] | str) -> str:
+        """The parameter id of a key: a parameter, an id or a path."""
         if isinstance(key, Param):
             return key.id
-        given: object = key
-        if not isinstance(given, str):
+        argument: object = key
+        if not isinstance(argument, str):
             raise KindError(
-                f"gradients by parameter are asked for by Param, id or path, not by {a(type(given).__name__)}; "
+                f"gradients by parameter are asked for by Param, id or path, not by {a(type(argument).__name__)}; "
                 "of model.weight, give model.weight itself, not its value"
             )
         if key in self._paths:

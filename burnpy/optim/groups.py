@@ -1,4 +1,4 @@
-"""`Group`: parameters that an optimizer treats in a way of their own."""
+"""`Group`: parameter groups with their own optimizer settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.param import Param
 from burnpy.nn.select import Where, selected
+from burnpy.nn.variable import Param
 from burnpy.optim.checks import at_least_zero
 
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Group:
-    """Some parameters, and what is different for them. What a group does not say stays as for all.
+    """A selection of parameters with settings that differ from the optimizer's; other settings stay the optimizer's.
 
-    A parameter may be in several groups that say different things of it: ``Group("*.bias", weight_decay=0.0)`` and
-    ``Group("encoder", lr_scale=0.1)`` both count for ``encoder.0.bias``. Two that say the same thing are an error at
-    the first step.
+    A parameter may be in several groups that set different things: ``Group("*.bias", weight_decay=0.0)`` and
+    ``Group("encoder", lr_scale=0.1)`` both apply to ``encoder.0.bias``. Two groups that set the same thing of one
+    parameter are an error at the first step.
 
     Args:
-        where: which parameters: a path (``"encoder"``: all below it), a pattern (``"*.bias"``), several of these, or a
-            function of path and parameter.
-        lr: the learning rate, whatever `Optimizer.step` is given.
-        lr_scale: by what the rate that `Optimizer.step` is given is multiplied.
-        weight_decay: instead of the optimizer's.
+        where: the parameters: a path (``"encoder"``, including all below it), a pattern (``"*.bias"``), several of
+            these, or a predicate of path and parameter.
+        lr: a fixed learning rate, in place of that of `Optimizer.step`.
+        lr_scale: a factor of the learning rate of `Optimizer.step`.
+        weight_decay: the weight decay, in place of the optimizer's.
 
     Raises:
-        ArgumentError: a number is negative or not finite; ``lr`` and ``lr_scale`` are both given; nothing is.
+        ArgumentError: a number is negative or not finite; ``lr`` and ``lr_scale`` are both set; nothing is set.
     """
 
     where: Where
@@ -40,13 +40,13 @@ class Group:
     weight_decay: float | None = None
 
     def __post_init__(self) -> None:
-        given: object = self.where
-        if isinstance(given, Sequence):
-            wrong = [part for part in ([given] if isinstance(given, str) else given) if not isinstance(part, str)]
+        where: object = self.where
+        if isinstance(where, Sequence):
+            wrong = [part for part in ([where] if isinstance(where, str) else where) if not isinstance(part, str)]
         else:
-            wrong = [] if callable(given) else [given]
-        if wrong or not given:
-            raise ArgumentError(f"a Group is of a path, a pattern, several of these, or a function, not {given!r:.60}")
+            wrong = [] if callable(where) else [where]
+        if wrong or not where:
+            raise ArgumentError(f"a Group is of a path, a pattern, several of these, or a function, not {where!r:.60}")
         for name in _OPTIONS:
             if getattr(self, name) is not None:
                 at_least_zero(getattr(self, name), f"the {name} of {self}")
@@ -57,53 +57,53 @@ class Group:
 
     def __repr__(self) -> str:
         where = repr(self.where) if not callable(self.where) else getattr(self.where, "__name__", "a function")
-        said = [f"{name}={getattr(self, name)}" for name in _OPTIONS if getattr(self, name) is not None]
-        return f"Group({', '.join([where, *said])})"
+        options = [f"{name}={getattr(self, name)}" for name in _OPTIONS if getattr(self, name) is not None]
+        return f"Group({', '.join([where, *options])})"
 
 
 _OPTIONS = ("lr", "lr_scale", "weight_decay")
 
 
 class Options(NamedTuple):
-    """What counts for one parameter."""
+    """The settings that apply to one parameter."""
 
     lr: float | None
     lr_scale: float
     weight_decay: float
 
     def rate(self, lr: float) -> float:
-        """The learning rate where all have ``lr``."""
+        """Return the parameter's learning rate, given the rate of the step."""
         return lr * self.lr_scale if self.lr is None else self.lr
 
 
 def options_of(model: ModuleBase[Any], groups: Sequence[Group], weight_decay: float) -> Mapping[str, Options]:
-    """What counts for those parameters of a model that are in groups, by id.
+    """Return the settings of the parameters that are in groups, by parameter id.
 
     Raises:
-        ArgumentError: a path or pattern meets no parameter; two groups say the same of one.
+        ArgumentError: a path or pattern matches no parameter; two groups set the same thing of one parameter.
     """
-    said: dict[str, dict[str, tuple[Group, Any]]] = {}
+    settings: dict[str, dict[str, tuple[Group, Any]]] = {}
     for group in groups:
-        met = {path: p for path, p in selected(model, group.where, str(group)).items() if isinstance(p, Param)}
-        if not met and not callable(group.where):
+        members = {path: p for path, p in selected(model, group.where, str(group)).items() if isinstance(p, Param)}
+        if not members and not callable(group.where):
             raise ArgumentError(f"{group} meets buffers of {type(model).__name__} only, and those have no gradient")
-        for path, param in met.items():
-            own = said.setdefault(param.id, {})
+        for path, param in members.items():
+            own = settings.setdefault(param.id, {})
             for name in _OPTIONS:
                 value = getattr(group, name)
                 if value is None:
                     continue
                 rate = "lr" if name == "lr_scale" else name
                 if rate in own:
-                    said_twice = "rate" if rate == "lr" else rate
+                    duplicate = "rate" if rate == "lr" else rate
                     raise ArgumentError(
-                        f"{own[rate][0]} and {group} both say the {said_twice} of {path}; let only one of them meet it"
+                        f"{own[rate][0]} and {group} both say the {duplicate} of {path}; let only one of them meet it"
                     )
                 own[rate] = group, value
-    found = {}
-    for ident, own in said.items():
+    options = {}
+    for ident, own in settings.items():
         by_rate = own["lr"][0] if "lr" in own else None
         scale = 1.0 if by_rate is None or by_rate.lr_scale is None else by_rate.lr_scale
         decay = own["weight_decay"][1] if "weight_decay" in own else weight_decay
-        found[ident] = Options(None if by_rate is None else by_rate.lr, scale, decay)
-    return found
+        options[ident] = Options(None if by_rate is None else by_rate.lr, scale, decay)
+    return options

@@ -1,4 +1,4 @@
-"""Which gradients are whose: leaves of a backward pass matched with the parameters of a model."""
+"""Matching of gradients with the parameters of a model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.param import Param
 from burnpy.nn.select import suggestion
+from burnpy.nn.variable import Param
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
 
 
 def gradient_device(model: ModuleBase[Any]) -> Any:
-    """The device of a model's gradients: the one beneath its own; of a plain one, its own.
+    """Return the device of a model's gradients: the inner device of one that differentiates, otherwise its own.
 
     Raises:
-        KindError: it is no module.
+        KindError: ``model`` is not a module.
     """
-    given: object = model
-    if not isinstance(given, ModuleBase):
-        raise KindError(f"a model is a burnpy.nn.Module, and was given as {a(type(given).__name__)}")
+    argument: object = model
+    if not isinstance(argument, ModuleBase):
+        raise KindError(f"a model is a burnpy.nn.Module, and was given as {a(type(argument).__name__)}")
     device: Any = model.device
     return device.inner if hasattr(device, "lower") else device
 
 
 def refuse_device(model: ModuleBase[Any], device: Any) -> None:
-    """Refuse gradients that are on another device than a model's.
+    """Check that ``device`` is the device of a model's gradients.
 
     Raises:
-        DeviceError: they are.
+        DeviceError: it is another device.
     """
-    wanted = gradient_device(model)
-    if device is not wanted:
+    expected = gradient_device(model)
+    if device is not expected:
         raise DeviceError(
-            f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, on {wanted}; "
+            f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, on {expected}; "
             "take them from the model that computed the loss, or move them with GradientsParams.to_device(device)"
         )
 
 
 def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dict[str, str], Tensors]:
-    """The gradients by parameter id, the paths of all parameters that learn by id, and the updates of buffers by id.
+    """Return, each by id, the gradients of parameters, the paths of all trainable parameters, and the buffer updates.
 
     Raises:
-        ArgumentError: the model and the gradients have nothing in common.
-        DeviceError: they are not on the device beneath the model's.
-        KindError: ``grads`` are no `Gradients`.
+        ArgumentError: there is neither a gradient of the model's parameters nor an update of its buffers.
+        DeviceError: the gradients are not on the device beneath the model's.
+        KindError: ``grads`` are not `Gradients`.
     """
-    given: object = grads
-    if not isinstance(given, Gradients):
+    argument: object = grads
+    if not isinstance(argument, Gradients):
         hint = "; of what burnpy.func gives write GradientsParams.from_module(gradients)"
         raise KindError(
-            f"from_grads() takes the Gradients that backward() returned, and was given {a(type(given).__name__)}"
-            + (hint if isinstance(given, ModuleBase) else "")
+            f"from_grads() takes the Gradients that backward() returned, and was given {a(type(argument).__name__)}"
+            + (hint if isinstance(argument, ModuleBase) else "")
         )
     refuse_device(model, grads.device)
     if not hasattr(model.device, "lower"):
@@ -66,52 +66,53 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
             f"from_grads() was given {a(type(model).__name__)} on {model.device}, which computes no gradients; "
             "give the model on Autodiff[...] that computed the loss, not what valid() made of it"
         )
-    learning = {path: param for path, param in model.named_params().items() if not param.frozen}
+    trainable = {path: param for path, param in model.named_params().items() if not param.frozen}
     values: Tensors = {}
-    for param in learning.values():
+    for param in trainable.values():
         grad = grads.get(param.value)
         if grad is not None:
             values[param.id] = grad
     buffers = {buffer.id for buffer in model.named_buffers().values()}
     updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
     if not values and not updates:
-        raise ArgumentError(_strangers(grads, model, len(learning)))
-    return values, {param.id: path for path, param in learning.items()}, updates
+        raise ArgumentError(_strangers(grads, model, len(trainable)))
+    return values, {param.id: path for path, param in trainable.items()}, updates
 
 
 def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
-    """What a module of gradients holds for parameters that learn, by id, and their paths by id.
+    """Return the trainable gradients in a module of gradients, and their paths, both by id.
 
     Raises:
-        KindError: it is no module.
-        ArgumentError: no parameter in it learns.
+        KindError: ``gradients`` is not a module.
+        ArgumentError: all its parameters are frozen.
     """
     device = gradient_device(gradients)
-    learning = {path: param for path, param in gradients.named_params().items() if not param.frozen}
-    if not learning:
+    trainable = {path: param for path, param in gradients.named_params().items() if not param.frozen}
+    if not trainable:
         raise ArgumentError(
             f"from_module() was given {a(type(gradients).__name__)} in which no parameter learns; it takes what "
             "burnpy.func.grad(loss)(model) returned"
         )
-    values: Tensors = {param.id: transfer(param.value.detach(), device) for param in learning.values()}
-    return values, {param.id: path for path, param in learning.items()}
+    values: Tensors = {param.id: transfer(param.value.detach(), device) for param in trainable.values()}
+    return values, {param.id: path for path, param in trainable.items()}
 
 
-def _strangers(grads: Gradients[Any], model: ModuleBase[Any], learning: int) -> str:
+def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) -> str:
+    """The error message for gradients of which none belongs to the model's ``trainable`` parameters."""
     name = type(model).__name__
-    if not learning:
+    if not trainable:
         return f"{a(name)} was given of which every parameter is frozen; model.require_grad() lets them learn"
     return (
-        f"these gradients of {len(grads)} leaves have none of the {learning} parameters of this {name}; give the very "
+        f"these gradients of {len(grads)} leaves have none of the {trainable} parameters of this {name}; give the very "
         "model that computed the loss: step(), fork() and to_device() make models with leaves of their own"
     )
 
 
 def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str]) -> Tensors:
-    """The sums of tensors by id; what only one of the two has stays.
+    """Add tensors by id; those in only one mapping are kept.
 
     Raises:
-        ShapeError: of one id, the two are of different shapes or dtypes.
+        ShapeError: two tensors of one id have different shapes or dtypes.
     """
     total = dict(mine)
     for ident, value in theirs.items():
@@ -126,7 +127,10 @@ def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str]) -> Tensors:
 
 
 def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
-    """Why gradients have none for a key, as the end of a message; ``paths`` of all that could have one."""
+    """Return the end of an error message that explains why there is no gradient for a key.
+
+    ``paths`` are the paths of all trainable parameters by id.
+    """
     ident = key.id if isinstance(key, Param) else key
     path = paths.get(ident, ident if ident in paths.values() else None)
     if path is not None:

@@ -1,4 +1,4 @@
-"""`Memory`: what an optimizer remembers, changed by one step at a time, and shown between steps."""
+"""`Memory`: the mutable state of an optimizer, guarded so that a single call uses it at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 class Use:
-    """A call that has a memory for itself."""
+    """A call with exclusive access to a memory.
+
+    Args:
+        name: the name of the call, for messages.
+        does: the verb that completes a message: "set a flag there, and <does> after the step".
+    """
 
     __slots__ = ("__weakref__", "does", "name")
 
@@ -24,11 +29,11 @@ class Use:
 
 
 class Memory:
-    """What an optimizer remembers of each parameter, by id.
+    """The states of an optimizer by parameter id.
 
-    A step has it for itself: it may write into arrays that nobody else has seen, and what is half old and half new is
-    not shown to anyone. What was shown belongs to others too, and no step writes into it any more. Copies have the same
-    arrays, as what was shown, and do not know which leaves were replaced.
+    A step has exclusive access: partially updated states are never exposed, and the step may write in place into arrays
+    that were not exposed. Once states were exposed, no step writes into their arrays. Copies share the arrays as
+    exposed states, and start without a record of replaced leaves.
     """
 
     __slots__ = ("_lock", "loaded", "replaced", "states", "unseen")
@@ -36,19 +41,19 @@ class Memory:
     def __init__(self, states: Mapping[str, ParamState], loaded: bool) -> None:
         self._lock: TryLock[Use] = TryLock()
         self.states = dict(states)
-        """For the call that has the memory alone, as what follows."""
+        """The states by parameter id. Like the attributes below, for the call with exclusive access only."""
         self.loaded = loaded
-        """Whether the states came from a record, and no step was taken since."""
+        """Whether the states were loaded from a record and no step was taken since."""
         self.unseen: set[str] = set()
-        """The ids of which nobody else has seen the states, so that a step may write into their memory."""
+        """The ids whose states were not exposed, so that a step may write into their arrays."""
         self.replaced: dict[int, ref[Tensor[Any]]] = {}
-        """The leaves that a step has made others of, by their ids, which others take when they are gone."""
+        """The leaves that a step has replaced, by `id()`; weak, because ids are reused when leaves are freed."""
 
     def begin(self, use: Use) -> None:
-        """Have it for a call, to be written within the ``try`` that ends it.
+        """Acquire exclusive access; call it inside the ``try`` whose ``finally`` calls `end`.
 
         Raises:
-            StateError: another call has it.
+            StateError: another call has access.
         """
         if not self._lock.acquire(use):
             other = self._lock.owner()
@@ -58,17 +63,17 @@ class Memory:
             )
 
     def end(self, use: Use) -> None:
-        """Let others have it; nothing happens where the call did not."""
+        """Release access; does nothing if the call does not have it."""
         self._lock.release(use)
 
     def shown(self, name: str) -> dict[str, ParamState]:
-        """The states, for others to hold too.
+        """Return the states and mark them as exposed.
 
         Args:
-            name: of the call that asks for them.
+            name: the name of the calling method, for messages.
 
         Raises:
-            StateError: a step has them.
+            StateError: a step is in progress.
         """
         use = Use(name, "save")
         try:
@@ -79,10 +84,10 @@ class Memory:
             self.end(use)
 
     def load(self, states: Mapping[str, ParamState]) -> None:
-        """Remember these states, which others hold, and nothing else.
+        """Replace all states with ``states``, whose arrays count as exposed.
 
         Raises:
-            StateError: a step has the memory.
+            StateError: a step is in progress.
         """
         use = Use("load_record()", "load")
         try:
@@ -93,24 +98,24 @@ class Memory:
             self.end(use)
 
     def copied(self, name: str) -> Memory:
-        """Another memory of the same states.
+        """Return another memory with the same states.
 
         Raises:
-            StateError: a step has them.
+            StateError: a step is in progress.
         """
         return Memory(self.shown(name), self.loaded)
 
     def has_replaced(self, leaves: Sequence[Tensor[Any]]) -> bool:
-        """Whether a step has made others of all these leaves, of which there is at least one."""
+        """Whether a step has replaced all of ``leaves`` already; False if there are none."""
         for leaf in leaves:
-            found = self.replaced.get(id(leaf))
-            if found is None or found() is not leaf:
+            reference = self.replaced.get(id(leaf))
+            if reference is None or reference() is not leaf:
                 return False
         return bool(leaves)
 
     def with_replaced(self, leaves: Sequence[Tensor[Any]]) -> dict[int, ref[Tensor[Any]]]:
-        """What `replaced` is when these leaves were; those that are gone are not in it."""
-        alive = {place: found for place, found in self.replaced.items() if found() is not None}
+        """Return `replaced` with ``leaves`` added and freed leaves removed."""
+        alive = {key: reference for key, reference in self.replaced.items() if reference() is not None}
         for leaf in leaves:
             alive[id(leaf)] = ref(leaf)
         return alive

@@ -1,4 +1,4 @@
-"""The norm of many tensors together."""
+"""The global norm of several tensors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from burnpy.tensor.tensor import Tensor
 
 
 def norm_of(tensors: Iterable[Tensor[Any]], device: Any, p: float = 2.0) -> Tensor[Any]:
-    """(Σ |x|ᵖ)^(1/p) over all elements of all tensors, 0-d; for ``p = inf`` the largest magnitude. 0 of nothing.
+    """Return (Σ |x|ᵖ)^(1/p) over all elements of all tensors, 0-d; for ``p = inf`` the largest magnitude.
 
-    At least float32, so that squares of float16 fit; see `burnpy.tensor.norms` for those of larger numbers.
+    It is 0 without tensors. The dtype is at least float32, so that squares of float16 do not overflow; see
+    `burnpy.tensor.norms` for larger numbers.
 
     Raises:
         ArgumentError: ``p`` is not positive.

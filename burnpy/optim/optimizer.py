@@ -1,4 +1,4 @@
-"""`Optimizer`: what all optimizers have in common. Each is a file with its settings and one update."""
+"""`Optimizer`: the base class of optimizers. Each optimizer is a file with its settings and its update."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weakref import ref
 
     from burnpy.backend.primitives import Float
-    from burnpy.nn.param import Param
+    from burnpy.nn.variable import Param
 
 M = TypeVar("M", bound=Module[Any])
 
@@ -37,16 +37,16 @@ _set = object.__setattr__
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Optimizer(metaclass=Explaining):
-    """Makes a better model of a model and its gradients.
+    """The base class of optimizers: `step` computes an updated model from a model and its gradients.
 
-    `step` returns the new model; the old one stays as it was. Of each parameter the optimizer remembers what its
-    method needs, by the parameter's id: that memory is the one thing about it that changes, and a step that is refused
-    changes nothing. Arrays that nobody else has seen are changed in place; those that `state`, `into_record` or a copy
-    has shown stay as they are, and the next step makes new ones.
+    `step` returns the new model and leaves the old one unchanged. The optimizer stores a state per parameter, keyed by
+    the parameter's id; that is its only mutable part, and a step that raises an argument error changes nothing. State
+    arrays are updated in place unless `state`, `into_record` or a copy has exposed them; then the next step allocates
+    new ones.
 
-    A step of which the result was dropped trains nothing, so one from parameters that the optimizer has replaced
-    already is refused. A copy (`copy.copy`) goes on from where it was made, and knows of no such parameters: for
-    several trials from one model, as in a search for the rate, give each a copy that was made before::
+    A step whose result is discarded trains nothing, so a step from parameters that the optimizer has already replaced
+    is an error. A copy (`copy.copy`) continues from the current state without a record of replaced parameters: for
+    several trials from one model, such as a search for the learning rate, use a new copy for each::
 
         trials = []
         for rate in (0.03, 0.3, 3.0):
@@ -54,13 +54,12 @@ class Optimizer(metaclass=Explaining):
             trials.append((trial, trial.step(rate, model, grads)))
         optim, model = min(trials, key=lambda trial: loss(trial[1]).item())
 
-    An optimizer is used by one thread at a time. Amid a step, where the handler of a signal may come, it can be neither
-    saved nor copied, nor take another step: there, set a flag, and save after the step. A step that is cut short, by
-    Ctrl-C or for want of memory, returns no model, and yet may leave what is remembered of some parameters a step
-    ahead, and of one of them, in the midst of its update, in part old and in part new; of those whose turn had not come
-    it is as it was. To go on exactly, load a record.
+    Use an optimizer from one thread at a time. During a step, for example in a signal handler, it cannot be saved or
+    copied or take another step: set a flag in the handler, and save after the step. A step that is interrupted, by
+    Ctrl-C or lack of memory, returns no model, yet the states of some parameters may be one step ahead, and the state
+    of one parameter partially updated; the others are unchanged. To continue exactly, load a record.
 
-    A new optimizer is a frozen dataclass with its settings, `slots` and `update`.
+    To write an optimizer, define a frozen dataclass with its settings, `slots` and `update`.
 
     >>> import copy
     >>> from burnpy import Autodiff, Tensor
@@ -86,7 +85,7 @@ class Optimizer(metaclass=Explaining):
 
     _memory: Memory = field(init=False, repr=False)
     _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)
-    """What the groups say of the model last met."""
+    """The settings of the groups for the last model, and the key of that model: a cache."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -98,17 +97,17 @@ class Optimizer(metaclass=Explaining):
         _set(self, "_known", ((), {}))
 
     def check(self) -> None:
-        """Refuse settings that make no sense; called when the optimizer is made.
+        """Check the settings; called on construction.
 
         Raises:
-            ArgumentError: they make none.
+            ArgumentError: a setting is invalid.
         """
         at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
 
     @property
     @abstractmethod
     def slots(self) -> tuple[str, ...]:
-        """The names of what is remembered of each parameter, besides the count of its updates."""
+        """The names of the state tensors per parameter; the number of updates is stored in addition."""
 
     @abstractmethod
     def update(
@@ -123,46 +122,46 @@ class Optimizer(metaclass=Explaining):
         step: int,
         owned: bool,
     ) -> tuple[Float, ...]:
-        """The parameter's next value and, in the order of `slots`, what to remember: one operation of the device.
+        """Return the parameter's next value followed by the new state tensors in the order of `slots`.
 
         Args:
-            device: a backend that records nothing; what follows are its primitives, and are not changed, but for the
-                states where ``owned``.
-            param: the value.
+            device: a plain backend that records no graph. The arrays below are its primitives, and must not be
+                modified, except the states if ``owned``.
+            param: the parameter's value.
             grad: the gradient.
-            state: what was remembered, in the order of `slots`.
+            state: the state tensors, in the order of `slots`.
             lr: the learning rate.
-            weight_decay: how much the value itself counts.
-            step: 1 for the first update of the parameter.
-            owned: whether the states are what `initial` or the last update returned, and nobody was shown them: the
-                last argument of the device's own updates, which then may write into their memory. Pass it on only if
-                those were new arrays, each of its own; never if one was the parameter or the gradient.
+            weight_decay: the weight decay coefficient.
+            step: the number of this update of the parameter, from 1.
+            owned: whether the states may be modified in place: they are results of `initial` or of the last update and
+                were not exposed. It is the last argument of the device's own update operations. Pass it on only if
+                `initial` and `update` return new, distinct arrays, never the parameter or the gradient.
         """
 
     def initial(self, device: Any, param: Float) -> tuple[Float, ...]:
-        """What is remembered of a parameter before its first update: zeros, in new memory."""
+        """Return the state tensors before the first update of a parameter: zeros, in new memory."""
         return tuple(device.full(param.shape, 0.0, param.dtype) for _ in self.slots)
 
     @explained
     def step(self, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]) -> M:
-        """The model after one update of every parameter that has a gradient.
+        """Update every parameter that has a gradient, and return the new model.
 
-        Frozen parameters, and those without a gradient, keep their values and what is remembered of them. Buffers
-        become what the pass that made the gradients would have them become.
+        Frozen parameters, and those without a gradient, keep their values and states. The updates of buffers in the
+        gradients are applied.
 
         Args:
-            lr: the learning rate, as a schedule gives it: ``schedule(step)``.
-            model: a model, of which the parameters have the ids that the gradients have.
-            grads: what ``backward()`` returned, or `GradientsParams` of it, of a fork, or of many batches.
+            lr: the learning rate, for example from a schedule: ``schedule(step)``.
+            model: a model whose parameters have the ids of the gradients.
+            grads: the result of ``backward()``, or `GradientsParams` of it, of a fork, or of several batches.
 
         Raises:
-            ArgumentError: the rate is negative or not finite; a group's path meets nothing; the model and
-                ``backward()``'s gradients have nothing in common.
-            ModuleError: gradients are of parameters that the model does not have.
+            ArgumentError: the rate is negative or not finite; a group's path matches nothing; ``backward()``'s
+                gradients contain none of the model's parameters.
+            ModuleError: there are gradients of parameters that the model does not have.
             DeviceError: the gradients are not on the device beneath the model's.
-            ShapeError: a gradient is of another shape or dtype than its parameter.
-            StateError: what is remembered, or was loaded, is of another model; the optimizer has replaced all these
-                parameters already; it is amid another step.
+            ShapeError: a gradient has another shape or dtype than its parameter.
+            StateError: the optimizer's state, or a loaded record, is of another model; the optimizer has replaced all
+                these parameters already; another step is in progress.
         """
         memory, use = self._memory, Use("step()", "go on")
         try:
@@ -170,44 +169,44 @@ class Optimizer(metaclass=Explaining):
             new, replaced = self._next(memory, lr, model, grads)
         finally:
             memory.end(use)
-        memory.replaced = replaced  # with nothing between this and the caller's that could keep the model from it
+        memory.replaced = replaced  # last, so that an interrupt cannot mark leaves as replaced and lose the model
         return new
 
     def _next(
         self, memory: Memory, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]
     ) -> tuple[M, dict[int, ref[Tensor[Any]]]]:
-        """The next model, and all leaves that were replaced by then."""
+        """Return the next model, and the record of replaced leaves including this step's."""
         rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
         device = gradient_device(model)
-        found = self._by_param(grads, model)
+        param_grads = self._by_param(grads, model)
         options = self._options(model)
-        while hasattr(device, "lower"):  # nothing here is to be recorded, on no level
+        while hasattr(device, "lower"):  # the update is not recorded on any level
             device = device.inner
-        everywhere = Options(None, 1.0, self.weight_decay)
+        default = Options(None, 1.0, self.weight_decay)
         states, unseen = memory.states, memory.unseen
         if memory.loaded and not any(param.id in states for param in model.params()):
             raise StateError(
                 f"the record that {type(self).__name__} has loaded knows no parameter of this {type(model).__name__}"
                 " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
             )
-        todo = [
-            (path, param, found[param.id])
+        pending = [
+            (path, param, param_grads[param.id])
             for path, param in model.named_params().items()
-            if not param.frozen and param.id in found
+            if not param.frozen and param.id in param_grads
         ]
-        leaves = [param.value for _, param, _ in todo]
+        leaves = [param.value for _, param, _ in pending]
         if memory.has_replaced(leaves):
-            raise StateError(_already(type(self).__name__, type(model).__name__, [path for path, *_ in todo]))
-        for path, param, grad in todo:
+            raise StateError(_already(type(self).__name__, type(model).__name__, [path for path, *_ in pending]))
+        for path, param, grad in pending:
             self._refuse(path, param, grad, states.get(param.id))
-        # What layers say of their buffers may be refused, and is asked for before anything changes.
-        with_buffers = stepped(model, {}, found.buffer_updates) if found.buffer_updates else model
-        plain = not hasattr(device, "inner")  # others may refuse what they compute, and then nothing has changed
+        # Updates of buffers may raise an error, so compute them before anything changes.
+        with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads.buffer_updates else model
+        plain = not hasattr(device, "inner")  # other devices may raise during updates, which must not change states
         if not plain:
             states = dict(states)
         values: dict[str, Tensor[Any]] = {}
-        for path, param, grad in todo:
-            own = options.get(param.id, everywhere)
+        for path, param, grad in pending:
+            own = options.get(param.id, default)
             known = states.get(param.id)
             owned = plain and (known is None or param.id in unseen)
             value, states[param.id] = self._updated(
@@ -224,28 +223,28 @@ class Optimizer(metaclass=Explaining):
         memory.loaded = False
         return new, replaced
 
-    if not TYPE_CHECKING:  # to type checkers an optimizer has what is written above
+    if not TYPE_CHECKING:  # type checkers see only the attributes above
 
         def __getattr__(self, name: str) -> object:
-            """What to say of what there is not, as of PyTorch's methods."""
+            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
             raise missing_attribute(self, "Optimizer", name)
 
     def state(self) -> dict[str, ParamState]:
-        """What is remembered, by the parameters' ids: tensors, which no step changes.
+        """Return the states by parameter id: tensors, which later steps do not modify.
 
         Raises:
-            StateError: it is asked for amid a step.
+            StateError: a step is in progress.
         """
         states = self._memory.shown("state()")
         return {ident: state._replace(values=dict(state.values)) for ident, state in states.items()}
 
     def into_record(self) -> OptimizerRecord:
-        """The `state` as read-only NumPy arrays, which can be pickled and belong to no device.
+        """Return the `state` as read-only NumPy arrays, which can be pickled and belong to no device.
 
         `burnpy.record` writes it to a file. Settings are not part of it.
 
         Raises:
-            StateError: it is asked for amid a step.
+            StateError: a step is in progress.
         """
         states = {}
         for ident, state in self._memory.shown("into_record()").items():
@@ -254,19 +253,19 @@ class Optimizer(metaclass=Explaining):
         return OptimizerRecord(type(self).__name__, states)
 
     def load_record(self, record: OptimizerRecord, model: Module[Any] | None = None) -> Self:
-        """Remember what a record has, and nothing else; training goes on bit for bit as if it had not stopped.
+        """Replace the states with those of a record; training then continues bit for bit as if it had not stopped.
 
         Args:
-            record: what `into_record` of an optimizer of this class and with these slots gave.
-            model: the model to go on with: every state must be of one of its parameters, by id or else by path. Without
-                it, states go by id and are compared with parameters at the next step.
+            record: the result of `into_record` of an optimizer of the same class and slots.
+            model: the model to continue with: every state must match one of its parameters, by id or else by path.
+                Without it, states are matched by id and validated at the next step.
 
         Returns:
             The optimizer itself.
 
         Raises:
-            StateError: the record is of another optimizer, of one with other settings, or of another model, or comes
-                amid a step. Nothing was loaded.
+            StateError: the record is of another optimizer, of one with other settings, or of another model, or a step
+                is in progress. Nothing is loaded.
         """
         states = checked_record(record, type(self).__name__, self.slots)
         if model is not None:
@@ -275,7 +274,7 @@ class Optimizer(metaclass=Explaining):
         return self
 
     def __copy__(self) -> Self:
-        """An optimizer that goes on from here by itself."""
+        """Return an independent optimizer with the same settings and states."""
         memory, other = self._memory.copied("a copy"), object.__new__(type(self))
         for name in {*vars(self), *(known.name for known in fields(self))}:
             _set(other, name, getattr(self, name))
@@ -283,7 +282,7 @@ class Optimizer(metaclass=Explaining):
         return other
 
     def _by_param(self, grads: object, model: Module[Any]) -> GradientsParams[Any]:
-        """The gradients, which are all of parameters of the model."""
+        """Return the gradients by parameter, checked to be of parameters of the model."""
         if isinstance(grads, Gradients):
             return GradientsParams.from_grads(grads, model)
         if not isinstance(grads, GradientsParams):
@@ -303,7 +302,7 @@ class Optimizer(metaclass=Explaining):
         return grads
 
     def _refuse(self, path: str, param: Param[Any], grad: Tensor[Any], known: ParamState | None) -> None:
-        """Refuse a gradient, or what is remembered, of another shape than the parameter."""
+        """Check that a gradient and a state have the shape of their parameter, and the gradient its dtype."""
         if (grad.shape, grad.dtype) != (param.shape, param.dtype):
             raise ShapeError(
                 f"the gradient of {path} is of shape {grad.shape} and dtype {grad.dtype}, and the parameter of "
@@ -313,7 +312,7 @@ class Optimizer(metaclass=Explaining):
             refuse_shape(known, path, param.shape)
 
     def _options(self, model: Module[Any]) -> Mapping[str, Options]:
-        """What the groups say of a model's parameters; looked for once for models of the same paths and ids."""
+        """Return the settings of the parameters in groups by id; cached for models with the same paths and ids."""
         if not self.groups:
             return {}
         key = tuple((path, param.id, param.frozen) for path, param in model.named_params().items())
@@ -332,6 +331,7 @@ class Optimizer(metaclass=Explaining):
         lr: float,
         owned: bool,
     ) -> tuple[Float, ParamState]:
+        """Compute the new value and state of one parameter; ``own`` are the settings that apply to it."""
         slots = self.slots
         if known is None:
             before, count = self.initial(device, param), 1
@@ -346,7 +346,7 @@ class Optimizer(metaclass=Explaining):
 
 
 def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:
-    """Why a step trains nothing."""
+    """Return the error message for a step from parameters that the optimizer has replaced already."""
     of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
     return (
         f"{optimizer}.step() was given {of} once more, of which it has made others already: a step changes no model "

@@ -1,4 +1,4 @@
-"""`RmsProp`: steps scaled by a running average of the gradient's square."""
+"""RMSprop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RmsProp(Optimizer):
-    """Steps scaled by a running average of the gradient's square::
+    """The RMSprop optimizer, which scales steps by a running average of squared gradients::
 
         g = grad + weight_decay · p
         s = alpha · s + (1 - alpha) · g²
@@ -23,21 +23,21 @@ class RmsProp(Optimizer):
         p = p - lr · g / d                                                 with momentum: b = momentum · b + g / d
                                                                                           p = p - lr · b
 
-    The numbers are those of `torch.optim.RMSprop`.
+    The results equal those of `torch.optim.RMSprop`.
 
     Sources: Hinton, Neural networks for machine learning, lecture 6, 2012; centered: Graves, Generating sequences with
     recurrent neural networks, 2013.
 
     Args:
-        alpha: how much of the averages stays, in [0, 1).
-        eps: what keeps the divisor from 0.
-        momentum: how much of the last step stays, in [0, 1).
-        centered: whether the divisor is an estimate of the standard deviation.
-        weight_decay: the strength of an L2 penalty.
-        groups: parameters for which some of it is different: see `Group`.
+        alpha: the decay rate of the averages, in [0, 1).
+        eps: added to the divisor to avoid division by zero.
+        momentum: the momentum coefficient, in [0, 1).
+        centered: whether to divide by an estimate of the standard deviation instead of the root mean square.
+        weight_decay: the coefficient of an L2 penalty.
+        groups: parameters with different settings: see `Group`.
 
     Raises:
-        ArgumentError: a number is out of its range.
+        ArgumentError: a setting is out of range.
     """
 
     alpha: float = 0.99
@@ -46,10 +46,10 @@ class RmsProp(Optimizer):
     centered: bool = False
 
     def check(self) -> None:
-        """Refuse numbers out of their ranges.
+        """Check that the settings are in range.
 
         Raises:
-            ArgumentError: one is.
+            ArgumentError: a setting is out of range.
         """
         super().check()
         fraction(self.alpha, "RmsProp(alpha=)")
@@ -58,7 +58,7 @@ class RmsProp(Optimizer):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The average of the square; centered or with momentum, the average and the last step too."""
+        """The average of the square; if centered or with momentum, also the average and the momentum buffer."""
         return ("square", "average", "buffer") if self.centered or self.momentum else ("square",)
 
     def update(
@@ -73,12 +73,12 @@ class RmsProp(Optimizer):
         step: int,
         owned: bool,
     ) -> tuple[Float, ...]:
-        """See the class."""
-        found: tuple[Float, ...]
+        """Return the new parameter and state by the formula of the class."""
+        updated: tuple[Float, ...]
         if len(state) == 1:
-            found = device.rmsprop_update(param, grad, *state, lr, self.alpha, self.eps, weight_decay, owned)
+            updated = device.rmsprop_update(param, grad, *state, lr, self.alpha, self.eps, weight_decay, owned)
         else:
-            found = device.rmsprop_momentum_update(
+            updated = device.rmsprop_momentum_update(
                 param, grad, *state, lr, self.alpha, self.eps, weight_decay, self.momentum, self.centered, owned
             )
-        return found
+        return updated

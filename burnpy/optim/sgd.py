@@ -1,4 +1,4 @@
-"""`Sgd`: gradient descent, with momentum."""
+"""Stochastic gradient descent."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sgd(Optimizer):
-    """Gradient descent, with momentum::
+    """Stochastic gradient descent, optionally with momentum::
 
         g = grad + weight_decay · p
-        v = momentum · v + (1 - dampening) · g       at first v = g
+        v = momentum · v + (1 - dampening) · g       initially v = g
         p = p - lr · v                               nesterov: p - lr · (g + momentum · v)
 
-    Without momentum p = p - lr · g, and nothing is remembered. The numbers are those of `torch.optim.SGD`.
+    Without momentum p = p - lr · g, and there is no state. The results equal those of `torch.optim.SGD`.
 
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
 
     Args:
-        momentum: how much of the velocity stays, in [0, 1).
-        dampening: how much of the gradient does not go into it, in [0, 1).
-        nesterov: whether the step looks ahead; wants a momentum and no dampening.
-        weight_decay: the strength of an L2 penalty.
-        groups: parameters for which some of it is different: see `Group`.
+        momentum: the momentum coefficient, in [0, 1).
+        dampening: the part of the gradient that is left out of the velocity, in [0, 1].
+        nesterov: whether to use Nesterov momentum, which requires a momentum and no dampening.
+        weight_decay: the coefficient of an L2 penalty.
+        groups: parameters with different settings: see `Group`.
 
     Raises:
-        ArgumentError: a number is out of its range.
+        ArgumentError: a setting is out of range.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -51,10 +51,10 @@ class Sgd(Optimizer):
     nesterov: bool = False
 
     def check(self) -> None:
-        """Refuse numbers out of their ranges.
+        """Check that the settings are in range.
 
         Raises:
-            ArgumentError: one is.
+            ArgumentError: a setting is out of range.
         """
         super().check()
         fraction(self.momentum, "Sgd(momentum=)")
@@ -68,7 +68,7 @@ class Sgd(Optimizer):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """With momentum, the velocity."""
+        """The velocity if there is momentum, otherwise nothing."""
         return ("velocity",) if self.momentum else ()
 
     def update(
@@ -83,11 +83,11 @@ class Sgd(Optimizer):
         step: int,
         owned: bool,
     ) -> tuple[Float, ...]:
-        """See the class."""
+        """Return the new parameter and velocity by the formula of the class."""
         if not self.momentum:
             return (device.sgd_update(param, grad, lr, weight_decay),)
         dampening = self.dampening if step > 1 else 0.0
-        found: tuple[Float, ...] = device.momentum_update(
+        updated: tuple[Float, ...] = device.momentum_update(
             param, grad, *state, lr, self.momentum, dampening, self.nesterov, weight_decay, owned
         )
-        return found
+        return updated

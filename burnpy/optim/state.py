@@ -1,4 +1,4 @@
-"""What an optimizer remembers of each parameter, taken out and put in."""
+"""The state of an optimizer: export, validation and import of its states per parameter."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.nn.base import ModuleBase
-    from burnpy.nn.param import Param
+    from burnpy.nn.variable import Param
 
 
 class ParamState(NamedTuple):
-    """What an optimizer remembers of one parameter."""
+    """The optimizer state of one parameter."""
 
-    path: str  #: where it was when the optimizer last met it
-    step: int  #: how many updates it had
+    path: str  #: the path of the parameter at its last update
+    step: int  #: the number of updates
     values: dict[str, Any]  #: running averages and the like, by name: tensors, or NumPy arrays in a record
 
 
 class OptimizerRecord(NamedTuple):
-    """What is saved of an optimizer: plain values and read-only NumPy arrays, which belong to no device."""
+    """The saved state of an optimizer: plain values and read-only NumPy arrays, which belong to no device."""
 
-    optimizer: str  #: the name of its class
-    states: dict[str, ParamState]  #: by the parameters' ids
+    optimizer: str  #: the name of the optimizer's class
+    states: dict[str, ParamState]  #: the states by parameter id
 
     @classmethod
     def of(cls, optimizer: str, states: Mapping[str, tuple[Any, ...]]) -> OptimizerRecord:
-        """A record of what a file has: plain triples in the place of states."""
+        """Create a record from plain triples (path, step, values), as read from a file."""
         return cls(optimizer, {ident: ParamState(*state) for ident, state in states.items()})
 
     def __repr__(self) -> str:
@@ -42,10 +42,10 @@ class OptimizerRecord(NamedTuple):
 
 
 def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, ParamState]:
-    """The states of a record that is one of an optimizer called ``name`` that remembers ``slots``.
+    """Return the states of a record, validated for an optimizer class ``name`` with ``slots``.
 
     Raises:
-        StateError: it is none, or of another optimizer, or of one with other settings.
+        StateError: it is not a record, or is of another optimizer, or of one with other settings.
     """
     if not isinstance(record, tuple) or len(record) != 2 or not isinstance(record[1], Mapping):
         hint = "; of a file's record, give record.optim" if hasattr(record, "parts") else ""
@@ -53,30 +53,30 @@ def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, Pa
             f"load_record() of {name} takes what into_record() gave, not {a(type(record).__name__)}; nothing was loaded"
             + hint
         )
-    made_by, states = record
-    if made_by != name:
-        raise StateError(f"this record is of the optimizer {made_by}, not of {name}; nothing was loaded")
-    found = {}
-    for ident, given in states.items():
-        if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[2], Mapping):
-            raise StateError(f"this record of {name} has no state for {ident}, but {a(type(given).__name__)}")
-        state = ParamState(*given)
-        trouble = _trouble(state, slots)
-        if trouble:
-            raise StateError(f"the state of {state.path} in this record {trouble}; nothing was loaded")
-        found[str(ident)] = ParamState(str(state.path), int(state.step), dict(state.values))
-    return found
+    optimizer, states = record
+    if optimizer != name:
+        raise StateError(f"this record is of the optimizer {optimizer}, not of {name}; nothing was loaded")
+    checked = {}
+    for ident, item in states.items():
+        if not isinstance(item, tuple) or len(item) != 3 or not isinstance(item[2], Mapping):
+            raise StateError(f"this record of {name} has no state for {ident}, but {a(type(item).__name__)}")
+        state = ParamState(*item)
+        mismatch = _mismatch(state, slots)
+        if mismatch:
+            raise StateError(f"the state of {state.path} in this record {mismatch}; nothing was loaded")
+        checked[str(ident)] = ParamState(str(state.path), int(state.step), dict(state.values))
+    return checked
 
 
 def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any]) -> dict[str, ParamState]:
-    """The states under the ids of a model's parameters: those of the same id, else those of the same path.
+    """Return the states keyed by the ids of a model's parameters, matched by id, otherwise by path.
 
     Raises:
-        StateError: a state is of no parameter of the model, or of another shape.
+        StateError: a state matches no parameter of the model, or has another shape.
     """
     params = model.named_params()
     by_id: dict[str, tuple[str, Param[Any]]] = {param.id: (path, param) for path, param in params.items()}
-    found: dict[str, ParamState] = {}
+    matched: dict[str, ParamState] = {}
     strangers = []
     for ident, state in states.items():
         known = by_id.get(ident)
@@ -87,20 +87,20 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any]) -> dict[st
             continue
         path, param = known
         refuse_shape(state, path, param.shape)
-        found[param.id] = state._replace(path=path)
+        matched[param.id] = state._replace(path=path)
     if strangers:
         raise StateError(
             f"this record has states of {', '.join(strangers)}, which this {type(model).__name__} does not have; "
             "nothing was loaded"
         )
-    return found
+    return matched
 
 
 def refuse_shape(state: ParamState, path: str, shape: tuple[int, ...]) -> None:
-    """Refuse a state of another shape than its parameter.
+    """Check that a state has the shape of its parameter.
 
     Raises:
-        StateError: it is of another.
+        StateError: it has another shape.
     """
     for name, value in state.values.items():
         if tuple(value.shape) != shape:
@@ -111,7 +111,7 @@ def refuse_shape(state: ParamState, path: str, shape: tuple[int, ...]) -> None:
 
 
 def placed(value: Any, device: Any, dtype: Any) -> Any:
-    """A tensor or array of a state as a primitive of a device that records nothing."""
+    """Convert a tensor or array of a state to a primitive on a plain device, in ``dtype``."""
     if isinstance(value, np.ndarray):
         value = Tensor.from_data(value, device=device)
     elif value._device is not device:
@@ -120,8 +120,8 @@ def placed(value: Any, device: Any, dtype: Any) -> Any:
     return primitive if primitive.dtype == dtype else device.cast(primitive, dtype)
 
 
-def _trouble(state: ParamState, slots: Sequence[str]) -> str:
-    """Why a state is not one of an optimizer with these slots; empty if it is."""
+def _mismatch(state: ParamState, slots: Sequence[str]) -> str:
+    """The reason why a state does not fit an optimizer with these slots; empty if it does."""
     step: Any = state.step
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0:
         return f"has the step {step!r}, which is no count of updates"

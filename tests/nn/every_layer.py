@@ -1,4 +1,4 @@
-"""Every layer and loss of `burnpy.nn`: how each is made, with settings other than the usual, and what it is given."""
+"""A table of every layer and loss of `burnpy.nn`: constructor arguments, non-default settings, and inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from burnpy.nn.base import ModuleBase
 
 
 class Example(NamedTuple):
-    """One layer: ``Layer(*args, **settings, device=device)``, called with ``inputs``."""
+    """A layer of the table: ``Layer(*args, **settings, device=device)``, called with ``inputs``."""
 
     args: tuple[Any, ...]
     settings: dict[str, Any]  #: by name, each other than its default
@@ -62,12 +62,12 @@ EVERY: dict[str, Example] = {
 
 
 def takes_device(name: str) -> bool:
-    """Whether the layer of that name is on a device."""
+    """Whether the layer ``name`` has a device."""
     return "device" in inspect.signature(getattr(nn, name)).parameters
 
 
 def made(name: str, device: Any, **settings: Any) -> Any:
-    """The layer of that name, with settings besides those that it must have."""
+    """Create the layer ``name``, with settings in addition to the required arguments."""
     cls = getattr(nn, name)
     if takes_device(name):
         settings["device"] = device
@@ -75,7 +75,7 @@ def made(name: str, device: Any, **settings: Any) -> Any:
 
 
 def inputs(name: str, device: Any, dtype: str = "float32") -> list[Any]:
-    """What the layer of that name is called with."""
+    """The inputs of the layer ``name``."""
     rng = np.random.default_rng(0)
     return [
         Tensor.from_data(rng.uniform(size=x), dtype=dtype, device=device)
@@ -86,12 +86,12 @@ def inputs(name: str, device: Any, dtype: str = "float32") -> list[Any]:
 
 
 def missing() -> list[str]:
-    """The layers that are not in the table, and the settings of those that are."""
+    """Return the layers that are not in the table, and the untested settings of those that are."""
     layers = {name: getattr(nn, name) for name in nn.__all__}
     layers = {name: cls for name, cls in layers.items() if isinstance(cls, type) and issubclass(cls, ModuleBase)}
-    found = [name for name in layers if name not in EVERY and name not in ("Module", "Sequential", "Stateless")]
+    untested = [name for name in layers if name not in EVERY and name not in ("Module", "Sequential", "Stateless")]
     for name, example in EVERY.items():
         drawn = {"device", "initializer", "generator"} if takes_device(name) else set()
         named = [p.name for p in inspect.signature(layers[name]).parameters.values()][len(example.args) :]
-        found += [f"{name}({key}=)" for key in named if key not in example.settings and key not in drawn]
-    return found
+        untested += [f"{name}({key}=)" for key in named if key not in example.settings and key not in drawn]
+    return untested

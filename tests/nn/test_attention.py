@@ -1,4 +1,4 @@
-"""Attention: what is causal where queries and keys are not equally many, and a cache of keys."""
+"""Attention: causal masking with different numbers of queries and keys, and a cache of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers by the formulas that they are made of, in training and in use, and what they say of mistakes."""
+"""Layers match their formulas in training mode and eval mode, and report errors."""
 
 from __future__ import annotations
 
@@ -255,8 +255,8 @@ def test_losses_are_their_functions() -> None:
     assert NllLoss()(logits.log_softmax(1), classes).item() == pytest.approx(-p.mean(), rel=1e-5)
     assert MseLoss(reduction="none")(logits, logits * 0.0).tolist() == logits.square().tolist()
     target = (logits > 0.0).float()
-    found = BceWithLogitsLoss()(logits, target).item()
-    assert found == pytest.approx((-logits.abs()).exp().log1p().mean().item(), rel=1e-5)
+    result = BceWithLogitsLoss()(logits, target).item()
+    assert result == pytest.approx((-logits.abs()).exp().log1p().mean().item(), rel=1e-5)
 
 
 TO_CHECK: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {

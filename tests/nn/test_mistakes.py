@@ -1,4 +1,4 @@
-"""What is said of parts that nobody would find, of arguments that a class does not take, and of PyTorch's names."""
+"""Error messages for parts without a path, for wrong constructor arguments, and for PyTorch's names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from burnpy.hints.table import parsed
 from burnpy.nn import Linear, Module, Relu, Sequential, functional
 
 Train = Autodiff[NumPy]
-nn: Any = burnpy.nn  # to be called as it is not to be
+nn: Any = burnpy.nn  # untyped, for wrong calls
 optim: Any = burnpy.optim
 
 
@@ -38,7 +38,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """One without a dict."""
+    """An object without a ``__dict__``."""
 
     part: Any
 
@@ -56,7 +56,7 @@ class Holder(Module[Any]):
 
 LAYER = Linear(2, 2, device=Train)
 HIDDEN: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "deque": (lambda self: deque([LAYER]), "is a deque, which can change or is used up"),
+    "deque": (lambda self: deque([LAYER]), "is a deque, which can change or be exhausted"),
     "generator": (lambda self: (LAYER for _ in range(2)), "is a generator, which can change"),
     "numbers": (lambda self: array.array("d", [1.0]), "of numbers a Buffer"),
     "bytearray": (lambda self: bytearray(3), "is a bytearray"),

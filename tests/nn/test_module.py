@@ -1,4 +1,4 @@
-"""Modules are immutable trees: what they may hold, what methods keep, and what is said of mistakes."""
+"""Modules are immutable trees: allowed fields, methods that return new modules, and error messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Parts(NamedTuple):
 
 
 class Model(Module[B]):
-    """One of everything that a module can hold."""
+    """A module with one of everything that a module can store."""
 
     def __init__(self, device: B | type[B]) -> None:
         first, last = Linear(2, 4, device=device), Linear(4, 1, device=device)
@@ -193,14 +193,14 @@ def test_what_no_module_can_hold_is_refused_by_its_path(
 
 
 def test_plain_values_are_held_as_they_are() -> None:
-    found: Any = holding(a=np.float32(2), b="x", c=np.dtype("float32"), d=Generator(0), e=len, f=NumPy, g={1, 2})
-    assert found.a == np.float32(2)
-    assert found.e is len
-    assert found.g == frozenset({1, 2})
+    result: Any = holding(a=np.float32(2), b="x", c=np.dtype("float32"), d=Generator(0), e=len, f=NumPy, g={1, 2})
+    assert result.a == np.float32(2)
+    assert result.e is len
+    assert result.g == frozenset({1, 2})
 
 
 def make(cls: Any, value: Any) -> Any:
-    """What type checkers would refuse."""
+    """Create a variable from an argument that type checkers reject."""
     return cls(value)
 
 
@@ -246,13 +246,13 @@ SAME = {
 @pytest.mark.parametrize("change", SAME.values(), ids=SAME.keys())
 def test_ids_values_sharing_and_the_old_model_survive(model: Any, change: Callable[[Any], Any]) -> None:
     before = {path: entry.value.tolist() for path, entry in model.state().items()}
-    found = change(model)
-    assert type(found) is Model
-    assert ids(found) == ids(model)
-    assert {path: entry.value.tolist() for path, entry in found.state().items()} == before
-    assert found.tied is found.layers[2].weight
-    assert found.again is found.layers[0]
-    assert found.words == {"x": 1, 2: "y"}
+    result = change(model)
+    assert type(result) is Model
+    assert ids(result) == ids(model)
+    assert {path: entry.value.tolist() for path, entry in result.state().items()} == before
+    assert result.tied is result.layers[2].weight
+    assert result.again is result.layers[0]
+    assert result.words == {"x": 1, 2: "y"}
     assert model.device is Train.device()
     assert all(p.value.is_require_grad() for p in model.params())
 
@@ -305,22 +305,22 @@ def test_on_a_plain_device_and_back_gives_leaves(model: Any) -> None:
     ],
 )
 def test_freezing_by_path_pattern_or_function(model: Any, where: Any, frozen: set[str]) -> None:
-    found = model.no_grad(where)
-    assert {path for path, p in found.named_params().items() if p.frozen} == frozen
-    grads = (found(Tensor[Train].ones((3, 2))).sum() + found.pair.first.value.sum()).backward() if where else None
-    for path, p in found.named_params().items():
+    result = model.no_grad(where)
+    assert {path for path, p in result.named_params().items() if p.frozen} == frozen
+    grads = (result(Tensor[Train].ones((3, 2))).sum() + result.pair.first.value.sum()).backward() if where else None
+    for path, p in result.named_params().items():
         assert p.value.is_require_grad() == (path not in frozen)
         if grads is not None and path not in frozen and "named" not in path:
             assert p.value in grads
-    assert not any(p.frozen for p in found.require_grad(where).params())
+    assert not any(p.frozen for p in result.require_grad(where).params())
 
 
 def test_what_is_frozen_stays_so_through_other_methods(model: Any) -> None:
     frozen = model.no_grad("tied")
     for change in SAME.keys() - {"no_grad", "require_grad"}:
-        found = SAME[change](frozen)
-        assert {path for path, p in found.named_params().items() if p.frozen} == {"layers.2.weight"}, change
-        assert not found.tied.value.is_require_grad()
+        result = SAME[change](frozen)
+        assert {path for path, p in result.named_params().items() if p.frozen} == {"layers.2.weight"}, change
+        assert not result.tied.value.is_require_grad()
 
 
 @pytest.mark.parametrize("where", ["layer.0", "*.biases", ["layers", "nope"]])
@@ -365,11 +365,11 @@ def test_map_changes_parameters_and_leaves_buffers(model: Any) -> None:
         assert not w.is_require_grad()
         return w * 2.0
 
-    found = model.map(doubled)
+    result = model.map(doubled)
     assert len(calls) == len(PARAMS), "a shared parameter is mapped once"
-    assert found.pair.first.value.tolist() == [2.0, 2.0, 2.0]
-    assert found.mean.value.tolist() == [0.0] * 4
-    assert found.tied.value.is_require_grad()
+    assert result.pair.first.value.tolist() == [2.0, 2.0, 2.0]
+    assert result.mean.value.tolist() == [0.0] * 4
+    assert result.tied.value.is_require_grad()
     assert model.map(lambda w: w * 2.0, "pair").tied is model.tied
 
 
@@ -387,25 +387,25 @@ def test_map_says_what_its_function_did_wrong(model: Any, f: Any, error: type[Bu
 
 
 def test_astype_casts_floats_only(model: Any) -> None:
-    found = model.astype("float64")
-    assert {p.dtype.name for p in found.params()} == {"float64"}
-    assert found.mean.dtype == np.float64
-    assert found.count.dtype == np.int64
-    assert found.tied.value.is_require_grad()
+    result = model.astype("float64")
+    assert {p.dtype.name for p in result.params()} == {"float64"}
+    assert result.mean.dtype == np.float64
+    assert result.count.dtype == np.int64
+    assert result.tied.value.is_require_grad()
     with pytest.raises(DTypeError):
         model.astype("int64")
 
 
 def test_replace_at_paths(model: Any) -> None:
     head = Linear(4, 3, device=Train)
-    found = model.replace({"layers.2": head, "named.none": Relu()}, sizes=[3])
-    assert found.layers[2] is head
-    assert found.tied is model.tied
-    assert found(Tensor[Train].ones((5, 2))).shape == (5, 3)
-    assert isinstance(found.named["none"], Relu)
-    assert found.sizes == (3,)
+    result = model.replace({"layers.2": head, "named.none": Relu()}, sizes=[3])
+    assert result.layers[2] is head
+    assert result.tied is model.tied
+    assert result(Tensor[Train].ones((5, 2))).shape == (5, 3)
+    assert isinstance(result.named["none"], Relu)
+    assert result.sizes == (3,)
     assert model.layers[2] is not head
-    assert list(found.named_params())[2:4] == ["layers.2.weight", "layers.2.bias"]
+    assert list(result.named_params())[2:4] == ["layers.2.weight", "layers.2.bias"]
 
 
 @pytest.mark.parametrize(
@@ -436,11 +436,11 @@ def test_new_ids_let_a_copy_stand_beside_the_original(model: Any) -> None:
 
 
 def test_with_values_takes_inner_tensors_and_makes_leaves(model: Any) -> None:
-    found = model.with_values({model.tied.id: plain(4, 1), model.count.id: IntTensor[NumPy].full((), 3)})
-    assert found.tied.value.tolist() == [[1.0]] * 4
-    assert found.tied.value.is_require_grad()
-    assert found.count.value.item() == 3
-    assert found.layers[0] is model.layers[0], "what did not change is the same object"
+    result = model.with_values({model.tied.id: plain(4, 1), model.count.id: IntTensor[NumPy].full((), 3)})
+    assert result.tied.value.tolist() == [[1.0]] * 4
+    assert result.tied.value.is_require_grad()
+    assert result.count.value.item() == 3
+    assert result.layers[0] is model.layers[0], "what did not change is the same object"
 
 
 @pytest.mark.parametrize(
@@ -467,14 +467,14 @@ def test_gradients_by_parameter(model: Any) -> None:
 def test_modules_are_trees_of_func(model: Any) -> None:
     x = Tensor[NumPy].from_data([[1.0, -2.0], [0.5, 3.0]])
     plain_model: Any = model.valid()
-    found = grad(lambda m, x: m(x).sum())(plain_model, x)
+    result = grad(lambda m, x: m(x).sum())(plain_model, x)
     grads = model(Tensor[Train].from_inner(x)).sum().backward()
-    assert type(found) is Model
-    assert found.tied.value.tolist() == grads[model.tied.value].tolist()
-    assert found.tied is found.layers[2].weight
-    assert found.mean is plain_model.mean
-    assert found.pair.first.value.tolist() == [0.0, 0.0, 0.0]
-    _, tangent = jvp(lambda m: m(x).sum(), (plain_model,), (found,))
+    assert type(result) is Model
+    assert result.tied.value.tolist() == grads[model.tied.value].tolist()
+    assert result.tied is result.layers[2].weight
+    assert result.mean is plain_model.mean
+    assert result.pair.first.value.tolist() == [0.0, 0.0, 0.0]
+    _, tangent = jvp(lambda m: m(x).sum(), (plain_model,), (result,))
     expected = sum((g.square().sum().item()) for g in grads.values())
     assert tangent.item() == pytest.approx(expected, rel=1e-5)
 
@@ -482,7 +482,7 @@ def test_modules_are_trees_of_func(model: Any) -> None:
 def test_repr_shows_the_tree(model: Any) -> None:
     shown = repr(model.no_grad("layers.0.bias").eval())
     assert shown.splitlines() == [
-        "Model()  22 parameters, 4 of them frozen, as in use",
+        "Model()  22 parameters, 4 of them frozen, eval mode",
         "  layers.0  Linear(2, 4)  12 parameters, 4 of them frozen",
         "    weight  (2, 4)",
         "    bias  (4,) frozen",
@@ -528,13 +528,13 @@ def test_sequential_goes_by_number() -> None:
 
 
 def test_forks_on_two_threads_meet_by_id(model: Any) -> None:
-    found: list[dict[str, Any]] = [{}, {}]
+    result: list[dict[str, Any]] = [{}, {}]
     forks: list[Any] = [model.fork(), model.fork()]
 
     def run(k: int) -> None:
         fork = forks[k]
         grads = fork(Tensor[Train].full((3, 2), float(k + 1))).sum().backward()
-        found[k] = {p.id: grads[p.value] for p in fork.params() if p.value in grads}
+        result[k] = {p.id: grads[p.value] for p in fork.params() if p.value in grads}
 
     threads = [threading.Thread(target=run, args=(k,)) for k in range(2)]
     for thread in threads:
@@ -544,13 +544,13 @@ def test_forks_on_two_threads_meet_by_id(model: Any) -> None:
     together = model(Tensor[Train].from_data([[1.0, 1.0]] * 3 + [[2.0, 2.0]] * 3)).sum().backward()
     for p in model.params():
         if p.value in together:
-            total = found[0][p.id] + found[1][p.id]
+            total = result[0][p.id] + result[1][p.id]
             np.testing.assert_allclose(total.to_numpy(), together[p.value].to_numpy(), rtol=1e-5)
 
 
 def test_rebound_is_valid_without_the_line() -> None:
-    found: Module[NumPy] = rebound(Model(Train))
-    assert found.device is NumPy()
+    result: Module[NumPy] = rebound(Model(Train))
+    assert result.device is NumPy()
 
 
 def test_importing_burnpy_leaves_modules_out() -> None:

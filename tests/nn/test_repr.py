@@ -1,4 +1,4 @@
-"""What is shown of a module reads like the call that makes it, with every setting that is not the default."""
+"""The repr of a module is its constructor call, with every setting that is not the default."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Train = Autodiff[NumPy]
 
 
 def headline(module: Any) -> str:
-    """The call of the first line, without the counts."""
+    """The constructor call in the first line of the repr, without the counts."""
     return repr(module).splitlines()[0].partition("  ")[0]
 
 
 def called(text: str, name: str) -> Any:
-    """What the call makes."""
+    """Evaluate the constructor call."""
     text = text.replace("spawn_key=()", "").replace("Generator(seed=", "Generator(")
     if takes_device(name):
         text = f"{text[:-1]}, device=Train)"
@@ -74,7 +74,7 @@ def test_some_in_full() -> None:
 
 
 class Net(Module[Any]):
-    """One of a user's, with arguments of every sort."""
+    """A user-defined layer with arguments of every kind."""
 
     def __init__(
         self, device: Any, sizes: Sequence[int], parts: int = 2, *, tail: bool = True, name: str = "net", gone: int = 3
@@ -106,4 +106,4 @@ def test_what_was_replaced_is_shown_as_it_is_now() -> None:
     assert headline(layer.replace(bias=None)) == "Linear(2, 3, bias=False)"
     assert headline(layer.replace(weight=Linear(4, 3, device=Train).weight)) == "Linear(4, 3)"
     assert headline(layer.replace(weight=None, bias=None)) == "Linear(bias=False)"
-    assert repr(nn.MaxPool2d(3).train()) == "MaxPool2d(3)  as in training"
+    assert repr(nn.MaxPool2d(3).train()) == "MaxPool2d(3)  training mode"

@@ -1,4 +1,4 @@
-"""The state of a module: by path, with ids, put in whole or not at all."""
+"""The state of a module: by path, with ids, loaded completely or not at all."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_a_record_is_of_no_device_and_can_be_pickled(model: Tied[Any]) -> None:
 @pytest.mark.parametrize("target", [Train, NumPy, Autodiff[Train]], ids=str)
 def test_loading_brings_values_ids_and_leaves_to_any_device(source: Any, target: Any) -> None:
     model, other = Tied(source), Tied(target)
-    found = other.with_state(model.state())
-    assert values(found) == values(model) != values(other)
-    assert [p.id for p in found.params()] == [p.id for p in model.params()]
-    assert found.device is other.device
-    assert found.head is found.one.weight
-    assert found.head.value.is_require_grad() == (target is not NumPy)
+    result = other.with_state(model.state())
+    assert values(result) == values(model) != values(other)
+    assert [p.id for p in result.params()] == [p.id for p in model.params()]
+    assert result.device is other.device
+    assert result.head is result.one.weight
+    assert result.head.value.is_require_grad() == (target is not NumPy)
 
 
 def test_bare_values_and_missing_ids_keep_the_id(model: Tied[Any]) -> None:
@@ -76,9 +76,9 @@ def test_bare_values_and_missing_ids_keep_the_id(model: Tied[Any]) -> None:
 
 def test_values_come_to_the_dtype_of_the_module(model: Tied[Any]) -> None:
     wide = {path: entry.value for path, entry in model.astype("float64").into_record().items()}
-    found = model.with_state(wide)
-    assert found.head.dtype == np.float32
-    assert values(found) == values(model)
+    result = model.with_state(wide)
+    assert result.head.dtype == np.float32
+    assert values(result) == values(model)
 
 
 def test_any_path_of_what_is_shared_will_do(model: Tied[Any]) -> None:
@@ -118,8 +118,8 @@ def test_everything_that_does_not_fit_is_reported_at_once_and_nothing_changes(mo
 
 def test_what_fits_is_taken_where_that_is_asked_for(model: Tied[Any]) -> None:
     other = Tied(Train)
-    found = values(other.with_state(spoiled(model), strict=False))
-    assert found == {**values(other), "one.weight": values(model)["one.weight"]}
+    result = values(other.with_state(spoiled(model), strict=False))
+    assert result == {**values(other), "one.weight": values(model)["one.weight"]}
 
 
 def test_two_parameters_never_come_to_one_id(model: Tied[Any]) -> None:
@@ -131,10 +131,10 @@ def test_two_parameters_never_come_to_one_id(model: Tied[Any]) -> None:
 
 def test_frozen_parameters_are_loaded_and_stay_frozen(model: Tied[Any]) -> None:
     other = Tied(Train).no_grad("one")
-    found = other.with_state(model.state())
-    assert values(found) == values(model)
-    assert found.head.frozen
-    assert not found.head.value.is_require_grad()
+    result = other.with_state(model.state())
+    assert values(result) == values(model)
+    assert result.head.frozen
+    assert not result.head.value.is_require_grad()
 
 
 def test_ints_that_a_dtype_does_not_hold_are_refused(model: Tied[Any]) -> None:
@@ -144,8 +144,8 @@ def test_ints_that_a_dtype_does_not_hold_are_refused(model: Tied[Any]) -> None:
             narrow.with_state({**narrow.state(), "count": count})
         assert narrow.with_state({"count": count}, strict=False).count is narrow.count
     for count in (np.array(7), IntTensor[NumPy].from_data(7), np.array(7, np.uint8)):
-        found = narrow.with_state({"count": count}, strict=False).count
-        assert (found.value.item(), found.dtype) == (7, np.dtype("int32"))
+        result = narrow.with_state({"count": count}, strict=False).count
+        assert (result.value.item(), result.dtype) == (7, np.dtype("int32"))
 
 
 def test_a_report_shows_the_first_paths_of_many() -> None:
@@ -158,8 +158,8 @@ def test_a_report_shows_the_first_paths_of_many() -> None:
 def test_what_is_shared_has_one_value(model: Tied[Any]) -> None:
     weight = np.ones((3, 3), np.float32)
     for paths in (("one.weight", "head"), ("head", "one.weight")):
-        found = model.with_state(dict.fromkeys(paths, weight), strict=False)
-        assert found.head is found.one.weight
+        result = model.with_state(dict.fromkeys(paths, weight), strict=False)
+        assert result.head is result.one.weight
         report = model.state_report(dict(zip(paths, (weight, weight * 2.0), strict=True)))
         assert report.mismatched == (f"{paths[1]} (another value than at {paths[0]}, with which it is one parameter)",)
     undefined = np.full((3, 3), np.nan, np.float32)

@@ -1,4 +1,4 @@
-"""`Module.summary`: what each layer holds, returns and costs."""
+"""`Module.summary`: parameter counts, output shapes and FLOPs of each layer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Train = Autodiff[NumPy]
 
 
 class Block(Module[Any]):
-    """Two convolutions around a shortcut."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int, *, device: Any) -> None:
         self.first = Conv2d(channels, channels, 3, padding=1, bias=False, device=device)
@@ -43,7 +43,7 @@ class Block(Module[Any]):
 
 
 class ResNet(Module[Any]):
-    """A small one, with a part that is not used."""
+    """A small model with an unused layer."""
 
     def __init__(self, channels: int, count: int, *, device: Any) -> None:
         self.stem = Conv2d(3, channels, 3, stride=2, padding=1, device=device)
@@ -63,8 +63,8 @@ class ResNet(Module[Any]):
 @pytest.mark.parametrize("device", [NumPy, Train, Autodiff[Profiled[NumPy]], Autodiff[Balanced[Checked[NumPy]]]])
 def test_a_resnet(device: Any) -> None:
     model = ResNet(4, 2, device=device).no_grad("head")
-    found = model.summary(input=(2, 3, 8, 8))
-    rows = {row.path: row for row in found.rows}
+    table = model.summary(input=(2, 3, 8, 8))
+    rows = {row.path: row for row in table.rows}
     assert [*rows] == [*model.named_modules()]
     assert rows["stem"][1:5] == ("Conv2d(3, 4, 3, stride=2, padding=1)", (2, 4, 4, 4), 1, 112)
     assert rows["stem"].flops == 2 * (2 * 4 * 4) * (4 * 3 * 9) + 2 * 4 * 4 * 4
@@ -77,13 +77,13 @@ def test_a_resnet(device: Any) -> None:
             shortcut = 2 * 4 * 4 * 4
             assert row.flops == sum(part.flops or 0 for part in inside) + shortcut
         assert row.num_params == model.named_modules()[path].num_params
-    assert found.flops == rows[""].flops
-    assert found.num_params == model.num_params
-    assert found.num_frozen == 50
-    text = str(found)
-    assert repr(found) == text
+    assert table.flops == rows[""].flops
+    assert table.num_params == model.num_params
+    assert table.num_frozen == 50
+    text = str(table)
+    assert repr(table) == text
     assert text.splitlines()[0].split() == ["path", "layer", "output", "calls", "parameters", "FLOPs"]
-    assert text.splitlines()[-1] == f"{model.num_params:,} parameters, 50 of them frozen, {found.flops / 1e3:.2f} kFLOP"  # type: ignore[operator]
+    assert text.splitlines()[-1] == f"{model.num_params:,} parameters, 50 of them frozen, {table.flops / 1e3:.2f} kFLOP"  # type: ignore[operator]
     unused = next(line for line in text.splitlines() if line.startswith("unused"))
     assert unused.split() == ["unused", "Linear(4,", "5)", "–", "–", "25", "–"]
 
@@ -108,9 +108,9 @@ def test_how_deep() -> None:
 
 
 def test_without_an_input_it_has_parameters_alone() -> None:
-    found = Sequential(Linear(2, 3, device=Train), Relu()).summary()
-    assert found.flops is None
-    assert str(found).splitlines() == [
+    table = Sequential(Linear(2, 3, device=Train), Relu()).summary()
+    assert table.flops is None
+    assert str(table).splitlines() == [
         "path  layer         parameters",
         "────  ────────────  ──────────",
         "      Sequential()           9",
@@ -122,7 +122,7 @@ def test_without_an_input_it_has_parameters_alone() -> None:
 
 @pytest.mark.parametrize("name", [name for name in EVERY if not name.endswith("Loss")])
 def test_every_layer_in_one(name: str) -> None:
-    """Its row has the shape that it returns."""
+    """The row of a layer has the shape of its output."""
     layer = made(name, Train, **EVERY[name].settings)
     given = inputs(name, Train)
     row = layer.summary(input=tuple(given)).rows[0]
@@ -136,7 +136,7 @@ def test_every_layer_in_one(name: str) -> None:
 
 
 class Tied(Module[Any]):
-    """One layer in two places, called by both, and one that calls itself."""
+    """A layer used in two places and called by both, and a layer that calls itself."""
 
     def __init__(self, *, device: Any) -> None:
         self.first = Linear(3, 3, device=device)
@@ -148,7 +148,7 @@ class Tied(Module[Any]):
 
 
 class Again(Module[Any]):
-    """It calls itself."""
+    """A layer that calls itself."""
 
     def __init__(self, *, device: Any) -> None:
         self.layer = Linear(3, 3, bias=False, device=device)
@@ -159,13 +159,13 @@ class Again(Module[Any]):
 
 def test_what_is_shared_or_calls_itself_is_counted_once() -> None:
     model = Tied(device=Train)
-    found = model.summary(input=((2, 3), Tensor[Train].ones((4, 3))[:2]))
-    rows = {row.path: row for row in found.rows}
+    table = model.summary(input=((2, 3), Tensor[Train].ones((4, 3))[:2]))
+    rows = {row.path: row for row in table.rows}
     assert [*rows] == ["", "first", "again", "again.layer"]
     assert rows[""].output == {"sum": (2, 3), "again": (2, 3), "none": "NoneType"}
     assert (rows["first"].calls, rows["first"].flops) == (3, 3 * (2 * 2 * 3 * 3 + 6))
     assert (rows["again"].calls, rows["again"].flops) == (3, 2 * 2 * 2 * 3 * 3)
-    assert found.flops == rows[""].flops == rows["first"].flops + rows["again"].flops + 6  # type: ignore[operator]
+    assert table.flops == rows[""].flops == rows["first"].flops + rows["again"].flops + 6  # type: ignore[operator]
 
 
 def test_the_model_and_chance_stay_as_they_are() -> None:

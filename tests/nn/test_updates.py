@@ -1,4 +1,4 @@
-"""Updates of buffers travel with the gradients: once for each pass, merged as a mean, hidden from everything else."""
+"""Updates of buffers are returned with the gradients: one per pass, combined as a mean, invisible elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Train = Autodiff[NumPy]
 
 
 class Meter(Module[B]):
-    """Scales, and remembers the mean of what came in."""
+    """A layer that scales its input and records the mean of it."""
 
     def __init__(self, device: B | type[B]) -> None:
         self.scale = Param(Tensor.full((), 3.0, device=device))
@@ -36,8 +36,8 @@ ONE, TWO = batch([1.0, 2.0], [3.0, 4.0]), batch([7.0, 8.0])
 
 
 def told(grads: Any, meter: Meter[Any]) -> list[float] | None:
-    found = grads.buffer_updates.get(meter.seen.id)
-    return None if found is None else found.tolist()
+    result = grads.buffer_updates.get(meter.seen.id)
+    return None if result is None else result.tolist()
 
 
 @pytest.fixture
@@ -154,8 +154,8 @@ def test_on_two_levels_the_update_is_one_level_down() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_updates_are_in_the_dtype_of_the_buffer(meter: Meter[Any], dtype: str) -> None:
-    found = meter.astype(dtype)(ONE.to_dtype(dtype)).sum().backward().buffer_updates[meter.seen.id]
-    assert found.dtype == np.dtype(dtype)
+    result = meter.astype(dtype)(ONE.to_dtype(dtype)).sum().backward().buffer_updates[meter.seen.id]
+    assert result.dtype == np.dtype(dtype)
 
 
 def test_mistakes_are_named(meter: Meter[Any]) -> None:

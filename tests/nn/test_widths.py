@@ -1,4 +1,4 @@
-"""Layers compute in the dtype of their weights, and losses in that of the prediction: wider floats are refused."""
+"""Layers compute in the dtype of their weights, and losses in that of the prediction; wider inputs are errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Train = Autodiff[NumPy]
 WEIGHTED = [
     name
     for name in EVERY
-    if name != "Embedding" and made(name, Train).named_params()  # of which the input is ints
+    if name != "Embedding" and made(name, Train).named_params()  # its input is ints
 ]
 LOSSES = [name for name in EVERY if name.endswith("Loss")]
 WIDE = r"of dtype float64 for .* of dtype float32, and would compute in float64.*write .*\.to_dtype\(\"float32\"\)"
@@ -48,8 +48,8 @@ def test_a_layer_refuses_what_is_wider_than_its_weights(name: str) -> None:
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_a_layer_promotes_what_is_narrower(name: str) -> None:
-    found = made(name, Train)(*inputs(name, Train, "float16"))
-    assert (found[0] if isinstance(found, tuple) else found).dtype == "float32"
+    result = made(name, Train)(*inputs(name, Train, "float16"))
+    assert (result[0] if isinstance(result, tuple) else result).dtype == "float32"
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -1,4 +1,4 @@
-"""Models that the tests of `burnpy.optim` train."""
+"""Models for the tests of `burnpy.optim`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Train = Autodiff[NumPy]
 
 
 class Vector(Module[B]):
-    """One parameter."""
+    """A module with one parameter."""
 
     def __init__(self, values: Sequence[float], device: B | type[B], dtype: str = "float64") -> None:
         self.w = Param(Tensor.from_data(list(values), dtype=dtype, device=device))
@@ -25,7 +25,7 @@ class Vector(Module[B]):
 
 
 class Mlp(Module[B]):
-    """Two layers and a buffer, the mean of what comes in."""
+    """Two layers and a buffer with the mean of the inputs."""
 
     def __init__(self, device: B | type[B]) -> None:
         self.encoder = Linear(3, 4, device=device)
@@ -38,7 +38,7 @@ class Mlp(Module[B]):
 
 
 class Two(Module[B]):
-    """Two vectors that are multiplied."""
+    """A product of two vectors."""
 
     def __init__(self, device: B | type[B], dtype: str = "float64") -> None:
         self.a = Param(Tensor.from_data([1.0, 2.0], dtype=dtype, device=device))
@@ -57,7 +57,7 @@ def two(dtype: str = "float64") -> Two[Autodiff[NumPy]]:
 
 
 def gradients(model: Vector[Autodiff[NumPy]], grad: Sequence[float]) -> Gradients[NumPy]:
-    """Gradients that are as wanted."""
+    """Gradients with the values ``grad``."""
     return model(Tensor[Train].from_data(list(grad), dtype=model.w.dtype)).backward()
 
 
@@ -66,10 +66,10 @@ def of_two(model: Two[Autodiff[NumPy]]) -> GradientsParams[NumPy]:
 
 
 def values(model: Module[Any]) -> dict[str, Any]:
-    """What a model holds, as lists."""
+    """The parameters and buffers of a model as lists."""
     return {path: entry.value.tolist() for path, entry in model.state().items()}
 
 
 def batch(rows: int, seed: float = 0.0) -> Tensor[Autodiff[NumPy]]:
-    """Some inputs of a `Mlp`."""
+    """Example inputs of `Mlp`."""
     return Tensor[Train].from_data([[(7.3 * r + 1.7 * c + seed) % 1.0 for c in range(3)] for r in range(rows)])

@@ -1,4 +1,4 @@
-"""`GradientsAccumulator`: micro-batches add up to one batch, and none is dropped."""
+"""`GradientsAccumulator`: micro-batches add up to one batch, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amid a step an optimizer is neither shown nor changed, whoever asks; what was ever shown is of whole steps."""
+"""During a step an optimizer can be neither read nor modified; exposed states are always those of whole steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 from tests.optim.models import Train, of_two, two, values
 
 Seen: TypeAlias = dict[str, tuple[int, tuple[bytes, ...]]]
-"""What somebody has seen: for each path the count of updates, and the bytes of the averages."""
+"""An exposed state: for each path the number of updates, and the bytes of the averages."""
 
 
 def seen_in(optim: Optimizer) -> Any:
@@ -56,7 +56,7 @@ def bytes_of(record: OptimizerRecord) -> Seen:
 
 
 class Wide(Module[Autodiff[NumPy]]):
-    """One parameter, of many elements."""
+    """A module with one parameter of many elements."""
 
     def __init__(self) -> None:
         self.w = Param(Tensor[Train].ones((1 << 19,)))
@@ -66,7 +66,7 @@ class Wide(Module[Autodiff[NumPy]]):
 
 
 class Watch:
-    """Trains a model, and knows what the optimizer remembers before and after each whole step."""
+    """Trains a model, and records the optimizer's state before and after each whole step."""
 
     def __init__(self) -> None:
         self.model, self.optim = two(), Adam()
@@ -80,7 +80,7 @@ class Watch:
         self.whole.append(bytes_of(OptimizerRecord("Adam", self.optim._memory.states)))
 
     def look(self) -> None:
-        """What the handler of a signal may do."""
+        """The calls that a signal handler may make."""
         for show in WAYS.values():
             try:
                 record = show(self.optim)
@@ -91,7 +91,7 @@ class Watch:
                     self.shown.append((record, bytes_of(record)))
 
     def check(self) -> None:
-        """Whatever was shown has not changed since, and is the memory of a whole step."""
+        """Check that exposed states are unchanged and those of whole steps."""
         for record, before in self.shown:
             assert bytes_of(record) == before
             assert before in self.whole
@@ -103,8 +103,8 @@ MODULES = optimizer, memory, try_lock
 
 def test_what_handlers_see_amid_steps_is_of_whole_steps_and_stays() -> None:
     watch = Watch()
-    for found in every_opcode(watch.step, MODULES, watch.look, every=1 if LONG else 23):
-        assert found is None
+    for result in every_opcode(watch.step, MODULES, watch.look, every=1 if LONG else 23):
+        assert result is None
         watch.step()
         watch.check()
     assert watch.refused > len(WAYS)
@@ -112,7 +112,7 @@ def test_what_handlers_see_amid_steps_is_of_whole_steps_and_stays() -> None:
 
 
 class Asking(Adam):
-    """Adam of which something is asked amid its updates."""
+    """Adam that calls a function during its updates."""
 
     asked: ClassVar[Callable[[Optimizer], None] | None] = None
 
@@ -166,7 +166,7 @@ def test_a_step_that_was_interrupted_anywhere_has_put_everything_back() -> None:
         after = bytes_of(OptimizerRecord("Adam", optim.state()))
         watch.shown.append((optim.into_record(), after))
         assert {path: step for path, (step, _) in after.items()}.keys() == {"a", "b"}
-        fresh = Adam().load_record(optim.into_record())  # of which each state is old or new, for none was cut in two
+        fresh = Adam().load_record(optim.into_record())  # each state is entirely old or new, none is partial
         assert values(fresh.step(0.1, model, grads)) == values(copy.copy(optim).step(0.1, model, grads))
         assert all(bytes_of(record) == before for record, before in watch.shown)
     assert len(watch.shown) > 20
@@ -189,7 +189,7 @@ def test_what_was_not_begun_is_as_it_was() -> None:
         optim.step(0.1, model, of_two(model))
     assert (
         caught.value.__traceback__ is not None
-    )  # whoever holds what was raised holds what the step held, and does not keep others from asking
+    )  # an exception that keeps the step's frame alive does not block later calls
     after = bytes_of(optim.into_record())
     assert after["b"] == before["b"]
     assert after["a"][0] == 3
@@ -197,7 +197,7 @@ def test_what_was_not_begun_is_as_it_was() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 def test_checkpoints_of_a_handler_in_a_training_loop() -> None:
-    """Which come at any moment, while arrays are large enough to be at all of them."""
+    """The handler runs at arbitrary moments; large arrays make updates long enough to be interrupted."""
     model, optim, rng = Wide(), Adam(), random.Random(0)
     whole: list[Seen] = []
     shown: list[tuple[OptimizerRecord, Seen]] = []

@@ -1,4 +1,4 @@
-"""Clipping: PyTorch's numbers, of `Gradients` and of `GradientsParams`."""
+"""Clipping matches PyTorch, for `Gradients` and for `GradientsParams`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.optim.models import Mlp, Train, batch, of_two, two
 
 def with_values(a: list[float], b: list[float]) -> GradientsParams[object]:  # type: ignore[type-var]
     grads = of_two(two())
-    found = {"a": a, "b": b}
+    result = {"a": a, "b": b}
     return GradientsParams(  # type: ignore[return-value]
         grads.device,
         {
-            ident: Tensor.from_data(found[path], dtype="float64", device=grads.device)
+            ident: Tensor.from_data(result[path], dtype="float64", device=grads.device)
             for ident, path in zip(grads, grads.named(), strict=True)
         },
         paths=dict(zip(grads, grads.named(), strict=True)),

@@ -1,4 +1,4 @@
-"""A step of which the result was dropped is noticed; whatever else starts from one model twice stays possible."""
+"""Discarding the result of a step is detected; other ways to use one model twice are allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks of a model on threads: their gradients meet by the parameters' ids."""
+"""Forks of a model on threads: their gradients are matched by parameter id."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def test_two_forks_on_two_threads_are_one_big_batch() -> None:
             x = batch(10, step / 7.0).to_dtype("float64")
             whole = one.step(0.05, whole, (whole(x) ** 2).mean().backward())
             parts = (x[:6], x[6:])
-            found = list(pool.map(worker, [forked.fork() for _ in parts], parts))
+            result = list(pool.map(worker, [forked.fork() for _ in parts], parts))
             accumulator = GradientsAccumulator[NumPy]()
-            for grads, part in zip(found, parts, strict=True):
+            for grads, part in zip(result, parts, strict=True):
                 accumulator = accumulator.add(grads, weight=len(part))
             forked = two.step(0.05, forked, accumulator.mean())
     for path in ("encoder.weight", "encoder.bias", "head.weight", "head.bias"):

@@ -1,4 +1,4 @@
-"""`GradientsParams`: gradients by parameter, which nothing changes and which travel."""
+"""`GradientsParams`: immutable gradients by parameter, independent of model and device."""
 
 from __future__ import annotations
 

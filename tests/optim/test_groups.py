@@ -1,4 +1,4 @@
-"""Groups: parameters with rates and decay of their own."""
+"""Groups: parameters with their own learning rates and weight decay."""
 
 from __future__ import annotations
 

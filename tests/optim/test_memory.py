@@ -1,4 +1,4 @@
-"""What optimizers remember is written where it lies, as long as nobody else has seen it."""
+"""Optimizer states are updated in place unless they were exposed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Callable[[], Optimizer]] = {
     "rmsprop with momentum": lambda: RmsProp(momentum=0.9, centered=True),
     "plain sgd": lambda: Sgd(),
 }
-"""Those of which no backend writes anything in place."""
+"""The optimizers whose updates no backend performs in place."""
 
 
 class One(Module[Autodiff[NumPy]]):
@@ -58,9 +58,9 @@ def drawn(model: One, seed: int) -> GradientsParams[NumPy]:
 
 
 def arrays(optim: Optimizer) -> dict[tuple[str, str], Any]:
-    """The arrays themselves that are remembered, which the optimizer does not know to be seen."""
-    found = optim._memory.states.items()
-    return {(state.path, name): x._primitive for _, state in found for name, x in state.values.items()}
+    """The state arrays themselves, accessed without marking them as exposed."""
+    result = optim._memory.states.items()
+    return {(state.path, name): x._primitive for _, state in result for name, x in state.values.items()}
 
 
 def remembered(optim: Optimizer) -> dict[tuple[str, str], bytes]:
@@ -134,11 +134,11 @@ def test_what_was_shown_stays_though_other_parameters_took_steps_since() -> None
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
 class Slotted(Adam):
-    """Which is copied in another way."""
+    """Adam with slots, which is copied differently."""
 
 
 def out_of_band(optim: Optimizer) -> Any:
-    """A copy in the same memory, as far as pickle can."""
+    """A copy that shares memory, as far as pickle can."""
     buffers: list[pickle.PickleBuffer] = []
     return pickle.loads(pickle.dumps(optim, 5, buffer_callback=buffers.append), buffers=buffers)
 
@@ -150,7 +150,7 @@ def test_copies_are_independent(make: Callable[[], Optimizer], duplicate: Callab
         return optim.step(0.1, model, of_two(model) * scale)
 
     def trained(copied: bool) -> list[Any]:
-        """Four optimizers that go on from one step, or else from the same step taken by each."""
+        """Four optimizers that continue from one step, or from the same step taken by each."""
         origin, start = make(), two()
         models = [stepped(origin, start, 1.0)] * 4
         if copied:
@@ -239,27 +239,27 @@ def test_a_refused_step_does_not_own_what_it_had_not_made() -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cut(Adam):
-    """Adam that is cut short at its next update but one, if it is told to, and tells what it owned."""
+    """Adam that raises KeyboardInterrupt after a countdown of updates, and records the ``owned`` flags."""
 
-    told: list[int]
+    countdown: list[int]
     owned: list[bool]
 
     def update(self, device: Any, param: Any, *args: Any, **settings: Any) -> Any:
         self.owned.append(settings["owned"])
-        if self.told:
-            self.told[0] -= 1
-            if not self.told[0]:
-                self.told.clear()
+        if self.countdown:
+            self.countdown[0] -= 1
+            if not self.countdown[0]:
+                self.countdown.clear()
                 raise KeyboardInterrupt
         return super().update(device, param, *args, **settings)
 
 
 def test_a_step_that_is_cut_short_knows_what_it_has_made() -> None:
-    model, optim = two(), Cut(told=[], owned=[])
+    model, optim = two(), Cut(countdown=[], owned=[])
     model = optim.step(0.1, model, of_two(model))
     shown = optim.state()
     before = [x.tolist() for s in shown.values() for x in s.values.values()]
-    optim.told.append(2)
+    optim.countdown.append(2)
     with pytest.raises(KeyboardInterrupt):
         optim.step(0.1, model, of_two(model))
     assert [s.step for s in optim._memory.states.values()] == [2, 1]
@@ -271,7 +271,7 @@ def test_a_step_that_is_cut_short_knows_what_it_has_made() -> None:
 
 def test_decorated_devices_are_given_nothing() -> None:
     model: Any = Two(Autodiff[Checked[NumPy]])
-    optim = Cut(told=[], owned=[])
+    optim = Cut(countdown=[], owned=[])
     for _ in range(2):
         model = optim.step(0.1, model, model().backward())
     assert optim.owned == [False] * 4

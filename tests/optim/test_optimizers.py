@@ -1,4 +1,4 @@
-"""Optimizers give PyTorch's numbers, step by step."""
+"""Optimizers match PyTorch's results, step by step."""
 
 from __future__ import annotations
 

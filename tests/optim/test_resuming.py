@@ -1,4 +1,4 @@
-"""Training that is resumed from records goes on bit for bit as if it had not stopped."""
+"""Training resumed from records continues bit for bit as if it had not stopped."""
 
 from __future__ import annotations
 

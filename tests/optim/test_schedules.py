@@ -1,4 +1,4 @@
-"""Schedules: PyTorch's numbers, as pure functions of the step."""
+"""Schedules match PyTorch's values, as pure functions of the step."""
 
 from __future__ import annotations
 

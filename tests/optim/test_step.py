@@ -1,4 +1,4 @@
-"""`Optimizer.step`: what it takes, what stays, and what it refuses with nothing changed."""
+"""`Optimizer.step`: its arguments, what it preserves, and errors that change nothing."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_step_takes_memory_for_the_new_parameters_and_little_else(seen: bool, 
 
 
 class Watch:
-    """Makes sure that a mistake changes neither the model nor the optimizer."""
+    """Check that an error changes neither the model nor the optimizer."""
 
     def __init__(self, optim: Adam, model: Two[Autodiff[NumPy]]) -> None:
         self.optim, self.model = optim, model
@@ -230,7 +230,7 @@ def test_settings_out_of_range(make: Any) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SignSgd(Optimizer):
-    """An optimizer of one's own, which remembers the last sign."""
+    """A user-defined optimizer, which stores the last sign."""
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""What layers compute, as functions of tensors, named as in ``torch.nn.functional``.
+"""The computations of layers as functions of tensors, named as in ``torch.nn.functional``.
 
-Here are the functions that are no methods of a tensor; an activation is one: ``x.relu()``. Settings are given by name.
+Functions that are methods of tensors, such as activations (``x.relu()``), are not repeated here. Settings are keyword
+arguments.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ __all__ = [
     "scaled_dot_product_attention",
 ]
 
-if not TYPE_CHECKING:  # to type checkers the names above are all that there is
+if not TYPE_CHECKING:  # type checkers see only the names above
 
     def __getattr__(name: str) -> object:
-        """What to say of a name that there is not: many are methods of tensors."""
+        """Raise an error for an unknown name, with a hint if it is a method of tensors."""
         from burnpy.hints.missing import from_package
 
         raise from_package(__name__, name)

@@ -1,4 +1,4 @@
-"""`scaled_dot_product_attention`."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
@@ -36,30 +36,31 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     generator: Generator | None = None,
 ) -> Tensor[B]:
-    """``softmax(query @ key.mT · scale + mask) @ value``: for each query the values, by how well their keys fit.
+    """Scaled dot-product attention: ``softmax(query @ key.mT · scale + mask) @ value``.
 
-    A query that may attend to nothing gets zeros, and gives no gradient.
+    A query that may attend to no key gets zeros, and has no gradient.
 
     Args:
         query: shape (…, T, E).
         key: shape (…, S, E).
         value: shape (…, S, F).
-        mask: broadcasts to (…, T, S). Of bools, true where a query may attend to a key; of floats, what is added.
-        causal: whether query t attends to the keys 0 … offset + t only.
-        offset: where the first query stands among the keys; 0, unless given. Fewer queries than keys need it: with a
-            cache of keys, whose last are those of the queries, it is ``S - T``. Queries that stand after the last key
-            attend to all of them, and those before the first, where it is negative, to none.
-        scale: 1 / √E, unless given.
-        dropout_p: how likely a weight is dropped; 0 in use.
-        generator: what that draws from.
+        mask: broadcasts to (…, T, S). A bool mask is true where a query may attend to a key; a float mask is added to
+            the scores.
+        causal: whether query t attends only to the keys 0 … offset + t.
+        offset: the position of the first query among the keys; 0 by default. It is required with fewer queries than
+            keys: with a cache of keys, where the queries are the last positions, it is ``S - T``. Queries after the
+            last key attend to all keys; queries before the first key (a negative offset) attend to none.
+        scale: the factor of the scores; 1 / √E by default.
+        dropout_p: the probability that an attention weight is dropped; 0 outside training.
+        generator: the source of random numbers for dropout.
 
     Returns:
         Shape (…, T, F).
 
     Raises:
-        ShapeError: the shapes do not belong together.
+        ShapeError: the shapes do not match.
         DTypeError: keys, values or a mask to add are wider than the queries.
-        ArgumentError: ``dropout_p`` is no probability; or ``causal`` leaves open where fewer queries than keys stand.
+        ArgumentError: ``dropout_p`` is not a probability; or ``causal`` with fewer queries than keys and no offset.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
@@ -92,8 +93,8 @@ def scaled_dot_product_attention(
     if not dropout_p and not isinstance(mask, Tensor):
         device: Any = query.device
         primitives = (query._primitive, key._primitive, value._primitive)
-        kept = None if mask is None else mask._primitive
-        return query._like(device.attention(*primitives, kept, first, factor)[0])
+        mask_primitive = None if mask is None else mask._primitive
+        return query._like(device.attention(*primitives, mask_primitive, first, factor)[0])
     return _composed(query, key, value, mask, first, factor, dropout_p, generator)
 
 
@@ -107,7 +108,7 @@ def _composed(
     dropout_p: float,
     generator: Generator | None,
 ) -> Tensor[B]:
-    """What the backend has no operation for: a mask that is added, and dropout."""
+    """Attention composed of tensor operations, for what the backend's operation lacks: a float mask, and dropout."""
     scores = query * scale @ key.mT
     if isinstance(mask, Tensor):
         scores = scores + mask
@@ -122,10 +123,10 @@ def _composed(
 
 
 def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int | None) -> int | None:
-    """Where the first query stands among the keys; None where that does not matter.
+    """Return the position of the first query among the keys, or None without causal masking.
 
     Raises:
-        ArgumentError: it is not known, or said of what is not causal.
+        ArgumentError: the offset is missing, or passed without ``causal``.
     """
     if not causal:
         if offset is not None:
@@ -136,15 +137,16 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
     if offset is not None:
         return whole(name, "offset", offset)
     if queries < keys:
-        asked = f"{queries} quer{'y' if queries == 1 else 'ies'} and {keys} key{'s' * (keys != 1)}"
+        sizes = f"{queries} quer{'y' if queries == 1 else 'ies'} and {keys} key{'s' * (keys != 1)}"
         raise ArgumentError(
-            f"{name}() was asked for causal=True with {asked}, and not where the queries stand among the keys; say so: "
+            f"{name}() was asked for causal=True with {sizes}, and not where the queries stand among the keys; say so: "
             f"offset={keys - queries} for the last places, as with a cache of keys, offset=0 for the first"
         )
     return 0
 
 
 def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
+    """Check that a mask is a bool or float tensor that broadcasts to ``shape``."""
     if not isinstance(mask, TensorBase) or mask.kind == "int":
         raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
     if broadcast_shape(mask.shape, shape) != shape:

@@ -1,4 +1,4 @@
-"""What the functions of this package ask of their arguments."""
+"""Argument checks shared by the functions of this package."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from burnpy.tensor.tensor import Tensor
 
 
 def floats(operation: str, **tensors: Any) -> list[Any]:
-    """The tensors on one device and in one dtype, the widest of theirs; None stays.
+    """Convert float tensors to a common device and their widest dtype; None stays None.
 
-    How wide is computed weights say, of attention queries: what is called ``x``, ``key`` or ``value`` may be narrower.
+    The weights (for attention, the queries) determine the dtype: ``x``, ``key`` and ``value`` may be narrower than
+    those, not wider.
 
     Raises:
-        KindError: one is no float tensor.
-        DeviceError: they are on several devices.
-        DTypeError: it is wider.
+        KindError: an argument is not a float tensor.
+        DeviceError: they are on different devices.
+        DTypeError: ``x``, ``key`` or ``value`` is wider than the weights.
     """
     values = [*tensors.values()]
     device, dtype = getattr(values[0], "_device", None), getattr(values[0], "dtype", None)
@@ -34,14 +35,14 @@ def floats(operation: str, **tensors: Any) -> list[Any]:
 
 
 def _together(operation: str, tensors: dict[str, Any]) -> list[Any]:
-    """What `floats` does where they are not on one device and in one dtype already."""
-    given = [x for x in tensors.values() if x is not None]
+    """The slow path of `floats`, for tensors that differ in device or dtype, or are invalid."""
+    present = [x for x in tensors.values() if x is not None]
     for name, x in tensors.items():
         if x is not None and (not isinstance(x, TensorBase) or x.kind != "float"):
             what = a(type(x).__name__) + (f" of dtype {x.dtype}" if isinstance(x, TensorBase) else "")
             hint = "; convert it with x.float()" if isinstance(x, TensorBase) else ""
             raise KindError(f"{operation}() takes a float Tensor as {name}, and was given {what}{hint}")
-    placed = list(together(operation, *given))
+    placed = list(together(operation, *present))
     if any(x.dtype != placed[0].dtype for x in placed):
         dtype = reduce(promote_types, [x.dtype for x in placed])
         data = {name: x for name, x in tensors.items() if name in ("x", "key", "value")}
@@ -55,7 +56,7 @@ def _together(operation: str, tensors: dict[str, Any]) -> list[Any]:
 
 
 def dims_at_least(operation: str, name: str, x: TensorBase[Any], least: int, form: str) -> None:
-    """Refuse a tensor of fewer dimensions.
+    """Check that a tensor has at least ``least`` dimensions.
 
     Raises:
         ShapeError: it has fewer.
@@ -65,22 +66,22 @@ def dims_at_least(operation: str, name: str, x: TensorBase[Any], least: int, for
 
 
 def exact_dims(operation: str, name: str, x: TensorBase[Any], count: int, form: str, hint: str = "") -> None:
-    """Refuse a tensor of another number of dimensions.
+    """Check that a tensor has exactly ``count`` dimensions.
 
     Raises:
-        ShapeError: it has another.
+        ShapeError: it has another number of dimensions.
     """
     if x.ndim != count:
         raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {x.shape}{hint}")
 
 
 def probability(operation: str, p: float) -> float:
-    """p, from 0 to 1.
+    """Return a probability as a float.
 
     Raises:
-        ArgumentError: it is not.
+        ArgumentError: ``p`` is not a number from 0 to 1.
     """
-    given: Any = p
-    if not isinstance(given, (int, float, np.number)) or not 0.0 <= p <= 1.0:
+    argument: Any = p
+    if not isinstance(argument, (int, float, np.number)) or not 0.0 <= p <= 1.0:
         raise ArgumentError(f"{operation}() was given p={p!r}; it is a probability, from 0 to 1")
     return float(p)

@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Convolution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from burnpy.tensor.tensor import Tensor
 B = TypeVar("B", bound=Backend)
 
 Padding: TypeAlias = Pair | Literal["same", "valid"]
-"""Zeros around an image, the same on both sides of each dimension; or what they are to do."""
+"""Zero padding of height and width, the same on both sides of each; or the name of a mode."""
 
 
 @explained
@@ -30,26 +30,26 @@ def conv2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Tensor[B]:
-    """Images multiplied with a weight at every place: the cross-correlation that is called convolution.
+    """2-D convolution of images with a weight (strictly, cross-correlation), as `torch.nn.functional.conv2d`.
 
     Args:
-        x: shape (N, in, height, width); of one image (in, height, width).
+        x: shape (N, in, height, width), or (in, height, width) for a single image.
         weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
-        stride: from one place to the next.
-        padding: zeros around the images; "valid" for none, "same" for as many as keep height and width, a stride of 1
-            given; where their number is odd, one more comes after the image than before it.
-        dilation: from one element of the kernel to the next.
-        groups: into how many parts channels are divided, each seen by its own part of the weight.
+        stride: the step between positions of the kernel.
+        padding: zeros added on each side of the images; "valid" for none, "same" to preserve height and width, which
+            requires a stride of 1; if the total is odd, the extra zero is added at the end.
+        dilation: the step between elements of the kernel.
+        groups: the number of groups of channels, each convolved with its own part of the weight.
 
     Returns:
-        Shape (N, out, height', width'), without the N where x is one image; height' is
+        Shape (N, out, height', width'), or without N for a single image; height' is
         ⌊(height + 2 · padding - dilation · (kernel - 1) - 1) / stride⌋ + 1.
 
     Raises:
-        ShapeError: the shapes do not belong together, or the kernel does not fit in the padded image.
+        ShapeError: the shapes do not match, or the kernel does not fit in the padded image.
         DTypeError: x is wider than the weights.
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -77,7 +77,7 @@ def conv2d(
     kernel = (weight.shape[2], weight.shape[3])
     pads = padding_of("conv2d", padding, strides)
     if pads is None:
-        x, pads = _kept(x, kernel, dilations)
+        x, pads = _same_padding(x, kernel, dilations)
     refuse_too_small("conv2d", x, kernel, strides, pads, dilations)
     device: Any = x.device
     images = batch_of(x)._primitive
@@ -90,10 +90,10 @@ def conv2d(
 
 
 def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tuple[int, int] | None:
-    """Zeros above and to the left, as many as below and to the right; None where it is "same".
+    """Return the padding of height and width as two ints, or None for "same".
 
     Raises:
-        ArgumentError: it is no padding, or "same" with a stride.
+        ArgumentError: the padding is invalid, or "same" with a stride other than 1.
     """
     if not isinstance(padding, str):
         return pair(operation, "padding", padding, 0)
@@ -106,11 +106,13 @@ def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tup
     return None
 
 
-def _kept(x: Tensor[B], kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[Tensor[B], tuple[int, int]]:
-    """x and the padding that keeps its height and width; where that is odd, x has a row or column of zeros more."""
+def _same_padding(
+    x: Tensor[B], kernel: tuple[int, int], dilation: tuple[int, int]
+) -> tuple[Tensor[B], tuple[int, int]]:
+    """Return x and the padding that preserves its size; if the total is odd, x gets the extra zeros at the end."""
     total = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
     for dim, zeros in ((x.ndim - 2, total[0]), (x.ndim - 1, total[1])):
         if zeros % 2:
-            one = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
-            x = cat([x, Tensor.zeros(one, dtype=x.dtype, device=x.device)], dim)
+            extra = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+            x = cat([x, Tensor.zeros(extra, dtype=x.dtype, device=x.device)], dim)
     return x, (total[0] // 2, total[1] // 2)

@@ -1,4 +1,4 @@
-"""`dropout`: some elements zero, the others larger."""
+"""Dropout."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ B = TypeVar("B", bound=Backend)
 
 @explained
 def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor[B]:
-    """x with each element zero with probability ``p``, the others times 1 / (1 - p).
+    """Set each element of x to zero with probability ``p``, and scale the others by 1 / (1 - p).
 
     Args:
         x: of any shape.
-        p: how likely an element is dropped.
-        training: False for x as it is.
-        generator: what to draw from; `burnpy.default_generator` of the device, unless given.
+        p: the probability that an element is zeroed.
+        training: if False, return x unchanged.
+        generator: the source of random numbers; by default `burnpy.default_generator` of the device.
 
     Raises:
-        ArgumentError: ``p`` is no probability.
+        ArgumentError: ``p`` is not a probability.
 
     Source: Srivastava et al., Dropout, 2014.
 

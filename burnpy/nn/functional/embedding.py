@@ -1,4 +1,4 @@
-"""`embedding`: rows of a table."""
+"""Embedding: a lookup of rows in a table."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ B = TypeVar("B", bound=Backend)
 
 @explained
 def embedding(index: IntTensor[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
-    """The rows of ``weight`` at ``index``.
+    """Look up the rows of ``weight`` at ``index``.
 
     Args:
         index: of any shape, from 0 to count - 1.
         weight: shape (count, size).
-        padding_idx: a row that gets no gradient; negative ones count from the end.
+        padding_idx: the index of a row that gets no gradient; negative indices count from the end.
 
     Returns:
         Shape (*index.shape, size).
 
     Raises:
-        KindError: ``index`` is no `IntTensor`.
+        KindError: ``index`` is not an `IntTensor`.
         IndexRangeError: an index is out of range.
-        ArgumentError: ``padding_idx`` is.
+        ArgumentError: ``padding_idx`` is out of range.
 
     >>> from burnpy import IntTensor, Tensor
     >>> from burnpy.backend import NumPy
@@ -43,18 +43,18 @@ def embedding(index: IntTensor[B], weight: Tensor[B], *, padding_idx: int | None
     (weight,) = floats("embedding", weight=weight)
     exact_dims("embedding", "weight", weight, 2, "(count, size)")
     count = weight.shape[0]
-    found = index_of(weight, index, "embedding")
+    indices = index_of(weight, index, "embedding")
     weight = together("embedding", weight, index)[0]
     device: Any = weight.device
-    rows = in_range(device, found, count, False, "embedding()", 0, weight.shape)
+    rows = in_range(device, indices, count, False, "embedding()", 0, weight.shape)
     return weight._like(device.embedding(weight._primitive, rows, padding_row(count, padding_idx)))
 
 
 def padding_row(count: int, padding_idx: int | None) -> int | None:
-    """The row meant by ``padding_idx``, from 0.
+    """Return ``padding_idx`` as a non-negative row index, or None.
 
     Raises:
-        ArgumentError: there is no such row.
+        ArgumentError: it is out of range.
     """
     if padding_idx is None:
         return None

@@ -1,4 +1,4 @@
-"""`linear`: a product with a weight, and something added."""
+"""The linear function with weight and bias."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ B = TypeVar("B", bound=Backend)
 
 @explained
 def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]:
-    """``x @ weight + bias``.
+    """Return ``x @ weight + bias``.
 
     Args:
         x: shape (…, in).
-        weight: shape (in, out), as it is multiplied; PyTorch's is the transpose.
+        weight: shape (in, out), the transpose of PyTorch's.
         bias: shape (out,).
 
     Returns:
         Shape (…, out).
 
     Raises:
-        ShapeError: the shapes do not belong together.
-        KindError: one is no float tensor.
+        ShapeError: the shapes do not match.
+        KindError: an argument is not a float tensor.
         DTypeError: x is wider than the weights.
 
     >>> from burnpy import Tensor
@@ -51,7 +51,7 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
 
 
 def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
-    """What does not belong together."""
+    """The error that says which shapes do not match."""
     if len(weight) != 2:
         return ShapeError(f"linear() takes weight of shape (in, out), and was given shape {weight}")
     if not shape or shape[-1] != weight[0]:

@@ -1,4 +1,4 @@
-"""Normalization: subtract a mean and divide by a standard deviation, of a layer or of a batch."""
+"""Layer normalization and batch normalization."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def layer_norm(
     *,
     eps: float = 1e-5,
 ) -> Tensor[B]:
-    """``(x - mean) / √(var + eps) · weight + bias``, mean and variance over the last dimensions.
+    """Layer normalization: ``(x - mean) / √(var + eps) · weight + bias``, with statistics over the last dimensions.
 
     Args:
         x: shape (…, *normalized_shape).
-        normalized_shape: the sizes of the last dimensions, over which is normalized.
-        weight: of that shape; ones, unless given.
-        bias: of that shape; zeros, unless given.
-        eps: keeps the division finite.
+        normalized_shape: the sizes of the last dimensions, over which to normalize.
+        weight: shape ``normalized_shape``; ones by default.
+        bias: shape ``normalized_shape``; zeros by default.
+        eps: added to the variance to avoid division by zero.
 
     Raises:
-        ShapeError: the shapes do not belong together.
+        ShapeError: the shapes do not match.
         DTypeError: x is wider than the weights.
 
     Source: Ba et al., Layer Normalization, 2016.
@@ -61,11 +61,11 @@ def layer_norm(
 
 
 class BatchNormed(NamedTuple, Generic[B]):
-    """What normalizing a batch gives."""
+    """The result of `batch_normed`: the normalized batch and its statistics."""
 
-    output: Tensor[B]  #: of the shape of the batch
-    mean: Tensor[B]  #: of each channel, untracked; shape (channels,)
-    var: Tensor[B]  #: of each channel, with Bessel's correction, untracked; shape (channels,)
+    output: Tensor[B]  #: the normalized batch, of its shape
+    mean: Tensor[B]  #: the mean of each channel, untracked; shape (channels,)
+    var: Tensor[B]  #: the variance of each channel with Bessel's correction, untracked; shape (channels,)
 
 
 @explained
@@ -79,23 +79,23 @@ def batch_norm(
     training: bool = False,
     eps: float = 1e-5,
 ) -> Tensor[B]:
-    """``(x - mean) / √(var + eps) · weight + bias`` for each channel.
+    """Batch normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel.
 
-    The running statistics are not changed here: `BatchNorm` sees to that.
+    The running statistics are not modified; `burnpy.nn.BatchNorm` records their updates.
 
     Args:
         x: shape (N, channels, …).
-        running_mean: shape (channels,); what is subtracted, unless ``training``.
-        running_var: shape (channels,).
-        weight: shape (channels,); ones, unless given.
-        bias: shape (channels,); zeros, unless given.
-        training: whether mean and variance are those of the batch.
-        eps: keeps the division finite.
+        running_mean: shape (channels,); the mean used unless ``training``.
+        running_var: shape (channels,); the variance used unless ``training``.
+        weight: shape (channels,); ones by default.
+        bias: shape (channels,); zeros by default.
+        training: whether to use mean and variance of the batch.
+        eps: added to the variance to avoid division by zero.
 
     Raises:
-        ShapeError: the shapes do not belong together, or a batch has one number for each channel.
+        ShapeError: the shapes do not match, or the batch has only one value per channel.
         DTypeError: x is wider than the weights.
-        ArgumentError: there are no statistics, and it is not ``training``.
+        ArgumentError: not ``training``, and there are no running statistics.
     """
     if training:
         return batch_normed(x, weight, bias, eps=eps).output
@@ -113,24 +113,24 @@ def batch_norm(
     shift = -mean * scale
     if bias is not None:
         shift = shift + bias
-    found: Tensor[B] = x * scale.reshape(shape) + shift.reshape(shape)
-    return found
+    normalized: Tensor[B] = x * scale.reshape(shape) + shift.reshape(shape)
+    return normalized
 
 
 @explained
 def batch_normed(
     x: Tensor[B], weight: Tensor[B] | None = None, bias: Tensor[B] | None = None, *, eps: float = 1e-5
 ) -> BatchNormed[B]:
-    """`batch_norm` with the statistics of the batch, which are given too.
+    """Normalize a batch with its own statistics, and return those too: `batch_norm` with ``training=True``.
 
     Raises:
-        ShapeError: the shapes do not belong together, or a batch has one number for each channel.
+        ShapeError: the shapes do not match, or the batch has only one value per channel.
         DTypeError: x is wider than the weights.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
-    >>> found = batch_normed(Tensor[NumPy].from_data([[1.0], [3.0]]))
-    >>> found.mean.tolist(), found.var.tolist()
+    >>> normed = batch_normed(Tensor[NumPy].from_data([[1.0], [3.0]]))
+    >>> normed.mean.tolist(), normed.var.tolist()
     ([2.0], [2.0])
     """
     x, weight, bias = floats("batch_norm", x=x, weight=weight, bias=bias)
@@ -149,6 +149,7 @@ def batch_normed(
 def _normalized(
     x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
 ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
+    """Normalize over ``dims`` with weight and bias of ``shape``; return the output, mean and variance."""
     device: Any = x.device
     scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
     shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
@@ -161,7 +162,11 @@ def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
-    """The shape in which one number for each channel broadcasts to x."""
+    """The shape that broadcasts one value per channel to x.
+
+    Raises:
+        ShapeError: x has fewer than two dimensions, or a part has not one value per channel.
+    """
     dims_at_least("batch_norm", "x", x, 2, "(N, channels, …)")
     for name, part in parts.items():
         if part is not None and part.shape != (x.shape[1],):

@@ -1,4 +1,4 @@
-"""Pools: one number for each window of an image."""
+"""Pooling: maxima or means over windows of images."""
 
 from __future__ import annotations
 
@@ -62,24 +62,27 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """The largest of each window; of equals the first, and of NaN the first, to which the gradient goes.
+    """Max pooling: the largest element of each window.
+
+    The gradient goes to that element; of several equal ones to the first. A window with NaN gives NaN, and the gradient
+    goes to the first NaN.
 
     Args:
-        x: shape (N, channels, height, width); of one image (channels, height, width).
-        kernel_size: of the window.
-        stride: from one window to the next; the size of the window, unless given.
-        padding: around the images, smaller than anything; at most half of the window.
-        dilation: from one element of a window to the next.
-        ceil_mode: whether a last window may reach beyond the image.
-        return_indices: whether to say besides where each of them was in its plane, whose elements are numbered row by
-            row: ``x.flatten(-2).gather(-1, indices.flatten(-2))`` are the largest.
+        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: implicit padding with -inf on each side; at most half of the window.
+        dilation: the step between elements of a window.
+        ceil_mode: whether the last window may extend beyond the image.
+        return_indices: whether to return the flat, row-major index of each maximum in its plane as well:
+            ``x.flatten(-2).gather(-1, indices.flatten(-2))`` are the maxima.
 
     Returns:
-        Shape (N, channels, height', width'), without the N where x is one image; with indices of the same shape.
+        Shape (N, channels, height', width'), or without N for a single image; with indices of the same shape.
 
     Raises:
-        ShapeError: x is of another form, or smaller than a window.
-        ArgumentError: a setting makes no sense.
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -113,23 +116,23 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor[B]:
-    """The mean of each window.
+    """Average pooling: the mean of each window.
 
     Args:
-        x: shape (N, channels, height, width); of one image (channels, height, width).
-        kernel_size: of the window.
-        stride: from one window to the next; the size of the window, unless given.
-        padding: zeros around the images; at most half of the window.
-        ceil_mode: whether a last window may reach beyond the image.
-        count_include_pad: whether these zeros count.
-        divisor_override: what to divide each window's sum by; the number of elements that count, unless given.
+        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: zeros added on each side; at most half of the window.
+        ceil_mode: whether the last window may extend beyond the image.
+        count_include_pad: whether padding counts as elements of a window.
+        divisor_override: the divisor of each window's sum; by default the number of its elements.
 
     Returns:
-        Shape (N, channels, height', width'), without the N where x is one image.
+        Shape (N, channels, height', width'), or without N for a single image.
 
     Raises:
-        ShapeError: x is of another form, or smaller than a window.
-        ArgumentError: a setting makes no sense.
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
     """
     (x,) = floats("avg_pool2d", x=x)
     refuse_no_images("avg_pool2d", x)
@@ -143,17 +146,19 @@ def avg_pool2d(
 
 @explained
 def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
-    """The means of as many windows of equal size, or nearly, as make images of ``output_size``.
+    """Adaptive average pooling: the means of windows chosen so that the output has ``output_size``.
+
+    The windows have equal size, or nearly.
 
     Args:
-        x: shape (N, channels, height, width); of one image (channels, height, width).
-        output_size: height and width to make; 1 for the mean of each image.
+        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
+        output_size: height and width of the output; 1 for the mean of each image.
 
     Returns:
-        Shape (N, channels, *output_size), without the N where x is one image.
+        Shape (N, channels, *output_size), or without N for a single image.
 
     Raises:
-        ShapeError: x is of another form.
+        ShapeError: x has another number of dimensions.
         ArgumentError: a size is not positive.
     """
     (x,) = floats("adaptive_avg_pool2d", x=x)
@@ -165,22 +170,23 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
 
 
 def divisor_of(operation: str, divisor: int | None) -> int | None:
-    """What sums are divided by, None where that is a number of elements.
+    """Return a validated ``divisor_override``; None stays None.
 
     Raises:
-        ArgumentError: it is no int, or 0.
+        ArgumentError: it is not an int, or is 0.
     """
     if divisor is None:
         return None
-    found = whole(operation, "divisor_override", divisor)
-    if found == 0:
+    number = whole(operation, "divisor_override", divisor)
+    if number == 0:
         raise ArgumentError(f"{operation}() was given divisor_override=0; nothing is divided by 0")
-    return found
+    return number
 
 
 def _window(
     operation: str, kernel_size: Pair, stride: Pair | None, padding: Pair
 ) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """Return kernel size, stride and padding of a pool as pairs of ints, validated."""
     kernel = pair(operation, "kernel_size", kernel_size)
     strides = kernel if stride is None else pair(operation, "stride", stride)
     pads = pair(operation, "padding", padding, 0)

@@ -1,4 +1,4 @@
-"""Checks that convolutions and pools share."""
+"""Checks shared by convolution and pooling."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ B = TypeVar("B", bound=Backend)
 
 
 def refuse_no_images(operation: str, x: TensorBase[Any], channels: str = "channels") -> None:
-    """Refuse what is neither a batch of images, (N, channels, height, width), nor one image without the N.
+    """Check that x is a batch of images, (N, channels, height, width), or a single image without N.
 
     Raises:
-        ShapeError: it is not.
+        ShapeError: it has another number of dimensions.
     """
     if x.ndim not in (3, 4):
         raise ShapeError(
@@ -29,7 +29,7 @@ def refuse_no_images(operation: str, x: TensorBase[Any], channels: str = "channe
 
 
 def batch_of(x: Tensor[B]) -> Tensor[B]:
-    """Images as a batch, of one image too."""
+    """Return images as a batch, adding N = 1 to a single image."""
     return x.unsqueeze(0) if x.ndim == 3 else x
 
 
@@ -42,10 +42,10 @@ def refuse_too_small(
     dilation: tuple[int, int],
     ceil_mode: bool = False,
 ) -> None:
-    """Refuse images in which the kernel has no place.
+    """Check that the kernel fits into the padded images.
 
     Raises:
-        ShapeError: it has none.
+        ShapeError: it does not.
     """
     if min(window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
         high, wide = (size + 2 * pad for size, pad in zip(x.shape[-2:], padding, strict=True))

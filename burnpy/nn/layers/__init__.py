@@ -1,1 +1,1 @@
-"""Layers, one idea to a file."""
+"""Layers, one file per topic."""

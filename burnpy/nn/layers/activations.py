@@ -1,4 +1,4 @@
-"""Activations as layers, for `Sequential`; elsewhere the methods of tensors do."""
+"""Activations as layers, for use in `Sequential`; elsewhere use the methods of tensors."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ B = TypeVar("B", bound=Backend)
 
 
 class Relu(Stateless):
-    """max(x, 0), of which the gradient at 0 is 0."""
+    """The rectified linear unit, max(x, 0); its gradient at 0 is 0."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.relu()
 
 
 class Gelu(Stateless):
-    """x · Φ(x), Φ the normal distribution function.
+    """The Gaussian error linear unit, x · Φ(x), where Φ is the standard normal CDF.
 
     Args:
-        approximate: "tanh" for the approximation by tanh.
+        approximate: "tanh" for the tanh approximation, "none" for the exact function.
     """
 
     def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
         self.approximate: Literal["none", "tanh"] = approximate
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.gelu(self.approximate)
 
 
 class Silu(Stateless):
-    """x · sigmoid(x)."""
+    """The sigmoid linear unit, x · sigmoid(x)."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.silu()
 
 
 class Sigmoid(Stateless):
-    """1 / (1 + exp(-x))."""
+    """The logistic sigmoid, 1 / (1 + exp(-x))."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.sigmoid()
 
 
@@ -56,37 +56,37 @@ class Tanh(Stateless):
     """The hyperbolic tangent."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.tanh()
 
 
 class Softplus(Stateless):
-    """log(1 + exp(beta · x)) / beta.
+    """The softplus function, log(1 + exp(beta · x)) / beta.
 
     Args:
-        beta: how sharp the bend is.
+        beta: the sharpness of the bend; the larger, the closer to ReLU.
     """
 
     def __init__(self, beta: float = 1.0) -> None:
         self.beta = beta
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.softplus(self.beta)
 
 
 class Softmax(Stateless):
-    """exp(x) over its sum along a dimension.
+    """The softmax, exp(x) divided by its sum along a dimension.
 
     Args:
-        dim: which.
+        dim: the dimension.
     """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.softmax(self.dim)
 
 
@@ -94,20 +94,20 @@ class LogSoftmax(Stateless):
     """The logarithm of `Softmax`.
 
     Args:
-        dim: which dimension.
+        dim: the dimension.
     """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply the layer; the output has the shape of x."""
         return x.log_softmax(self.dim)
 
 
 class Identity(Stateless):
-    """What comes in."""
+    """The identity function: returns its input."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """x."""
+        """Return x."""
         return x

@@ -1,4 +1,4 @@
-"""`MultiHeadAttention`: several attentions side by side."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from burnpy.nn.functional.linear import linear
 from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.tensor import Tensor
 
@@ -26,23 +26,23 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class MultiHeadAttention(Module[B]):
-    """Several attentions side by side, on projections of queries, keys and values; their results together projected.
+    """Multi-head attention on projections of queries, keys and values, with an output projection.
 
-    The batch comes first. ``in_proj_weight`` is (size, 3 · size), for queries, keys and values in turn: the transpose
-    of PyTorch's, as is ``out_proj.weight``. In masks true is what may be attended to; in PyTorch's layer
-    it is the reverse.
+    The batch dimension comes first. ``in_proj_weight`` is (size, 3 · size), for queries, keys and values in turn: the
+    transpose of PyTorch's, as is ``out_proj.weight``. In masks, true means that a query may attend to a key; in
+    PyTorch's layer it means the reverse.
 
     Args:
-        size: of the vectors that come in and go out.
-        heads: how many attentions; must divide ``size``.
-        dropout: how likely a weight is dropped in training.
-        bias: whether something is added to the projections, zeros at first.
-        device: where the layer is.
-        initializer: of ``in_proj_weight``; Xavier's uniform one, unless given.
-        generator: what to draw the first values from.
+        size: the size of input and output vectors.
+        heads: the number of heads; must divide ``size``.
+        dropout: the probability that an attention weight is dropped in training.
+        bias: whether the projections have a bias, initially zero.
+        device: the device of the layer.
+        initializer: the initializer of ``in_proj_weight``; `burnpy.nn.init.XavierUniform` by default.
+        generator: the source of random initial values.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
@@ -68,8 +68,8 @@ class MultiHeadAttention(Module[B]):
             raise ArgumentError(f"MultiHeadAttention() was given {heads} heads for size {size}, which they must divide")
         self.heads = heads
         self.dropout = probability("MultiHeadAttention", dropout)
-        first = (initializer or XavierUniform())((size, 3 * size), device=device, generator=generator)
-        self.in_proj_weight = Param(first)
+        weight = (initializer or XavierUniform())((size, 3 * size), device=device, generator=generator)
+        self.in_proj_weight = Param(weight)
         self.in_proj_bias = Param(Tensor.zeros((3 * size,), device=device)) if bias else None
         projection = Linear(size, size, bias=bias, device=device, generator=generator)
         self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias else projection
@@ -85,26 +85,26 @@ class MultiHeadAttention(Module[B]):
         causal: bool = False,
         offset: int | None = None,
     ) -> Tensor[B]:
-        """What each query finds.
+        """Compute the attention output of each query.
 
         Args:
             query: shape (N, T, size).
-            key: shape (N, S, size); ``query``, unless given.
-            value: shape (N, S, size); ``key``, unless given.
-            mask: (T, S), or broadcasts to (N, heads, T, S): true where a query may attend to a key, or floats to be
-                added. For one of each example, (N, T, S), write ``mask[:, None]``.
-            key_mask: shape (N, S), true for the keys that are there, false for padding.
-            causal: whether query t attends to the keys 0 … offset + t only.
-            offset: where the first query stands among the keys; 0, unless given. Fewer queries than keys need it: see
-                `burnpy.nn.functional.scaled_dot_product_attention`.
+            key: shape (N, S, size); ``query`` by default.
+            value: shape (N, S, size); ``key`` by default.
+            mask: (T, S), or broadcasts to (N, heads, T, S): true where a query may attend to a key, or floats added to
+                the scores. For one mask per example, (N, T, S), pass ``mask[:, None]``.
+            key_mask: shape (N, S), true for valid keys, false for padding.
+            causal: whether query t attends only to the keys 0 … offset + t.
+            offset: the position of the first query among the keys; 0 by default. Required with fewer queries than keys:
+                see `burnpy.nn.functional.scaled_dot_product_attention`.
 
         Returns:
             Shape (N, T, size).
 
         Raises:
-            ShapeError: the shapes do not belong together.
-            ArgumentError: ``causal`` leaves open where the queries stand.
-            KindError: ``key_mask`` is no `BoolTensor`.
+            ShapeError: the shapes do not match.
+            ArgumentError: ``causal`` with fewer queries than keys and no offset.
+            KindError: ``key_mask`` is not a `BoolTensor`.
         """
         size = self.size
         key = query if key is None else key
@@ -124,27 +124,27 @@ class MultiHeadAttention(Module[B]):
         return self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], size))
 
     def _projected(self, query: Tensor[B], key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], ...]:
-        """Queries, keys and values, with as few products as there are different tensors."""
+        """Project queries, keys and values; a single product if all three are the same tensor."""
         weight = self.in_proj_weight.value
         bias = None if self.in_proj_bias is None else self.in_proj_bias.value
         size = weight.shape[0]
         if query is key and key is value:
             return linear(query, weight, bias).split(size, 2)
-        found: list[Tensor[B]] = []
+        projections: list[Tensor[B]] = []
         for k, x in enumerate((query, key, value)):
             part = slice(k * size, (k + 1) * size)
-            found.append(linear(x, weight[:, part], None if bias is None else bias[part]))
-        return tuple(found)
+            projections.append(linear(x, weight[:, part], None if bias is None else bias[part]))
+        return tuple(projections)
 
     def _heads(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, length, size) to (N, heads, length, size / heads)."""
+        """Reshape (N, length, size) to (N, heads, length, size / heads)."""
         n, length, size = x.shape
         return x.reshape(n, length, self.heads, size // self.heads).transpose(1, 2)
 
     def _joined(
         self, mask: BoolTensor[B] | Tensor[B] | None, key_mask: BoolTensor[B] | None
     ) -> BoolTensor[B] | Tensor[B] | None:
-        """One mask of two."""
+        """Combine ``mask`` and ``key_mask`` into one mask."""
         if mask is not None and mask.ndim == 3:
             raise ShapeError(
                 f"MultiHeadAttention() was given a mask of shape {mask.shape}, which may be one for each example or "
@@ -152,11 +152,11 @@ class MultiHeadAttention(Module[B]):
             )
         if key_mask is None:
             return mask
-        given: Any = key_mask
-        if not isinstance(given, BoolTensor) or given.ndim != 2:
-            shape = f" of shape {key_mask.shape}" if hasattr(given, "shape") else ""
-            what = f"{a(type(given).__name__)}{shape}"
-            error = ShapeError if isinstance(given, BoolTensor) else KindError
+        argument: Any = key_mask
+        if not isinstance(argument, BoolTensor) or argument.ndim != 2:
+            shape = f" of shape {key_mask.shape}" if hasattr(argument, "shape") else ""
+            what = f"{a(type(argument).__name__)}{shape}"
+            error = ShapeError if isinstance(argument, BoolTensor) else KindError
             raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, and was given {what}")
         wide = key_mask[:, None, None, :]
         if mask is None:
@@ -169,18 +169,18 @@ class MultiHeadAttention(Module[B]):
 
     @property
     def size(self) -> int:
-        """The size of the vectors that come in and go out."""
+        """The size of input and output vectors."""
         return self.in_proj_weight.shape[0]
 
     @property
     def bias(self) -> bool:
-        """Whether something is added to the projections."""
+        """Whether the projections have a bias."""
         return self.in_proj_bias is not None
 
     def torch_names(self) -> dict[str, str]:
-        """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
         return {"in_proj_weight": "in_proj_weight.T"}
 
     def valid(self: MultiHeadAttention[Autodiff[I]]) -> MultiHeadAttention[I]:
-        """The same layer on the inner backend."""
+        """Return the same layer on the inner backend."""
         return rebound(self)

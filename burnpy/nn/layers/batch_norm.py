@@ -1,4 +1,4 @@
-"""`BatchNorm`: each channel normalized over the batch."""
+"""Batch normalization."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.buffer import Buffer, IntBuffer
 from burnpy.nn.buffer_updates import record_update
 from burnpy.nn.functional.normalization import batch_norm, batch_normed
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Buffer, IntBuffer, Param
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
@@ -27,23 +26,23 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class BatchNorm(Module[B]):
-    """``(x - mean) / √(var + eps) · weight + bias`` for each channel of (N, channels, …), whatever follows.
+    """Batch normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel of (N, channels, …).
 
-    In training mean and variance are those of the batch, and the running statistics, which are gone by otherwise,
-    become ``(1 - momentum) · old + momentum · those of the batch``. The forward pass changes nothing: that travels with
-    the gradients, and an optimizer's step applies it, once for the mean of all micro-batches. Frozen, as by
-    ``model.no_grad("norm")``, they stay; ``eval()`` goes by them in training too.
+    In training mode mean and variance are those of the batch, and the running statistics are updated to ``(1 -
+    momentum) · old + momentum · batch``; in eval mode the running statistics are used. The forward pass modifies
+    nothing: the update is returned with the gradients and applied by the optimizer's step, once for the mean over all
+    micro-batches. Frozen statistics (``model.no_grad("norm")``) are not updated.
 
     Args:
-        channels: how many.
-        eps: keeps the division finite.
-        momentum: how much of the running statistics a step replaces; None for the mean of all batches so far.
-        affine: whether there are a weight, ones at first, and a bias, zeros at first.
-        track_running_stats: False for the statistics of the batch always.
-        device: where the layer is.
+        channels: the number of channels.
+        eps: added to the variance to avoid division by zero.
+        momentum: the weight of the new statistics in the running ones; None for the mean of all batches so far.
+        affine: whether there are a weight, initially ones, and a bias, initially zeros.
+        track_running_stats: if False, always use the statistics of the batch.
+        device: the device of the layer.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     Source: Ioffe and Szegedy, Batch Normalization, 2015.
 
@@ -67,8 +66,8 @@ class BatchNorm(Module[B]):
         device: B | type[B],
     ) -> None:
         positive("BatchNorm", channels=channels)
-        given: Any = momentum
-        if given is not None and not (isinstance(given, (int, float)) and 0.0 <= given <= 1.0):
+        argument: Any = momentum
+        if argument is not None and not (isinstance(argument, (int, float)) and 0.0 <= argument <= 1.0):
             raise ArgumentError(f"BatchNorm() was given momentum={momentum!r}; it is from 0 to 1, or None")
         shape = (channels,)
         self.channels = channels
@@ -81,7 +80,7 @@ class BatchNorm(Module[B]):
         self.num_batches_tracked = IntBuffer(IntTensor.zeros((), device=device)) if track_running_stats else None
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x, which is (N, channels, …)."""
+        """Normalize x of shape (N, channels, …); the output has the same shape."""
         weight, bias = (None if part is None else part.value for part in (self.weight, self.bias))
         mean, var = self.running_mean, self.running_var
         if mean is None or var is None:
@@ -90,16 +89,16 @@ class BatchNorm(Module[B]):
             return batch_norm(x, mean.value, var.value, weight, bias, eps=self.eps)
         if weight is None:
             refuse_wider("BatchNorm", "running statistics", mean.dtype, x=x)
-        found = batch_normed(x, weight, bias, eps=self.eps)
-        return record_update(record_update(found.output, mean, found.mean), var, found.var)
+        normed = batch_normed(x, weight, bias, eps=self.eps)
+        return record_update(record_update(normed.output, mean, normed.mean), var, normed.var)
 
     def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
-        """The running statistics after training steps."""
+        """Compute the new running statistics from the updates of training passes."""
         count = self.num_batches_tracked
-        told = next(iter(updates.values()))
+        first_update = next(iter(updates.values()))
         new: dict[str, TensorBase[B]] = {}
         if count is not None and not count.frozen:
-            new["num_batches_tracked"] = count.value + told.weight.round().int()
+            new["num_batches_tracked"] = count.value + first_update.weight.round().int()
         for name, update in updates.items():
             old: Tensor[B] = getattr(self, name).value
             if self.momentum is not None:
@@ -111,14 +110,14 @@ class BatchNorm(Module[B]):
 
     @property
     def affine(self) -> bool:
-        """Whether there are a weight and a bias."""
+        """Whether the layer has a weight and a bias."""
         return self.weight is not None or self.bias is not None
 
     @property
     def track_running_stats(self) -> bool:
-        """Whether there are running statistics."""
+        """Whether the layer has running statistics."""
         return self.running_mean is not None
 
     def valid(self: BatchNorm[Autodiff[I]]) -> BatchNorm[I]:
-        """The same layer on the inner backend."""
+        """Return the same layer on the inner backend."""
         return rebound(self)

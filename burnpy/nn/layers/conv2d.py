@@ -1,4 +1,4 @@
-"""`Conv2d`: convolution of images."""
+"""2-D convolution."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.convolution import Padding, conv2d, padding_of
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import Pair, pair, positive
+from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -22,25 +22,25 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class Conv2d(Module[B]):
-    """Images multiplied with a weight at every place, from (N, in, height, width) to (N, out, height', width').
+    """2-D convolution of images, from (N, in, height, width) to (N, out, height', width').
 
     The weight is (out, in / groups, kernel height, kernel width), as PyTorch's: see `burnpy.nn.functional.conv2d`.
 
     Args:
-        in_channels: of the images.
-        out_channels: of what comes out.
-        kernel_size: height and width of the weight; one number for both.
-        stride: from one place to the next.
-        padding: zeros around the images, or "same" or "valid".
-        dilation: from one element of the kernel to the next.
-        groups: into how many parts channels are divided; must divide both.
-        bias: whether something is added.
-        device: where the layer is.
-        initializer: of the weight; as of the bias uniform in ±1/√(in · kernel / groups), unless given.
-        generator: what to draw the first values from.
+        in_channels: the number of input channels.
+        out_channels: the number of output channels.
+        kernel_size: height and width of the kernel; one number for both.
+        stride: the step between positions of the kernel.
+        padding: zeros added on each side of the images, or "same" or "valid".
+        dilation: the step between elements of the kernel.
+        groups: the number of groups of channels; must divide both channel counts.
+        bias: whether the layer has a bias.
+        device: the device of the layer.
+        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(in · kernel / groups).
+        generator: the source of random initial values.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -75,12 +75,12 @@ class Conv2d(Module[B]):
         self.dilation = pair("Conv2d", "dilation", dilation)
         self.groups = groups
         shape = (out_channels, in_channels // groups, high, wide)
-        first = around_zero(shape[1] * high * wide)
-        self.weight = Param((initializer or first)(shape, device=device, generator=generator))
-        self.bias = Param(first((out_channels,), device=device, generator=generator)) if bias else None
+        default = around_zero(shape[1] * high * wide)
+        self.weight = Param((initializer or default)(shape, device=device, generator=generator))
+        self.bias = Param(default((out_channels,), device=device, generator=generator)) if bias else None
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, in, height, width) to (N, out, height', width'); N may be left out."""
+        """Convolve (N, in, height, width) to (N, out, height', width'); N may be omitted."""
         return conv2d(
             x,
             self.weight.value,
@@ -93,19 +93,19 @@ class Conv2d(Module[B]):
 
     @property
     def in_channels(self) -> int:
-        """The channels of the images."""
+        """The number of input channels."""
         return self.weight.shape[1] * self.groups
 
     @property
     def out_channels(self) -> int:
-        """The channels of what comes out."""
+        """The number of output channels."""
         return self.weight.shape[0]
 
     @property
     def kernel_size(self) -> tuple[int, ...]:
-        """Height and width of the weight."""
+        """The height and width of the kernel."""
         return self.weight.shape[2:]
 
     def valid(self: Conv2d[Autodiff[I]]) -> Conv2d[I]:
-        """The same layer on the inner backend."""
+        """Return the same layer on the inner backend."""
         return rebound(self)

@@ -1,4 +1,4 @@
-"""`Dropout`: in training some elements zero, the others larger."""
+"""Dropout as a layer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ B = TypeVar("B", bound=Backend)
 
 
 class Dropout(Stateless):
-    """In training each element zero with probability ``p``, the others times 1 / (1 - p); otherwise what comes in.
+    """Dropout: in training mode, zeroes each element with probability ``p`` and scales the others by 1 / (1 - p).
 
-    Training is what is computed on a device that differentiates, unless ``train()`` or ``eval()`` said otherwise.
+    In eval mode the input is returned unchanged. The mode is set by ``train()`` and ``eval()``; by default it is
+    training mode if the input's device differentiates.
 
     Args:
-        p: how likely an element is dropped.
-        generator: what to draw from. Unless given, `burnpy.default_generator`, which each thread has its own of.
+        p: the probability that an element is zeroed.
+        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
 
     Raises:
-        ArgumentError: ``p`` is no probability.
+        ArgumentError: ``p`` is not a probability.
 
     Source: Srivastava et al., Dropout, 2014.
 
@@ -41,5 +42,5 @@ class Dropout(Stateless):
         self.generator = generator
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x."""
+        """Apply dropout; the output has the shape of x."""
         return dropout(x, self.p, training=self.trains_on(x), generator=self.generator)

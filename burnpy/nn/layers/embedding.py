@@ -1,4 +1,4 @@
-"""`Embedding`: a vector for each of a number of things."""
+"""Embedding: a learned table of vectors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from burnpy.backend.backend import Backend
 from burnpy.nn.functional.embedding import embedding, padding_row
 from burnpy.nn.init import Initializer, Normal
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -22,18 +22,18 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class Embedding(Module[B]):
-    """A vector for each of a number of things, from ints of any shape to that shape and ``size``.
+    """A learned table of vectors, looked up by int indices: from any shape to (*shape, size).
 
     Args:
-        count: how many things.
-        size: of a vector.
-        padding_idx: the one that stands for nothing: zeros at first, and without a gradient.
-        device: where the layer is.
-        initializer: of the weight, (count, size); standard normal, unless given.
-        generator: what to draw the first values from.
+        count: the number of vectors.
+        size: the size of each vector.
+        padding_idx: the index of a padding vector, which is initially zero and gets no gradient.
+        device: the device of the layer.
+        initializer: the initializer of the weight, (count, size); standard normal by default.
+        generator: the source of random initial values.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import IntTensor
     >>> from burnpy.backend import NumPy
@@ -53,23 +53,23 @@ class Embedding(Module[B]):
     ) -> None:
         positive("Embedding", count=count, size=size)
         self.padding_idx = padding_row(count, padding_idx)
-        first = (initializer or Normal())((count, size), device=device, generator=generator)
-        self.weight = Param(first if self.padding_idx is None else first.at[self.padding_idx].set(0.0))
+        weight = (initializer or Normal())((count, size), device=device, generator=generator)
+        self.weight = Param(weight if self.padding_idx is None else weight.at[self.padding_idx].set(0.0))
 
     def forward(self, index: IntTensor[B]) -> Tensor[B]:
-        """From ints of any shape to (*shape, size)."""
+        """Look up ints of any shape; the output has shape (*shape, size)."""
         return embedding(index, self.weight.value, padding_idx=self.padding_idx)
 
     @property
     def count(self) -> int:
-        """How many things there are."""
+        """The number of vectors."""
         return self.weight.shape[0]
 
     @property
     def size(self) -> int:
-        """The size of a vector."""
+        """The size of each vector."""
         return self.weight.shape[1]
 
     def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
-        """The same layer on the inner backend."""
+        """Return the same layer on the inner backend."""
         return rebound(self)

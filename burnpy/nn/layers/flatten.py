@@ -1,4 +1,4 @@
-"""`Flatten`: several dimensions as one."""
+"""Flattening of dimensions, as a layer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ B = TypeVar("B", bound=Backend)
 
 
 class Flatten(Stateless):
-    """Several dimensions as one: all but the first, unless said otherwise.
+    """Flattens consecutive dimensions into one; by default all but the first.
 
     Args:
-        start_dim: the first of them.
-        end_dim: the last of them.
+        start_dim: the first dimension to flatten.
+        end_dim: the last dimension to flatten.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -30,5 +30,5 @@ class Flatten(Stateless):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """The same elements."""
+        """Return x with the dimensions flattened."""
         return x.flatten(self.start_dim, self.end_dim)

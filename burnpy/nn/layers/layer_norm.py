@@ -1,4 +1,4 @@
-"""`LayerNorm`: each example normalized over its last dimensions."""
+"""Layer normalization."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.normalization import layer_norm
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class LayerNorm(Module[B]):
-    """``(x - mean) / √(var + eps) · weight + bias``, mean and variance over the last dimensions.
+    """Layer normalization: ``(x - mean) / √(var + eps) · weight + bias``, with statistics over the last dimensions.
 
     Args:
         normalized_shape: the sizes of the last dimensions.
-        eps: keeps the division finite.
-        bias: whether something is added, zeros at first.
-        device: where the layer is.
+        eps: added to the variance to avoid division by zero.
+        bias: whether the layer has a bias, initially zero.
+        device: the device of the layer.
 
     Raises:
-        ArgumentError: a size is not positive, or there is none.
+        ArgumentError: a size is not positive, or ``normalized_shape`` is empty.
 
     Source: Ba et al., Layer Normalization, 2016.
 
@@ -53,7 +53,7 @@ class LayerNorm(Module[B]):
         self.bias = Param(Tensor.zeros(shape, device=device)) if bias else None
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Of the shape of x, which is (…, *normalized_shape)."""
+        """Normalize x of shape (…, *normalized_shape); the output has the same shape."""
         bias = None if self.bias is None else self.bias.value
         return layer_norm(x, self.weight.shape, self.weight.value, bias, eps=self.eps)
 
@@ -63,5 +63,5 @@ class LayerNorm(Module[B]):
         return self.weight.shape
 
     def valid(self: LayerNorm[Autodiff[I]]) -> LayerNorm[I]:
-        """The same layer on the inner backend."""
+        """Return the same layer on the inner backend."""
         return rebound(self)

@@ -1,4 +1,4 @@
-"""`Linear`: x @ weight + bias."""
+"""The linear layer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from burnpy.backend.backend import Backend
 from burnpy.nn.functional.linear import linear
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -21,17 +21,17 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class Linear(Module[B]):
-    """``x @ weight + bias``, from (…, in_features) to (…, out_features).
+    """A linear layer, ``x @ weight + bias``, from (…, in_features) to (…, out_features).
 
-    The weight is (in_features, out_features), as it is multiplied; PyTorch's is the transpose.
+    The weight is (in_features, out_features), the transpose of PyTorch's.
 
     Args:
-        in_features: the size of the last dimension of what comes in.
-        out_features: the size of the last dimension of what goes out.
-        bias: whether something is added.
-        device: where the layer is.
-        initializer: of the weight; as of the bias uniform in ±1/√in_features, unless given.
-        generator: what to draw the first values from.
+        in_features: the size of the last dimension of the input.
+        out_features: the size of the last dimension of the output.
+        bias: whether the layer has a bias.
+        device: the device of the layer.
+        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√in_features.
+        generator: the source of random initial values.
 
     Raises:
         ArgumentError: a size is not positive.
@@ -53,29 +53,29 @@ class Linear(Module[B]):
         generator: Generator | None = None,
     ) -> None:
         positive("Linear", in_features=in_features, out_features=out_features)
-        first = around_zero(in_features)
+        default = around_zero(in_features)
         fans = (in_features, out_features)
-        self.weight = Param((initializer or first)(fans, device=device, fans=fans, generator=generator))
-        self.bias = Param(first((out_features,), device=device, generator=generator)) if bias else None
+        self.weight = Param((initializer or default)(fans, device=device, fans=fans, generator=generator))
+        self.bias = Param(default((out_features,), device=device, generator=generator)) if bias else None
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (…, in_features) to (…, out_features)."""
+        """Map (…, in_features) to (…, out_features)."""
         return linear(x, self.weight.value, None if self.bias is None else self.bias.value)
 
     @property
     def in_features(self) -> int:
-        """The size of the last dimension of what comes in."""
+        """The size of the last dimension of the input."""
         return self.weight.shape[0]
 
     @property
     def out_features(self) -> int:
-        """The size of the last dimension of what goes out."""
+        """The size of the last dimension of the output."""
         return self.weight.shape[1]
 
     def torch_names(self) -> dict[str, str]:
-        """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
         return {"weight": "weight.T"}
 
     def valid(self: Linear[Autodiff[I]]) -> Linear[I]:
-        """The same layer on the inner backend."""
+        """Return the same layer on the inner backend."""
         return rebound(self)

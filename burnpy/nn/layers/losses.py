@@ -1,4 +1,4 @@
-"""Losses as modules: the functions of the same names with settings put into them."""
+"""Losses as modules: the loss functions of `burnpy` with settings stored in the module."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ B = TypeVar("B", bound=Backend)
 
 @composed
 class CrossEntropyLoss(Unplaced):
-    """The cross entropy of the softmax of logits against classes or probabilities: see `burnpy.cross_entropy`.
+    """Cross entropy between the softmax of logits and target classes or probabilities: see `burnpy.cross_entropy`.
 
     Args:
-        ignore_index: the class whose elements count for nothing.
-        label_smoothing: how much of the target is spread evenly over all classes.
-        reduction: "mean", "sum", or "none" for the losses of the single elements.
+        ignore_index: a target class whose elements are ignored.
+        label_smoothing: the part of the target probability that is distributed evenly over all classes, from 0 to 1.
+        reduction: "mean", "sum", or "none" for one loss per element.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import IntTensor, Tensor
     >>> from burnpy.backend import NumPy
@@ -47,11 +47,11 @@ class CrossEntropyLoss(Unplaced):
     def forward(
         self, logits: Tensor[B], target: IntTensor[B] | Tensor[B], *, weight: Tensor[B] | None = None
     ) -> Tensor[B]:
-        """Of logits (N, C, …) and classes (N, …) or probabilities (N, C, …); weight (C,): how much a class counts."""
-        wanted: Any = target  # of either kind
+        """Return the loss of logits (N, C, …) for classes (N, …) or probabilities (N, C, …); class weights are (C,)."""
+        either_target: Any = target  # the overloads of cross_entropy take one kind each
         return cross_entropy(
             logits,
-            wanted,
+            either_target,
             weight=weight,
             ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,
@@ -63,20 +63,20 @@ class CrossEntropyLoss(Unplaced):
         def __call__(
             self, logits: Tensor[B], target: IntTensor[B] | Tensor[B], *, weight: Tensor[B] | None = None
         ) -> Tensor[B]:
-            """What `forward` computes."""
+            """Return the result of `forward`."""
             ...
 
 
 @composed
 class NllLoss(Unplaced):
-    """The negative logarithm of the probability given to the right class: see `burnpy.nll_loss`.
+    """Negative log-likelihood of the target class: see `burnpy.nll_loss`.
 
     Args:
-        ignore_index: the class whose elements count for nothing.
-        reduction: "mean", "sum", or "none" for the losses of the single elements.
+        ignore_index: a target class whose elements are ignored.
+        reduction: "mean", "sum", or "none" for one loss per element.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
     """
 
     def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
@@ -86,7 +86,7 @@ class NllLoss(Unplaced):
     def forward(
         self, log_probabilities: Tensor[B], target: IntTensor[B], *, weight: Tensor[B] | None = None
     ) -> Tensor[B]:
-        """Of log-probabilities (N, C, …) and classes (N, …); weight (C,) says how much a class counts."""
+        """Return the loss of log-probabilities (N, C, …) for classes (N, …), with class weights (C,)."""
         return nll_loss(
             log_probabilities, target, weight=weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
@@ -96,44 +96,44 @@ class NllLoss(Unplaced):
         def __call__(
             self, log_probabilities: Tensor[B], target: IntTensor[B], *, weight: Tensor[B] | None = None
         ) -> Tensor[B]:
-            """What `forward` computes."""
+            """Return the result of `forward`."""
             ...
 
 
 @composed
 class MseLoss(Unplaced):
-    """The squared differences: see `burnpy.mse_loss`.
+    """Mean squared error: see `burnpy.mse_loss`.
 
     Args:
-        reduction: "mean", "sum", or "none" for the losses of the single elements.
+        reduction: "mean", "sum", or "none" for one loss per element.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
     """
 
     def __init__(self, *, reduction: Reduction = "mean") -> None:
         self.reduction: Reduction = _known("MseLoss", reduction)
 
     def forward(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-        """Of two tensors of one shape."""
+        """Return the loss of an input and a target of the same shape."""
         return mse_loss(input, target, reduction=self.reduction)
 
     if TYPE_CHECKING:
 
         def __call__(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-            """What `forward` computes."""
+            """Return the result of `forward`."""
             ...
 
 
 @composed
 class BceWithLogitsLoss(Unplaced):
-    """The cross entropy of sigmoids against probabilities: see `burnpy.binary_cross_entropy_with_logits`.
+    """Binary cross entropy of the sigmoid of logits: see `burnpy.binary_cross_entropy_with_logits`.
 
     Args:
-        reduction: "mean", "sum", or "none" for the losses of the single elements.
+        reduction: "mean", "sum", or "none" for one loss per element.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
     """
 
     def __init__(self, *, reduction: Reduction = "mean") -> None:
@@ -147,7 +147,7 @@ class BceWithLogitsLoss(Unplaced):
         weight: Tensor[B] | None = None,
         pos_weight: Tensor[B] | None = None,
     ) -> Tensor[B]:
-        """Of two tensors of one shape; what is weighted by ``weight`` and ``pos_weight`` broadcasts to it."""
+        """Return the loss of logits and a target of the same shape; the weights broadcast to it."""
         return binary_cross_entropy_with_logits(
             input, target, weight=weight, pos_weight=pos_weight, reduction=self.reduction
         )
@@ -162,11 +162,12 @@ class BceWithLogitsLoss(Unplaced):
             weight: Tensor[B] | None = None,
             pos_weight: Tensor[B] | None = None,
         ) -> Tensor[B]:
-            """What `forward` computes."""
+            """Return the result of `forward`."""
             ...
 
 
 def _known(loss: str, reduction: Reduction) -> Reduction:
+    """Return a validated reduction."""
     if reduction not in get_args(Reduction):
         raise ArgumentError(f"{loss}() was given reduction={reduction!r}; it is 'mean', 'sum' or 'none'")
     return reduction

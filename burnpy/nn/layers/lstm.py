@@ -1,4 +1,4 @@
-"""`Lstm`: sequences read one element after another."""
+"""Long short-term memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from burnpy.nn.functional.dropout import dropout as dropped
 from burnpy.nn.functional.linear import linear
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
 from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import Tensor
@@ -26,14 +26,14 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class LstmState(NamedTuple, Generic[B]):
-    """What an `Lstm` remembers between two elements."""
+    """The recurrent state of an `Lstm`."""
 
-    hidden: Tensor[B]  #: shape (layers · directions, N, hidden)
-    cell: Tensor[B]  #: of the same shape
+    hidden: Tensor[B]  #: the hidden state, shape (layers · directions, N, hidden)
+    cell: Tensor[B]  #: the cell state, of the same shape
 
 
 class LstmParams(Module[B]):
-    """One layer in one direction. Gates are in PyTorch's order, i, f, g, o; matrices are the transposes of its."""
+    """An LSTM layer in one direction. Gates are in PyTorch's order, i, f, g, o; matrices are transposed."""
 
     def __init__(
         self,
@@ -45,17 +45,17 @@ class LstmParams(Module[B]):
         generator: Generator | None,
     ) -> None:
         self.inputs, self.hidden = inputs, hidden
-        first = around_zero(hidden)
-        made = initializer or first
-        self.weight_ih = Param(made((inputs, 4 * hidden), device=device, generator=generator))
-        self.weight_hh = Param(made((hidden, 4 * hidden), device=device, generator=generator))
-        self.bias_ih = Param(first((4 * hidden,), device=device, generator=generator)) if bias else None
-        self.bias_hh = Param(first((4 * hidden,), device=device, generator=generator)) if bias else None
+        default = around_zero(hidden)
+        weights = initializer or default
+        self.weight_ih = Param(weights((inputs, 4 * hidden), device=device, generator=generator))
+        self.weight_hh = Param(weights((hidden, 4 * hidden), device=device, generator=generator))
+        self.bias_ih = Param(default((4 * hidden,), device=device, generator=generator)) if bias else None
+        self.bias_hh = Param(default((4 * hidden,), device=device, generator=generator)) if bias else None
 
     def forward(
         self, x: Tensor[B], hidden: Tensor[B], cell: Tensor[B], reverse: bool
     ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
-        """From (N, T, inputs) and a state (N, hidden), twice, to (N, T, hidden) and the last state."""
+        """Map (N, T, inputs) and the states, (N, hidden) each, to outputs (N, T, hidden) and the last states."""
         bias = None
         if self.bias_ih is not None and self.bias_hh is not None:
             bias = self.bias_ih.value + self.bias_hh.value
@@ -71,25 +71,24 @@ class LstmParams(Module[B]):
 
 
 class Lstm(Module[B]):
-    """Long short-term memory: sequences read one element after another. The batch comes first.
+    """A multi-layer long short-term memory network. The batch dimension comes first.
 
-    Paths are ``layers.0.0.weight_ih`` and, of the other direction, ``layers.0.1.weight_ih``; in PyTorch
-    ``weight_ih_l0`` and ``weight_ih_l0_reverse``, transposed.
+    Parameter paths are ``layers.0.0.weight_ih`` and, for the reverse direction, ``layers.0.1.weight_ih``; in PyTorch
+    they are ``weight_ih_l0`` and ``weight_ih_l0_reverse``, transposed.
 
     Args:
-        inputs: the size of an element.
-        hidden: the size of what is remembered of it.
-        count: how many layers, each reading what the one before it said.
-        bidirectional: whether each reads from both ends; what it says is then of size 2 · hidden.
-        dropout: how likely, in training, something of what a layer says is dropped before the next reads it;
-            one layer alone drops nothing.
-        bias: whether something is added.
-        device: where the layers are.
-        initializer: of the matrices; as of the biases uniform in ±1/√hidden, unless given.
-        generator: what to draw the first values from.
+        inputs: the size of an input vector.
+        hidden: the size of the hidden state.
+        count: the number of stacked layers.
+        bidirectional: whether each layer reads the sequence in both directions; its output size is then 2 · hidden.
+        dropout: the dropout probability, in training, of each layer's output but the last's.
+        bias: whether the layers have biases.
+        device: the device of the layers.
+        initializer: the initializer of the matrices; by default, as for the biases, uniform in ±1/√hidden.
+        generator: the source of random initial values.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     Source: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
 
@@ -124,18 +123,18 @@ class Lstm(Module[B]):
     def forward(
         self, x: Tensor[B], state: LstmState[B] | tuple[Tensor[B], Tensor[B]] | None = None
     ) -> tuple[Tensor[B], LstmState[B]]:
-        """What the last layer says of each element, and the state after the last.
+        """Return the outputs of the last layer for all elements, and the final state.
 
         Args:
             x: shape (N, T, inputs), T at least 1.
-            state: to begin with, hidden and cell; zeros, unless given.
+            state: the initial hidden and cell state; zeros by default.
 
         Returns:
-            Shape (N, T, directions · hidden), and the state.
+            Outputs of shape (N, T, directions · hidden), and the final state.
 
         Raises:
-            ShapeError: the shapes do not belong together.
-            KindError: the state is no pair of tensors.
+            ShapeError: the shapes do not match.
+            KindError: the state is not a pair of tensors.
             DTypeError: x or the state is wider than the weights.
         """
         exact_dims("Lstm", "x", x, 3, f"(N, T, {self.inputs})")
@@ -144,41 +143,43 @@ class Lstm(Module[B]):
             raise ShapeError(
                 f"Lstm() takes x of shape (N, T, {self.inputs}), T at least 1, and was given shape {x.shape}"
             )
-        wanted = (len(self.layers) * (1 + self.bidirectional), batch, self.hidden)
+        state_shape = (len(self.layers) * (1 + self.bidirectional), batch, self.hidden)
         if state is None:
-            zeros = Tensor.zeros(wanted, dtype=self.layers[0][0].weight_hh.dtype, device=x.device)
+            zeros = Tensor.zeros(state_shape, dtype=self.layers[0][0].weight_hh.dtype, device=x.device)
             state = LstmState(zeros, zeros)
         state = _state_of(state)
         for name, part in zip(LstmState._fields, state, strict=True):
-            if part.shape != wanted:
-                raise ShapeError(f"Lstm() was given a state with {name} of shape {part.shape}; here it is {wanted}")
+            if part.shape != state_shape:
+                raise ShapeError(
+                    f"Lstm() was given a state with {name} of shape {part.shape}; here it is {state_shape}"
+                )
         refuse_wider("Lstm", "weights", self.layers[0][0].weight_hh.dtype, **state._asdict())
         hidden, cell = state.hidden.unbind(0), state.cell.unbind(0)
         last: list[tuple[Tensor[B], Tensor[B]]] = []
         for k, directions in enumerate(self.layers):
             if k and self.dropout:
                 x = dropped(x, self.dropout, training=self.trains_on(x))
-            said: list[Tensor[B]] = []
+            outputs: list[Tensor[B]] = []
             for reverse, layer in enumerate(directions):
                 place = len(last)
                 output, h, c = layer(x, hidden[place], cell[place], bool(reverse))
-                said.append(output)
+                outputs.append(output)
                 last.append((h, c))
-            x = said[0] if len(said) == 1 else cat(said, 2)
+            x = outputs[0] if len(outputs) == 1 else cat(outputs, 2)
         return x, LstmState(stack([h for h, _ in last]), stack([c for _, c in last]))
 
     @property
     def count(self) -> int:
-        """How many layers there are."""
+        """The number of layers."""
         return len(self.layers)
 
     @property
     def bias(self) -> bool:
-        """Whether something is added."""
+        """Whether the layers have biases."""
         return self.layers[0][0].bias_ih is not None
 
     def torch_names(self) -> dict[str, str]:
-        """PyTorch's names, where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
         return {
             f"layers.{k}.{direction}.{name}": f"{name}_l{k}{'_reverse' * direction}{'.T' * name.startswith('weight')}"
             for k in range(len(self.layers))
@@ -187,12 +188,12 @@ class Lstm(Module[B]):
         }
 
     def valid(self: Lstm[Autodiff[I]]) -> Lstm[I]:
-        """The same layers on the inner backend."""
+        """Return the same layers on the inner backend."""
         return rebound(self)
 
 
 def _state_of(state: object) -> LstmState[Any]:
-    """A state of what may be a plain pair."""
+    """Convert a pair of tensors to an `LstmState`."""
     if not isinstance(state, tuple) or len(state) != 2 or not all(isinstance(part, Tensor) for part in state):
         raise KindError(f"Lstm() takes a state as LstmState(hidden, cell), and was given {a(type(state).__name__)}")
     return LstmState(*state)

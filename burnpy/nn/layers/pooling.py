@@ -1,4 +1,4 @@
-"""Pools: one number for each window of an image."""
+"""Pooling layers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ B = TypeVar("B", bound=Backend)
 
 
 class MaxPool2d(Stateless):
-    """The largest of each window: see `burnpy.nn.functional.max_pool2d`.
+    """Max pooling over windows of images: see `burnpy.nn.functional.max_pool2d`.
 
     Args:
-        kernel_size: of the window.
-        stride: from one window to the next; the size of the window, unless given.
-        padding: around the images.
-        dilation: from one element of a window to the next.
-        ceil_mode: whether a last window may reach beyond the image.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: implicit padding with -inf on each side of the images.
+        dilation: the step between elements of a window.
+        ceil_mode: whether the last window may extend beyond the image.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -51,7 +51,7 @@ class MaxPool2d(Stateless):
         self.ceil_mode = ceil_mode
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, channels, height, width) to (N, channels, height', width'); N may be left out."""
+        """Pool (N, channels, height, width) to (N, channels, height', width'); N may be omitted."""
         return max_pool2d(
             x,
             self.kernel_size,
@@ -62,7 +62,7 @@ class MaxPool2d(Stateless):
         )
 
     def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
-        """What `forward` computes, and where each of its elements was in its plane, numbered row by row."""
+        """Return the result of `forward` and the flat, row-major index of each maximum in its plane."""
         return max_pool2d(
             x,
             self.kernel_size,
@@ -75,18 +75,18 @@ class MaxPool2d(Stateless):
 
 
 class AvgPool2d(Stateless):
-    """The mean of each window: see `burnpy.nn.functional.avg_pool2d`.
+    """Average pooling over windows of images: see `burnpy.nn.functional.avg_pool2d`.
 
     Args:
-        kernel_size: of the window.
-        stride: from one window to the next; the size of the window, unless given.
-        padding: zeros around the images.
-        ceil_mode: whether a last window may reach beyond the image.
-        count_include_pad: whether these zeros count.
-        divisor_override: what to divide each window's sum by; the number of elements that count, unless given.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: zeros added on each side of the images.
+        ceil_mode: whether the last window may extend beyond the image.
+        count_include_pad: whether padding counts as elements of a window.
+        divisor_override: the divisor of each window's sum; by default the number of its elements.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class AvgPool2d(Stateless):
         self.divisor_override = divisor_of("AvgPool2d", divisor_override)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, channels, height, width) to (N, channels, height', width'); N may be left out."""
+        """Pool (N, channels, height, width) to (N, channels, height', width'); N may be omitted."""
         return avg_pool2d(
             x,
             self.kernel_size,
@@ -120,10 +120,10 @@ class AvgPool2d(Stateless):
 
 
 class AdaptiveAvgPool2d(Stateless):
-    """The means of as many windows as make images of one size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
+    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
     Args:
-        output_size: height and width to make.
+        output_size: height and width of the output.
 
     Raises:
         ArgumentError: a size is not positive.
@@ -133,5 +133,5 @@ class AdaptiveAvgPool2d(Stateless):
         self.output_size = pair("AdaptiveAvgPool2d", "output_size", output_size)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (N, channels, height, width) to (N, channels, *output_size); N may be left out."""
+        """Pool (N, channels, height, width) to (N, channels, *output_size); N may be omitted."""
         return adaptive_avg_pool2d(x, self.output_size)

@@ -1,4 +1,4 @@
-"""`Sequential`: one layer after another."""
+"""A chain of layers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class Sequential(Module[B]):
-    """One layer after another, each given what the one before it returned.
+    """A chain of layers, each applied to the output of the one before it.
 
-    Paths go by number: ``0.weight``. ``model[0]`` is the first layer, ``model[1:]`` a `Sequential` of the others.
+    Layers are named by index in paths: ``0.weight``. ``model[0]`` is the first layer, ``model[1:]`` a `Sequential` of
+    the others.
 
     Args:
-        layers: each takes one tensor and returns one.
+        layers: modules that take one tensor and return one.
 
     Raises:
-        ModuleError: one is no module; a function can be wrapped in one, see `Stateless`.
+        ModuleError: an argument is not a module; wrap a function in a subclass of `Stateless`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -39,27 +40,27 @@ class Sequential(Module[B]):
 
     def __init__(self, *layers: Module[B] | Stateless) -> None:
         for k, layer in enumerate(layers):
-            given: object = layer
-            if not isinstance(given, ModuleBase):
+            argument: object = layer
+            if not isinstance(argument, ModuleBase):
                 way_out = (
                     "give the layers one by one: Sequential(*layers)"
-                    if isinstance(given, (list, tuple))
+                    if isinstance(argument, (list, tuple))
                     else "of a function make one: a subclass of burnpy.nn.Stateless whose forward() calls it"
                 )
                 raise ModuleError(
-                    f"Sequential() was given {a(type(given).__name__)} as layer {k}, which is no module; {way_out}"
+                    f"Sequential() was given {a(type(argument).__name__)} as layer {k}, which is no module; {way_out}"
                 )
             setattr(self, str(k), layer)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """What the last layer returns."""
+        """Apply all layers in order."""
         for layer in vars(self).values():
             x = layer.forward(x)
         return x
 
     @property
     def layers(self) -> tuple[Module[B] | Stateless, ...]:
-        """The layers."""
+        """The layers in order."""
         return tuple(vars(self).values())
 
     def __len__(self) -> int:
@@ -73,17 +74,17 @@ class Sequential(Module[B]):
     @overload
     def __getitem__(self, key: slice) -> Sequential[B]: ...
     def __getitem__(self, key: Any) -> Any:
-        """A layer by its number, or the layers of a slice.
+        """Return a layer by index, or a `Sequential` of the layers of a slice.
 
         Raises:
-            IndexRangeError: there is no such layer.
+            IndexRangeError: the index is out of range.
         """
         try:
-            found = self.layers[key]
+            selected = self.layers[key]
         except IndexError:
             raise IndexRangeError(f"layer {key} was asked of a Sequential of {len(self)} layers") from None
-        return Sequential(*found) if isinstance(found, tuple) else found
+        return Sequential(*selected) if isinstance(selected, tuple) else selected
 
     def valid(self: Sequential[Autodiff[I]]) -> Sequential[I]:
-        """The same layers on the inner backend."""
+        """Return the same layers on the inner backend."""
         return rebound(self)

@@ -1,4 +1,4 @@
-"""`TransformerEncoder`: layers of attention and of a small network, each around a shortcut."""
+"""The transformer encoder."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class TransformerEncoderLayer(Module[B]):
-    """Attention of a sequence to itself, then a small network at each place; around both a shortcut and a norm.
+    """A transformer encoder layer: self-attention and a feed-forward network, each with residual and layer norm.
 
     Args:
-        size: of the vectors that come in and go out.
-        heads: of the attention; must divide ``size``.
-        feedforward: the size between the two layers of the network.
-        dropout: how likely something is dropped in training.
-        activation: "relu" or "gelu", in the network.
-        norm_first: whether the norms come before what the shortcuts go around, and not after the sums.
-        eps: of the norms.
-        device: where the layer is.
-        generator: what to draw the first values from.
+        size: the size of input and output vectors.
+        heads: the number of attention heads; must divide ``size``.
+        feedforward: the hidden size of the feed-forward network.
+        dropout: the dropout probability in training.
+        activation: the activation of the feed-forward network, "relu" or "gelu".
+        norm_first: whether to normalize the inputs of attention and feed-forward network instead of the residual sums.
+        eps: the eps of the layer norms.
+        device: the device of the layer.
+        generator: the source of random initial values.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
@@ -88,7 +88,7 @@ class TransformerEncoderLayer(Module[B]):
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
     ) -> Tensor[B]:
-        """From (N, T, size) to the same; masks as of `MultiHeadAttention`, true for what may be attended to."""
+        """Map (N, T, size) to the same shape; masks as in `MultiHeadAttention`, true where attention is allowed."""
         if self.norm_first:
             attended = self.self_attn(self.norm1(x), mask=mask, key_mask=key_mask, causal=causal)
             x = x + self.dropout1(attended)
@@ -103,31 +103,31 @@ class TransformerEncoderLayer(Module[B]):
         return self.dropout2(self.linear2(self.dropout(x)))
 
     def valid(self: TransformerEncoderLayer[Autodiff[I]]) -> TransformerEncoderLayer[I]:
-        """The same layer on the inner backend."""
+        """Return the same layer on the inner backend."""
         return rebound(self)
 
 
 class TransformerEncoder(Module[B]):
-    """Several `TransformerEncoderLayer`, one after another, and a norm after the last if ``norm_first``.
+    """A stack of `TransformerEncoderLayer`, followed by a layer norm if ``norm_first``.
 
-    Each layer begins with values of its own. Paths are as PyTorch's: ``layers.0.self_attn.in_proj_weight``,
+    Each layer is initialized independently. Parameter paths are PyTorch's: ``layers.0.self_attn.in_proj_weight``,
     ``norm.weight``.
 
     Args:
-        count: how many layers.
-        size: of the vectors that come in and go out.
-        heads: of each attention; must divide ``size``.
-        feedforward: the size between the two layers of each network.
-        dropout: how likely something is dropped in training.
-        activation: "relu" or "gelu".
-        norm_first: whether the norms come before what the shortcuts go around.
-        norm: whether there is a norm after the last layer; as ``norm_first`` says, unless given.
-        eps: of the norms.
-        device: where the layers are.
-        generator: what to draw the first values from.
+        count: the number of layers.
+        size: the size of input and output vectors.
+        heads: the number of attention heads; must divide ``size``.
+        feedforward: the hidden size of the feed-forward networks.
+        dropout: the dropout probability in training.
+        activation: the activation of the feed-forward networks, "relu" or "gelu".
+        norm_first: see `TransformerEncoderLayer`.
+        norm: whether there is a layer norm after the last layer; ``norm_first`` by default.
+        eps: the eps of the layer norms.
+        device: the device of the layers.
+        generator: the source of random initial values.
 
     Raises:
-        ArgumentError: a setting makes no sense.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -182,11 +182,11 @@ class TransformerEncoder(Module[B]):
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
     ) -> Tensor[B]:
-        """From (N, T, size) to the same; masks as of `MultiHeadAttention`, true for what may be attended to."""
+        """Map (N, T, size) to the same shape; masks as in `MultiHeadAttention`, true where attention is allowed."""
         for layer in self.layers:
             x = layer(x, mask=mask, key_mask=key_mask, causal=causal)
         return x if self.norm is None else self.norm(x)
 
     def valid(self: TransformerEncoder[Autodiff[I]]) -> TransformerEncoder[I]:
-        """The same layers on the inner backend."""
+        """Return the same layers on the inner backend."""
         return rebound(self)

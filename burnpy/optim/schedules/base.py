@@ -1,4 +1,4 @@
-"""`LrSchedule`: what all schedules have in common."""
+"""`LrSchedule`: the base class of schedules."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 class LrSchedule(metaclass=Explaining):
-    """A learning rate for each step, counted from 0: a pure function with no state to save but the step.
+    """A learning rate schedule: a pure function from the step, counted from 0, to the learning rate.
 
-    A schedule of one's own is a frozen dataclass with a method `at`.
+    To write a schedule, define a frozen dataclass with a method `at`.
     """
 
     def __call__(self, step: int) -> float:
-        """The learning rate of a step.
+        """Return the learning rate of a step.
 
         Raises:
-            ArgumentError: the step is no int, or negative.
+            ArgumentError: ``step`` is not an int, or is negative.
         """
         return self.at(count(step, f"the step of {type(self).__name__}", least=0))
 
     @abstractmethod
     def at(self, step: int) -> float:
-        """The learning rate of a step, 0 or more."""
+        """Return the learning rate of a step, which is 0 or more."""
 
     def __mul__(self, other: LrSchedule | float) -> ProductLr:
-        """The product with another schedule, of factors, or with a number.
+        """Multiply with another schedule or with a number.
 
         >>> from burnpy.optim import ConstantLr
         >>> (ConstantLr(0.5) * 0.5)(3)
@@ -49,10 +49,10 @@ class LrSchedule(metaclass=Explaining):
 
 
 def schedule_of(value: object, what: str) -> LrSchedule:
-    """A schedule.
+    """Return ``value``, checked to be a schedule. ``what`` names it in messages.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: it is not a schedule.
     """
     if not isinstance(value, LrSchedule):
         raise ArgumentError(f"{what} was given {value!r:.80}, which is no schedule; for a number, ConstantLr(number)")

@@ -1,4 +1,4 @@
-"""Schedules made of schedules."""
+"""Schedules composed of other schedules."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from burnpy.optim.schedules.simple import ascending
 
 @dataclass(frozen=True)
 class WarmUpLr(LrSchedule):
-    """In ``steps`` steps up to where ``after`` begins, in a straight line, and then ``after``.
+    """Linear warm-up to the initial rate of ``after`` within ``steps`` steps, followed by ``after``.
 
-    It is PyTorch's `LinearLR`, with ``start`` for its ``start_factor``, in a `SequentialLR` with what follows.
+    Equal to PyTorch's `LinearLR`, with ``start`` as its ``start_factor``, followed by ``after`` in a `SequentialLR`.
 
     Args:
-        steps: how long it takes.
-        after: what follows, counted from 0.
-        start: which part of ``after(0)`` it begins with. Unless given 1 / (steps + 1), so that every step is as large
-            as the first: with 0 the first update would change no weight.
+        steps: the number of warm-up steps.
+        after: the schedule after the warm-up, counted from 0 at its start.
+        start: the initial rate as a fraction of ``after(0)``. By default 1 / (steps + 1), so that all increments are
+            equal; with 0 the first update would not change any weight.
 
     Raises:
-        ArgumentError: a number is out of its range, or ``after`` is no schedule.
+        ArgumentError: a number is out of range, or ``after`` is not a schedule.
 
     >>> from burnpy.optim import ConstantLr
     >>> [WarmUpLr(4, ConstantLr(1.0))(step) for step in range(6)]
@@ -42,7 +42,7 @@ class WarmUpLr(LrSchedule):
             at_least_zero(self.start, "WarmUpLr(start)")
 
     def at(self, step: int) -> float:
-        """See the class."""
+        """Return the learning rate of a step."""
         if step >= self.steps:
             return self.after.at(step - self.steps)
         if self.start is None:
@@ -52,14 +52,14 @@ class WarmUpLr(LrSchedule):
 
 @dataclass(frozen=True)
 class SequentialLr(LrSchedule):
-    """One schedule after another, each counted from 0 where it begins: `torch.optim.lr_scheduler.SequentialLR`.
+    """A sequence of schedules, each counted from 0 at its start, as `torch.optim.lr_scheduler.SequentialLR`.
 
     Args:
         schedules: the schedules.
-        milestones: the steps at which the second, third … begin.
+        milestones: the steps at which the second, third … schedule begins.
 
     Raises:
-        ArgumentError: there is not one milestone fewer than schedules, or they do not ascend.
+        ArgumentError: the number of milestones is not one less than that of schedules, or they do not ascend.
 
     >>> from burnpy.optim import ConstantLr, LinearLr
     >>> [SequentialLr((ConstantLr(1.0), LinearLr(1.0, 0.0, 2)), (2,))(step) for step in range(5)]
@@ -80,9 +80,9 @@ class SequentialLr(LrSchedule):
             )
 
     def at(self, step: int) -> float:
-        """Of the schedule that the step is in."""
-        behind = [milestone for milestone in self.milestones if milestone <= step]
-        return self.schedules[len(behind)].at(step - (behind[-1] if behind else 0))
+        """Return the learning rate of the schedule that is active at the step."""
+        passed = [milestone for milestone in self.milestones if milestone <= step]
+        return self.schedules[len(passed)].at(step - (passed[-1] if passed else 0))
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ class ProductLr(LrSchedule):
         object.__setattr__(self, "schedules", _schedules(self.schedules, "ProductLr()"))
 
     def at(self, step: int) -> float:
-        """The product at the step."""
+        """Return the product of the schedules at the step."""
         return math.prod(schedule.at(step) for schedule in self.schedules)
 
 
-def _schedules(given: object, what: str) -> tuple[LrSchedule, ...]:
-    if not isinstance(given, (tuple, list)) or not given:
-        raise ArgumentError(f"{what} was given {given!r:.80}; give a tuple of schedules")
-    return tuple(schedule_of(schedule, what) for schedule in given)
+def _schedules(schedules: object, what: str) -> tuple[LrSchedule, ...]:
+    if not isinstance(schedules, (tuple, list)) or not schedules:
+        raise ArgumentError(f"{what} was given {schedules!r:.80}; give a tuple of schedules")
+    return tuple(schedule_of(schedule, what) for schedule in schedules)

@@ -1,4 +1,4 @@
-"""`OneCycleLr`: up, and then down to nearly nothing."""
+"""The one-cycle schedule."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from burnpy.optim.schedules.simple import cosine
 
 @dataclass(frozen=True)
 class OneCycleLr(LrSchedule):
-    """From ``peak / start_factor`` up to ``peak``, and down to ``peak / start_factor / end_factor``, where it stays.
+    """The one-cycle schedule: ``peak / start_factor`` up to ``peak``, down to ``peak / start_factor / end_factor``.
 
-    The numbers are those of `torch.optim.lr_scheduler.OneCycleLR`, whose names are in parentheses.
+    The rate stays constant after the last step. The values equal those of `torch.optim.lr_scheduler.OneCycleLR`, whose
+    argument names are in parentheses.
 
     Source: Smith and Topin, Super-convergence: Very fast training of neural networks using large learning rates, 2018.
 
     Args:
         peak: the largest rate (max_lr).
-        steps: how many steps there are (total_steps): the last is ``steps - 1``.
-        rising: which part of them goes up (pct_start), in [0, 1].
-        start_factor: how much smaller the first rate is than the peak (div_factor).
-        end_factor: how much smaller the last rate is than the first (final_div_factor).
-        shape: along half a "cosine", or in a "linear" way (anneal_strategy).
-        three_phase: whether to come down to the first rate as fast as it went up, and then to the last.
+        steps: the number of steps (total_steps); the last is ``steps - 1``.
+        rising: the fraction of steps in which the rate rises (pct_start), in [0, 1].
+        start_factor: the peak divided by the first rate (div_factor).
+        end_factor: the first rate divided by the last (final_div_factor).
+        shape: "cosine" or "linear" interpolation (anneal_strategy).
+        three_phase: whether to fall to the first rate as fast as it rose, and then to the last (three_phase).
 
     Raises:
-        ArgumentError: a number is out of its range.
+        ArgumentError: a number is out of range.
 
     >>> [round(OneCycleLr(1.0, 11, rising=0.5, shape="linear")(step), 4) for step in (0, 4, 10, 11)]
     [0.04, 0.8933, 0.0, 0.0]
@@ -57,7 +58,7 @@ class OneCycleLr(LrSchedule):
             raise ArgumentError(f'OneCycleLr(shape) was given as {self.shape!r}; it is "cosine" or "linear"')
 
     def at(self, step: int) -> float:
-        """Of the phase that the step is in."""
+        """Return the learning rate in the phase of the step."""
         first = self.peak / self.start_factor
         last = first / self.end_factor
         if step >= self.steps:

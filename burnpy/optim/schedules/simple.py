@@ -1,4 +1,4 @@
-"""Schedules of one formula."""
+"""Schedules defined by a single formula."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from burnpy.optim.schedules.base import LrSchedule
 
 @dataclass(frozen=True)
 class ConstantLr(LrSchedule):
-    """The same rate always.
+    """A constant learning rate.
 
     >>> ConstantLr(0.1)(1000)
     0.1
@@ -25,15 +25,15 @@ class ConstantLr(LrSchedule):
         at_least_zero(self.lr, "ConstantLr(lr)")
 
     def at(self, step: int) -> float:
-        """The rate."""
+        """Return the constant rate."""
         return self.lr
 
 
 @dataclass(frozen=True)
 class LinearLr(LrSchedule):
-    """From ``start`` to ``end`` in ``steps`` steps in a straight line, and there it stays.
+    """Linear interpolation from ``start`` to ``end`` within ``steps`` steps, constant afterwards.
 
-    It is `torch.optim.lr_scheduler.LinearLR`.
+    Equal to `torch.optim.lr_scheduler.LinearLR`.
 
     >>> [LinearLr(0.0, 1.0, 4)(step) for step in (0, 1, 4, 9)]
     [0.0, 0.25, 1.0, 1.0]
@@ -49,14 +49,14 @@ class LinearLr(LrSchedule):
         count(self.steps, "LinearLr(steps)")
 
     def at(self, step: int) -> float:
-        """start + (end - start) · t / steps."""
+        """Return start + (end - start) · t / steps."""
         done = min(step / self.steps, 1.0)
         return self.start * (1.0 - done) + self.end * done
 
 
 @dataclass(frozen=True)
 class PolynomialLr(LrSchedule):
-    """From ``lr`` to 0 in ``steps`` steps, as a power of what is left: `torch.optim.lr_scheduler.PolynomialLR`.
+    """Polynomial decay from ``lr`` to 0 within ``steps`` steps, as `torch.optim.lr_scheduler.PolynomialLR`.
 
     >>> [PolynomialLr(1.0, 4, power=2.0)(step) for step in (0, 2, 4, 9)]
     [1.0, 0.25, 0.0, 0.0]
@@ -72,15 +72,15 @@ class PolynomialLr(LrSchedule):
         at_least_zero(self.power, "PolynomialLr(power)")
 
     def at(self, step: int) -> float:
-        """lr · (1 - t / steps) to the power."""
+        """Return lr · (1 - t / steps)^power, 0 after ``steps``."""
         return float(self.lr * (1.0 - min(step / self.steps, 1.0)) ** self.power)
 
 
 @dataclass(frozen=True)
 class CosineLr(LrSchedule):
-    """From ``lr`` to ``end`` in ``steps`` steps along half a cosine, and there it stays.
+    """Cosine decay from ``lr`` to ``end`` within ``steps`` steps, constant afterwards.
 
-    Up to ``steps`` it is `torch.optim.lr_scheduler.CosineAnnealingLR`, which rises again after that.
+    Up to ``steps`` it equals `torch.optim.lr_scheduler.CosineAnnealingLR`, which rises again after that.
 
     Source: Loshchilov and Hutter, SGDR: Stochastic gradient descent with warm restarts, 2017.
 
@@ -98,15 +98,15 @@ class CosineLr(LrSchedule):
         at_least_zero(self.end, "CosineLr(end)")
 
     def at(self, step: int) -> float:
-        """end + (lr - end) · (1 + cos(π t / steps)) / 2."""
+        """Return end + (lr - end) · (1 + cos(π t / steps)) / 2."""
         return cosine(self.lr, self.end, min(step / self.steps, 1.0))
 
 
 @dataclass(frozen=True)
 class CosineRestartsLr(LrSchedule):
-    """`CosineLr` again and again, each time ``factor`` times as long.
+    """Cosine decay with warm restarts: repeats `CosineLr`, each time ``factor`` times as long.
 
-    It is `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts`.
+    Equal to `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts`.
 
     Source: Loshchilov and Hutter, SGDR: Stochastic gradient descent with warm restarts, 2017.
 
@@ -126,7 +126,7 @@ class CosineRestartsLr(LrSchedule):
         at_least_zero(self.end, "CosineRestartsLr(end)")
 
     def at(self, step: int) -> float:
-        """Of the round that the step is in, as `CosineLr`."""
+        """Return the rate of `CosineLr` in the cycle of the step."""
         length = self.steps
         if self.factor == 1:
             step %= length
@@ -138,7 +138,7 @@ class CosineRestartsLr(LrSchedule):
 
 @dataclass(frozen=True)
 class ExponentialLr(LrSchedule):
-    """``lr`` times ``factor`` to the power of the step: `torch.optim.lr_scheduler.ExponentialLR`.
+    """Exponential decay, ``lr`` times ``factor`` to the power of the step, as `torch.optim.lr_scheduler.ExponentialLR`.
 
     >>> ExponentialLr(1.0, 0.5)(3)
     0.125
@@ -152,13 +152,13 @@ class ExponentialLr(LrSchedule):
         at_least_zero(self.factor, "ExponentialLr(factor)")
 
     def at(self, step: int) -> float:
-        """lr · factorᵗ."""
+        """Return lr · factorᵗ."""
         return power(self.lr, self.factor, step)
 
 
 @dataclass(frozen=True)
 class StepLr(LrSchedule):
-    """``lr`` times ``factor`` once more every ``every`` steps: `torch.optim.lr_scheduler.StepLR`.
+    """Step decay: ``lr``, multiplied by ``factor`` every ``every`` steps, as `torch.optim.lr_scheduler.StepLR`.
 
     >>> [StepLr(1.0, every=10, factor=0.5)(step) for step in (0, 9, 10, 20)]
     [1.0, 1.0, 0.5, 0.25]
@@ -174,13 +174,13 @@ class StepLr(LrSchedule):
         at_least_zero(self.factor, "StepLr(factor)")
 
     def at(self, step: int) -> float:
-        """lr · factor to the power of ⌊t / every⌋."""
+        """Return lr · factor^⌊t / every⌋."""
         return power(self.lr, self.factor, step // self.every)
 
 
 @dataclass(frozen=True)
 class MultiStepLr(LrSchedule):
-    """``lr`` times ``factor`` once more from each milestone on: `torch.optim.lr_scheduler.MultiStepLR`.
+    """Step decay: ``lr``, multiplied by ``factor`` at each milestone, as `torch.optim.lr_scheduler.MultiStepLR`.
 
     >>> [MultiStepLr(1.0, (10, 30), factor=0.5)(step) for step in (9, 10, 29, 30)]
     [1.0, 0.5, 0.5, 0.25]
@@ -196,13 +196,15 @@ class MultiStepLr(LrSchedule):
         at_least_zero(self.factor, "MultiStepLr(factor)")
 
     def at(self, step: int) -> float:
-        """lr · factor to the power of how many milestones are behind."""
+        """Return lr · factor^n, where n is the number of milestones reached."""
         return power(self.lr, self.factor, sum(milestone <= step for milestone in self.milestones))
 
 
 @dataclass(frozen=True)
 class NoamLr(LrSchedule):
-    """``lr`` · size^-½ · min(t^-½, t · warm_up^-1½), t counted from 1: up in a straight line, down as 1/√t.
+    """The schedule of the original transformer: linear warm-up, then decay as 1/√t.
+
+    The rate is ``lr`` · size^-½ · min(t^-½, t · warm_up^-1½), with t counted from 1.
 
     Source: Vaswani et al., Attention is all you need, 2017.
 
@@ -220,21 +222,21 @@ class NoamLr(LrSchedule):
         count(self.size, "NoamLr(size)")
 
     def at(self, step: int) -> float:
-        """See the class."""
+        """Return the learning rate of a step."""
         t = step + 1
         return float(self.lr * self.size**-0.5 * min(t**-0.5, t * self.warm_up**-1.5))
 
 
 def cosine(start: float, end: float, done: float) -> float:
-    """From ``start``, for ``done`` = 0, to ``end``, for 1, along half a cosine."""
+    """Interpolate along half a cosine from ``start``, at ``done`` = 0, to ``end``, at 1."""
     return end + (start - end) * (1.0 + math.cos(math.pi * done)) / 2.0
 
 
 def power(lr: float, factor: float, exponent: int) -> float:
-    """lr · factor^exponent.
+    """Return lr · factor^exponent.
 
     Raises:
-        ArgumentError: it is too large for a float.
+        ArgumentError: the result is too large for a float.
     """
     try:
         return float(lr * factor**exponent)
@@ -243,14 +245,14 @@ def power(lr: float, factor: float, exponent: int) -> float:
 
 
 def ascending(milestones: object, what: str) -> tuple[int, ...]:
-    """Steps, each later than the one before it.
+    """Return milestones as a tuple, checked to be strictly ascending steps. ``what`` names them in messages.
 
     Raises:
-        ArgumentError: they are something else.
+        ArgumentError: they are anything else.
     """
     if not isinstance(milestones, (tuple, list)):
         raise ArgumentError(f"{what} was given {milestones!r:.80}; give a tuple of steps")
-    found = tuple(count(step, f"each of {what}", least=0) for step in milestones)
-    if any(a >= b for a, b in pairwise(found)):
-        raise ArgumentError(f"{what} was given {found}; each is later than the one before it")
-    return found
+    steps = tuple(count(step, f"each of {what}", least=0) for step in milestones)
+    if any(a >= b for a, b in pairwise(steps)):
+        raise ArgumentError(f"{what} was given {steps}; each is later than the one before it")
+    return steps
