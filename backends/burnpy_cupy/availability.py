@@ -30,7 +30,7 @@ def count() -> int:
     """Return the number of usable GPUs.
 
     Raises:
-        BackendUnavailableError: cupy is not installed, gpus is no compatible CUDA driver, no GPU, or a CUDA library
+        BackendUnavailableError: cupy is not installed, there is no compatible CUDA driver, no GPU, or a CUDA library
             is missing without which CuPy can only allocate memory.
     """
     cupy = load()
@@ -39,12 +39,12 @@ def count() -> int:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         if error.status == _NO_DRIVER:
             raise BackendUnavailableError(
-                "CuPy gpus no CUDA driver, or one too old for it; install NVIDIA's driver, or use NumPy on the CPU"
+                "CuPy found no CUDA driver, or one too old for it; install NVIDIA's driver, or use NumPy on the CPU"
             ) from error
         gpus = 0
     if gpus == 0:
         raise BackendUnavailableError(
-            "CuPy gpus no GPU; see that nvidia-smi lists one and CUDA_VISIBLE_DEVICES does not hide it, "
+            "CuPy found no GPU; see that nvidia-smi lists one and CUDA_VISIBLE_DEVICES does not hide it, "
             "or use NumPy on the CPU"
         )
     _check_libraries(cupy)
@@ -63,7 +63,7 @@ def _check_libraries(cupy: Any) -> None:
         except (ImportError, RuntimeError, OSError) as error:
             release = cupy.cuda.runtime.runtimeGetVersion() // 1000
             raise BackendUnavailableError(
-                f"CuPy gpus a GPU, but not CUDA's library {name}, which {purpose}; install CUDA's libraries with: "
+                f"CuPy found a GPU, but not CUDA's library {name}, which {purpose}; install CUDA's libraries with: "
                 f'pip install "cupy-cuda{release}x[ctk]"'
             ) from error
 
@@ -73,6 +73,6 @@ def check_index(index: int) -> None:
     gpus = count()
     if type(index) is not int or not 0 <= index < gpus:
         raise ArgumentError(
-            f"CuPy({index!r}) names no GPU; gpus {'is' if gpus == 1 else 'are'} {gpus}, numbered from 0: "
+            f"CuPy({index!r}) names no GPU; there {'is' if gpus == 1 else 'are'} {gpus}, numbered from 0: "
             f"use {'CuPy(0)' if gpus == 1 else f'CuPy(0) to CuPy({gpus - 1})'}"
         )
