@@ -176,7 +176,7 @@ def nothing_in_place() -> None:
 
 def profiling() -> None:
     """Profile with `Profiled` inside of Autodiff: time, bytes and FLOPs by operation, forward and backward."""
-    print("\nThe profiler: a backend inside of Autodiff, which somebody else can look at while it works")
+    print("\nThe profiler: a backend inside of Autodiff that measures every operation")
     # PyTorch: with torch.autograd.profiler.profile() as prf: …; print(prf.key_averages().table(…))
     device = Autodiff[Profiled[Infer]]
     x, y, z = (Tensor.ones((2, 3), device=device).require_grad() for _ in range(3))
