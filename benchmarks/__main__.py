@@ -44,10 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n".join(machine()))
     sections: list[Section] = []
     for group in options.only:
-        found = GROUPS[group](effort, said)
+        tables = GROUPS[group](effort, said)
         said("")
-        to_terminal(found)
-        sections += found
+        to_terminal(tables)
+        sections += tables
     picture = draw(sections, options.out / "benchmarks.png")
     print(f"the picture is {picture}" if picture else "no picture: matplotlib is not installed")
     if options.write:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def said(progress: str) -> None:
-    """Show what is being measured, where someone watches."""
+    """Show the current measurement if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
 

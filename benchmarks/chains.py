@@ -1,7 +1,7 @@
-"""Chains of operations, each on the result of the last: forward, gradients and freeing, per node.
+"""Benchmark of chains of operations, each on the result of the last: forward, gradients and freeing, per node.
 
-A chain ends in a sum. Measured is everything from the first operation to the moment when the graph, the loss and the
-gradients have been freed. One operation is one node; a slice is two, ``x[i]`` and the addition to the running total.
+A chain ends in a sum. The time is from the first operation until the graph, the loss and the gradients have been freed.
+One operation is one node; a slice is two, ``x[i]`` and the addition to the running total.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from benchmarks.report import Line, Section
 
 PEERS = ("burnpy", "torch", "autograd", "MyGrad")
 LIMIT = {"autograd": 10_000, "MyGrad": 10_000}
-"""Up to how many nodes a peer is measured, as five times as slow would take minutes."""
+"""The maximum number of nodes for slow peers, which would take minutes for longer chains."""
 
 ROUNDS = 3
-"""How often each is measured in a process, each time after all others: a slow second of the machine lasts for one."""
+"""The number of measurements of each chain in a process, one per round over all chains: a slow second of the machine
+then affects only one of them."""
 
 TWICE = 10_000
 FLAT = ("x * y", "sin")
@@ -32,7 +33,7 @@ BUDGETS = {"× 1.0000001": 0.5, "x * y": 0.5, "sin": 0.5, "matmul 8×8": 0.5, "+
 
 
 def chains(peer: Peer, n: int) -> dict[str, tuple[Callable[..., Any], Sequence[Array]]]:
-    """By name, the function of a chain of n nodes and the arrays that it is differentiated by."""
+    """Return, by name, the function of a chain of n nodes and the arrays that it is differentiated by."""
     sin, total = peer.sin, peer.total
     row = np.linspace(0.5, 1.5, 8, dtype=np.float32)
     square = np.outer(row, row)
@@ -80,7 +81,7 @@ def chains(peer: Peer, n: int) -> dict[str, tuple[Callable[..., Any], Sequence[A
 
 
 def own_slices(peer: Peer, n: int) -> tuple[Callable[..., Any], Sequence[Array]]:
-    """The sum of the n slices of a vector of n: the gradient of each is a vector that is zero but in one place."""
+    """Return the sum of n slices ``x[i]`` of a vector of n; each slice's gradient has one nonzero element."""
 
     def slices(x: Any) -> Any:
         s = x[0]
@@ -92,16 +93,16 @@ def own_slices(peer: Peer, n: int) -> tuple[Callable[..., Any], Sequence[Array]]
 
 
 def best(run: Callable[[], Any], seconds: float, collect: bool) -> float:
-    """The best time of as many runs as take three times ``seconds``, of one at least."""
-    found: list[float] = []
-    while not found or sum(found) < 3 * seconds:
+    """Return the minimum time of repeated runs, until they take three times ``seconds`` together; at least one run."""
+    times: list[float] = []
+    while not times or sum(times) < 3 * seconds:
         gc.collect()
         (gc.enable if collect else gc.disable)()
         start = process_time()
         run()
-        found.append(process_time() - start)
+        times.append(process_time() - start)
         gc.enable()
-    return min(found)
+    return min(times)
 
 
 def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
@@ -116,7 +117,7 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
 
     lengths = {n: chains(peer, n) for n in effort.nodes if n <= options["limit"]}
     nested = min(TWICE, effort.nodes[-1])
-    measured: dict[str, Callable[[], float]] = {}  # what is compared stands together, for the machine to be as fast
+    measured: dict[str, Callable[[], float]] = {}  # figures of one ratio are adjacent, to be measured close in time
     for name in BUDGETS:
         for n, functions in lengths.items():
             for on in (True, False) if name in FLAT and options["flat"] else (True,):

@@ -1,11 +1,11 @@
-"""What checkpointing and `Balanced` save, and what it costs: an MLP of 64 layers and a small transformer.
+"""Benchmark of the memory and time of checkpointing and `Balanced`, for an MLP of 64 layers and a small transformer.
 
-The MLP has GELU after each layer, batch 1024; the transformer is made of plain tensor operations, so that nothing is
-fused. Each way has its own process: nothing special, ``checkpoint`` (√n segments of the MLP, each block of the
-transformer), ``Autodiff[Balanced[NumPy]]``, and both; PyTorch's ``torch.utils.checkpoint`` beside them. A step is a
-forward and a backward pass. Memory is counted twice: the arrays that are alive, by `tracemalloc`, which knows NumPy's
-and not PyTorch's; and the peak resident set during the steps, less the resident set before them. What is held is held
-when the forward pass ends.
+The MLP has GELU after each layer, batch 1024; the transformer consists of plain tensor operations, so that nothing is
+fused. Each variant runs in its own process: no checkpointing, ``checkpoint`` (√n segments of the MLP, each block of the
+transformer), ``Autodiff[Balanced[NumPy]]``, and both; for comparison PyTorch without and with
+``torch.utils.checkpoint``. A step is a forward and a backward pass. Memory is measured in two ways: the live arrays, by
+`tracemalloc`, which sees NumPy's and not PyTorch's; and the peak resident set during the steps, less the resident set
+before them. Memory "held by the graph" is measured at the end of the forward pass.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ COLUMNS = {
     "torch, checkpoint": ("torch", "checkpoint"),
 }
 BUDGETS = {"checkpoint": (1.35, 1 / 3), "Balanced": (1.15, 1 / 2), "both": (None, None)}
-"""Time, of both models, and the peak of arrays, of the MLP, against doing nothing."""
+"""Budgets of the time of both models, and of the peak of arrays of the MLP, as ratios to no checkpointing."""
 
 Layer: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Library:
-    """What a peer has under another name."""
+    """The functions of a library that the models use."""
 
     leaf: Callable[[Any], Any]
     constant: Callable[[Any], Any]
@@ -52,7 +52,7 @@ class Library:
 
 
 def burnpy(way: str) -> Library:
-    """This library, balanced or not."""
+    """Return burnpy's functions, on `Balanced` or plain NumPy."""
     from burnpy import Autodiff, Tensor
     from burnpy.autodiff import Balanced, checkpoint, checkpoint_sequential
     from burnpy.backend import NumPy
@@ -74,7 +74,7 @@ def burnpy(way: str) -> Library:
 
 
 def torch() -> Library:
-    """PyTorch."""
+    """Return PyTorch's functions."""
     import torch
     from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
@@ -89,7 +89,7 @@ def torch() -> Library:
 
 
 def mlp(library: Library, checkpointed: bool, small: bool) -> tuple[Layer, list[Any], Any]:
-    """A function to a scalar, the leaves, and what it is given."""
+    """Create the MLP; return a scalar function of the input, its leaves, and the input."""
     rng = np.random.default_rng(0)
     leaves: list[Any] = []
     layers: list[Layer] = []
@@ -97,7 +97,7 @@ def mlp(library: Library, checkpointed: bool, small: bool) -> tuple[Layer, list[
         w = library.leaf(rng.normal(0.0, 1.4 * WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32))
         b = library.leaf(np.zeros(WIDTH, np.float32))
         leaves += [w, b]
-        layers.append(lambda x, w=w, b=b: library.gelu(x @ w + b))  # type: ignore[misc]  # its defaults give them types
+        layers.append(lambda x, w=w, b=b: library.gelu(x @ w + b))  # type: ignore[misc]  # the defaults determine the types
 
     def forward(x: Any) -> Any:
         if checkpointed:
@@ -111,7 +111,7 @@ def mlp(library: Library, checkpointed: bool, small: bool) -> tuple[Layer, list[
 
 
 def transformer(library: Library, checkpointed: bool, small: bool) -> tuple[Layer, list[Any], Any]:
-    """The same of a transformer."""
+    """Create the transformer; return a scalar function of the input, its leaves, and the input."""
     rng = np.random.default_rng(0)
     leaves: list[Any] = []
 
@@ -153,25 +153,25 @@ MODELS = {"MLP": mlp, "transformer": transformer}
 
 
 def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
-    """Measure one way, in its own process."""
+    """Measure one variant, in its own process."""
     way = options["way"]
     library = torch() if peer.package == "torch" else burnpy(way)
     checkpointed = way in ("checkpoint", "both")
     forward, leaves, x = mlp(library, checkpointed, True)
-    library.gradients(forward(x[:1]), leaves)  # what is imported at first use is not the graph's
+    library.gradients(forward(x[:1]), leaves)  # so that imports at first use are not counted
     forward, leaves, x = MODELS[options["model"]](library, checkpointed, not effort.seconds)
     before = resident("VmRSS")
     forget_peak()
-    found = []
+    times = []
     for step in range(max(2, effort.steps // 4)):
         notebook.turn(f"{options['model']}, step {step}")
         start = process_time()
         loss = forward(x)
         value = float(loss.item())
         library.gradients(loss, leaves)
-        found.append(process_time() - start)
+        times.append(process_time() - start)
         del loss
-    notebook.values["time"] = median(found[1:])  # the first step warms up
+    notebook.values["time"] = median(times[1:])  # the first step warms up
     notebook.values["resident"] = resident("VmHWM") - before
     notebook.values["loss"] = value
     if peer.package == "burnpy":
@@ -185,15 +185,15 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
-    """Measure all ways of both models."""
-    found = []
+    """Measure all variants of both models."""
+    tables = []
     for model in MODELS:
         jobs = {
             column: Job("checkpointing", peer, ONE_THREAD, {"model": model, "way": way})
             for column, (peer, way) in COLUMNS.items()
         }
-        found.append(_section(model, collect(jobs, effort, said)))
-    return found
+        tables.append(_section(model, collect(jobs, effort, said)))
+    return tables
 
 
 def _section(model: str, figures: Figures) -> Section:

@@ -1,7 +1,7 @@
-"""What an import takes, in a fresh interpreter: the processor time of the statement alone.
+"""Benchmark of imports in a fresh interpreter: the processor time and memory of the import statement alone.
 
-As after an installation, the modules have been compiled: to a folder of this run's own, whatever the environment says
-of writing bytecode.
+As after an installation, the modules have been compiled before: to a temporary folder of this run, whatever the
+environment says about writing bytecode.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ print(0 if before is None else resident() - before)
 
 
 def imported(statement: str, environment: dict[str, str]) -> dict[str, float]:
-    """The seconds that one import takes, and the bytes by which it lets the process grow."""
+    """Run one import in a fresh interpreter; return its time in seconds and the growth of the resident set in bytes."""
     command = [sys.executable, "-c", PROGRAM.format(statement=statement)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    seconds, grown = map(float, done.stdout.splitlines()[-2:])
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    seconds, grown = map(float, process.stdout.splitlines()[-2:])
     return {"seconds": seconds, "memory": grown}
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
-    """Measure all peers, in more processes than elsewhere: each takes little time."""
+    """Measure all peers, in more processes than the other benchmarks, as each takes little time."""
     figures = Figures()
     for column in STATEMENTS:
         if not installed(column if column in MODULES else "burnpy"):

@@ -1,4 +1,4 @@
-"""What is measured in one process, and what is made of the figures of several: medians with their spread."""
+"""Measuring in one process, and combining the figures of several processes: medians with their spread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from benchmarks.peers import Key
 
 Said: TypeAlias = Callable[[str], None]
-"""Shows what is being measured."""
+"""A function that shows the current measurement."""
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 THREADS = min(2, os.cpu_count() or 1)
@@ -26,12 +26,12 @@ TWO_THREADS = dict.fromkeys(ONE_THREAD, str(THREADS)) | {"OMP_PROC_BIND": "true"
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure."""
+    """The amount of measuring."""
 
     processes: int  #: fresh processes for each peer
-    seconds: float  #: for each tiny operation and each short chain, in each process
+    seconds: float  #: time for each tiny operation and each short chain, in each process
     nodes: tuple[int, ...]  #: lengths of chains
-    steps: int  #: of training
+    steps: int  #: training steps
 
 
 FULL = Effort(processes=5, seconds=0.05, nodes=(1_000, 10_000, 100_000, 1_000_000), steps=60)
@@ -49,38 +49,38 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float]) -> Spread | None:
-        """Of some values; None of none."""
-        found = list(values)
-        return Spread(median(found), min(found), max(found)) if found else None
+        """Return the spread of some values; None if there are no values."""
+        numbers = list(values)
+        return Spread(median(numbers), min(numbers), max(numbers)) if numbers else None
 
     def times(self, factor: float) -> Spread:
-        """In another unit."""
+        """Return the spread multiplied by a factor, to convert units."""
         return Spread(self.middle * factor, self.low * factor, self.high * factor)
 
 
 @dataclass
 class Figures:
-    """What the processes found: for each column, one mapping from key to value for each turn."""
+    """The results of the processes: for each column, a mapping from key to value for each turn."""
 
     turns: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     errors: dict[str, dict[str, str]] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
 
     def of(self, column: str, key: Key) -> Spread | None:
-        """One figure, over all turns."""
+        """Return the spread of one figure over all turns."""
         return Spread.of(turn[key] for turn in self.turns.get(column, []) if key in turn)
 
     def ratio(self, ours: tuple[str, Key], theirs: tuple[str, Key]) -> Spread | None:
-        """One figure over another, formed within each turn."""
+        """Return the spread of the ratio of two figures, computed within each turn."""
         turns = zip(self.turns.get(ours[0], []), self.turns.get(theirs[0], []), strict=False)
         return Spread.of(a[ours[1]] / b[theirs[1]] for a, b in turns if ours[1] in a and theirs[1] in b)
 
 
 class Notebook:
-    """Where a process enters what it measures. What fails is entered as an error, and the rest goes on.
+    """The record of a process's measurements. A failed measurement is recorded as an error, and the others continue.
 
     Args:
-        turn: called with the key of what is measured next; returns when it is this process's turn.
+        turn: a function called with the key of the next measurement, which returns when it is this process's turn.
     """
 
     def __init__(self, turn: Callable[[Key], None] = lambda key: None) -> None:
@@ -89,7 +89,7 @@ class Notebook:
         self.errors: dict[str, str] = {}
 
     def enter(self, key: Key, measured: Callable[[], float]) -> None:
-        """Measure one thing, when it is this process's turn; the least of what was measured under one key counts."""
+        """Measure and record a figure when it is this process's turn; of several for one key the minimum counts."""
         self.turn(key)
         try:
             self.values[key] = min(measured(), self.values.get(key, inf))
@@ -98,8 +98,8 @@ class Notebook:
 
 
 def seconds_each(statement: str, names: dict[str, Any], seconds: float) -> float:
-    """The processor's seconds that a statement takes, in a loop that takes about ``seconds``."""
-    timer = Timer(statement, "gc.enable()", process_time, {**names, "gc": gc})  # timeit would switch it off
+    """Return the processor time of a statement in seconds, from a loop that takes about ``seconds``."""
+    timer = Timer(statement, "gc.enable()", process_time, {**names, "gc": gc})  # timeit disables the collector
     timer.timeit(1)
     once = timer.timeit(20) / 20
     loops = max(1, int(seconds / once))
@@ -107,7 +107,7 @@ def seconds_each(statement: str, names: dict[str, Any], seconds: float) -> float
 
 
 def resident(what: str) -> float:
-    """The resident set in bytes: VmRSS now, or VmHWM at its peak. Linux only."""
+    """Return the resident set in bytes: "VmRSS" for the current one, "VmHWM" for the peak. Linux only."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(what):
             return float(line.split()[1]) * 1024
@@ -115,6 +115,6 @@ def resident(what: str) -> float:
 
 
 def forget_peak() -> None:
-    """Let VmHWM begin anew, where the kernel permits it; otherwise the import's own peak is in it."""
+    """Reset VmHWM, if the kernel permits it; otherwise it includes the peak of the imports."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

@@ -1,4 +1,4 @@
-"""The figures as a picture: ratios with their spread, and time per node over the length of a chain."""
+"""Plots of the results: ratios with their spread, and time per node over the length of a chain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.report import Line, Section
 
 
 def draw(sections: Sequence[Section], path: Path) -> Path | None:
-    """Write a PNG; None where matplotlib is not installed."""
+    """Write a PNG file and return its path; return None if matplotlib is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -56,7 +56,7 @@ def draw(sections: Sequence[Section], path: Path) -> Path | None:
 
 
 def _points(lines: Sequence[Line], name: str, peer: str) -> list[tuple[int, float]]:
-    """Length and median of each chain of one name."""
+    """Return the length and median of each chain with a name."""
     points = []
     for line in lines:
         cell = line.cells.get(peer)

@@ -1,8 +1,8 @@
-"""Fresh processes that take turns at every single measurement, so that a ratio compares the same moment's machine.
+"""Fresh processes that take turns at every single measurement, so that both figures of a ratio are from the same time.
 
-A machine that others use too has fast seconds and slow ones. The processes of all peers are alive together, and each
-waits before it measures anything until it is called, while all others wait: so what is set against each other was
-measured within a second or so.
+A shared machine has fast seconds and slow ones. The processes of all peers are alive at the same time; each waits
+before every measurement until it is called, while all others wait. So figures that are compared were measured within a
+second or so of each other.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from benchmarks.measure import Effort, Figures, Said
 from benchmarks.peers import Key, installed
 
 SETTLING = 0.1
-"""Seconds before a turn of several threads: those of OpenBLAS and OpenMP look out for more work for a while, on all
-processors."""
+"""Seconds to wait before a turn with several threads: threads of OpenBLAS and OpenMP busy-wait for a while after work,
+on all processors."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process measures: the name of a module here, the peer, and how."""
+    """The work of one process: the name of a benchmark module, the peer, the environment and the module's options."""
 
     module: str
     peer: str
@@ -36,12 +36,12 @@ class Job:
 
 
 class Worker:
-    """A fresh process with a job, which waits at each of its measurements to be called."""
+    """A fresh process with a job, which waits before each of its measurements until it is called."""
 
     def __init__(self, job: Job, effort: Effort) -> None:
         request = json.dumps({"module": job.module, "peer": job.peer, "options": job.options, "effort": asdict(effort)})
         self._threads = job.environment.get("OMP_NUM_THREADS", "1") != "1"
-        self.waits_for: Key | None = None  #: what it measures when it is called next; None once it has ended
+        self.waits_for: Key | None = None  #: the key of its next measurement; None once it has ended
         self.values: dict[str, float] = {}
         self.errors: dict[str, str] = {}
         self._said: IO[str] = TemporaryFile("w+")  # noqa: SIM115  # open for as long as the process lives
@@ -56,7 +56,7 @@ class Worker:
         self._read()
 
     def call(self) -> None:
-        """Let it measure one thing, and wait until it has."""
+        """Let the process make one measurement, and wait for it."""
         if self._threads:
             sleep(SETTLING)
         assert self._process.stdin is not None
@@ -71,8 +71,8 @@ class Worker:
                 self.waits_for = json.loads(line.removeprefix("turn "))
                 return
             if line.startswith("found "):
-                found = json.loads(line.removeprefix("found "))
-                self.values, self.errors = found["values"], found["errors"]
+                results = json.loads(line.removeprefix("found "))
+                self.values, self.errors = results["values"], results["errors"]
         self.waits_for = None
         if self._process.wait():
             self._said.seek(0)
@@ -80,7 +80,7 @@ class Worker:
             self.errors = {"": lines[-1] if lines else f"ended with status {self._process.returncode}"}
 
     def end(self) -> None:
-        """End it, if it has not ended, and close what leads to it."""
+        """Kill the process if it has not ended, and close its pipes and files."""
         self._process.kill()
         self._said.close()
         with self._process:
@@ -88,7 +88,7 @@ class Worker:
 
 
 def collect(jobs: Mapping[str, Job], effort: Effort, said: Said) -> Figures:
-    """Run every job in ``effort.processes`` fresh processes, each time begun by another job."""
+    """Run every job in ``effort.processes`` fresh processes, starting each round with another job."""
     figures = Figures(missing={column for column, job in jobs.items() if not installed(job.peer)})
     present = [column for column in jobs if column not in figures.missing]
     for turn in range(effort.processes):
@@ -101,7 +101,7 @@ def collect(jobs: Mapping[str, Job], effort: Effort, said: Said) -> Figures:
 
 
 def together(jobs: Mapping[str, Job], effort: Effort, said: Said) -> dict[str, Worker]:
-    """One fresh process for each job, which take turns until all have ended."""
+    """Run one fresh process for each job; they take turns until all have ended."""
     workers: dict[str, Worker] = {}
     try:
         for column, job in jobs.items():

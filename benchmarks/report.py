@@ -1,4 +1,4 @@
-"""What is shown: sections of lines, on the terminal and in Markdown."""
+"""Tables of benchmark results, for the terminal and for Markdown."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Cell: TypeAlias = Spread | str | None
 
 @dataclass(frozen=True)
 class Line:
-    """One piece of work: what each column took, and a ratio against its budget."""
+    """One row of a table: a piece of work, its figure in each column, and a ratio with its budget."""
 
     work: str
-    cells: Mapping[str, Cell]  #: a figure, or why there is none
+    cells: Mapping[str, Cell]  #: a figure by column, or the reason why there is none
     ratio: Spread | None
     budget: float | None
-    curve: tuple[str, int] | None = None  #: for the picture: the chain and its length
+    curve: tuple[str, int] | None = None  #: the name and length of a chain, for the plot
 
     @staticmethod
     def of(
@@ -38,7 +38,7 @@ class Line:
         budget: float | None,
         curve: tuple[str, int] | None = None,
     ) -> Line:
-        """A line with one key for each column."""
+        """Create a line from the figures of one key per column."""
         columns = {column: (column, key) for column, key in keys.items()}
         return Line.across(work, figures, columns, factor, ratio, budget, curve)
 
@@ -52,13 +52,13 @@ class Line:
         budget: float | None,
         curve: tuple[str, int] | None = None,
     ) -> Line:
-        """A line with any figure in any column."""
+        """Create a line from any figures: a pair of job and key for each column."""
         cells: dict[str, Cell] = {}
         for column, (job, key) in columns.items():
-            found = figures.of(job, key)
+            spread = figures.of(job, key)
             errors = figures.errors.get(job, {})
-            if found:
-                cells[column] = found.times(factor)
+            if spread:
+                cells[column] = spread.times(factor)
             elif job in figures.missing:
                 cells[column] = "not installed"
             else:
@@ -68,7 +68,7 @@ class Line:
 
     @property
     def met(self) -> str:
-        """Whether the median ratio keeps to the budget."""
+        """Whether the median ratio is within the budget: "yes", "NO", "not measured", or "–" without a budget."""
         if self.budget is None or any(isinstance(c, str) and c.startswith("fails") for c in self.cells.values()):
             return "–"
         return "not measured" if self.ratio is None else "yes" if self.ratio.middle <= self.budget else "NO"
@@ -86,7 +86,7 @@ class Section:
     digits: int = 3
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header and the rows, as text. Columns of ratio and budget are there where a line has one."""
+        """Return the header and the rows as text, with columns for ratio and budget if a line has either."""
         rated = any(line.ratio or line.budget for line in self.lines)
         unit = f", {self.unit}" if self.unit else ""
         header = ["work", *(column + unit for column in self.columns)]
@@ -107,7 +107,7 @@ class Section:
 
     @property
     def notes(self) -> str:
-        """How it was measured, and why what fails does."""
+        """The description of the measurement, and the reasons of failures."""
         failures = {
             c for line in self.lines for c in line.cells.values() if isinstance(c, str) and c.startswith("fails")
         }
@@ -115,7 +115,7 @@ class Section:
 
 
 def to_terminal(sections: Sequence[Section]) -> None:
-    """Print the tables, with rich where it is installed."""
+    """Print the tables, with rich if it is installed, otherwise as Markdown."""
     try:
         from rich.console import Console
         from rich.markup import escape
@@ -135,7 +135,7 @@ def to_terminal(sections: Sequence[Section]) -> None:
 
 
 def machine() -> list[str]:
-    """The processor, the versions and the date."""
+    """Return the processor, the versions, the system and the date."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -151,7 +151,7 @@ def machine() -> list[str]:
 
 
 def markdown_of(section: Section) -> str:
-    """A section as Markdown."""
+    """Return a section as Markdown."""
     header, rows = section.table()
     lines = [f"## {section.title}", "", section.notes, "", _row(header), _row(["---", *["---:"] * (len(header) - 1)])]
     return "\n".join([*lines, *map(_row, rows), ""])
@@ -162,7 +162,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def to_markdown(sections: Sequence[Section], command: str) -> str:
-    """The whole page."""
+    """Return the page of results as Markdown, with a summary of the budgets."""
     rated = [line for section in sections for line in section.lines if line.met in ("yes", "NO")]
     kept = sum(line.met == "yes" for line in rated)
     missed = [f"- {s.title}: {line.work}" for s in sections for line in s.lines if line.met == "NO"]

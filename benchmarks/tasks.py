@@ -1,4 +1,4 @@
-"""The models that training is measured with: their first weights, what they learn from, and how."""
+"""The training tasks of the benchmarks: models, first weights, data and optimizers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ CLASSES, BATCHES, MAX_NORM = 10, 8, 1.0
 
 @dataclass(frozen=True)
 class Task:
-    """What every peer builds and trains with the same numbers."""
+    """A model with its first weights, data and optimizer, which are the same for every peer."""
 
     model: str
-    sizes: Mapping[str, Any]  #: what the model is made with, by the names of its arguments
+    sizes: Mapping[str, Any]  #: the keyword arguments of the model's constructor
     weights: Mapping[str, Array] = field(repr=False)
-    """By path. Matrices are (in, out); those of one attention's queries, keys and values are side by side."""
+    """The first weights by path. Matrices are (in, out); those of queries, keys and values are concatenated."""
     inputs: Array = field(repr=False)  #: (BATCHES, batch, …)
     labels: Array = field(repr=False)  #: (BATCHES, batch) or (BATCHES, batch, length)
     optimizer: str = "Adam"
     rate: float = 1e-3
-    max_norm: float | None = None  #: what gradients are clipped to, all together
+    max_norm: float | None = None  #: the global norm that gradients are clipped to
 
 
 def mlp(rng: np.random.Generator, small: bool) -> Task:
@@ -94,8 +94,8 @@ TASKS: Mapping[str, Callable[[np.random.Generator, bool], Task]] = {"MLP": mlp, 
 
 
 def task(model: str, dtype: str, *, small: bool = False) -> Task:
-    """One of them, in a float dtype, the same numbers every time; or ``small``, with the same operations."""
-    made = TASKS[model](np.random.default_rng(0), small)
-    floats = {path: value.astype(dtype) for path, value in made.weights.items()}
-    inputs = made.inputs.astype(dtype) if made.inputs.dtype.kind == "f" else made.inputs
-    return replace(made, weights=floats, inputs=inputs)
+    """Return a task in a float dtype, with the same numbers every time; ``small`` for the same operations on less."""
+    template = TASKS[model](np.random.default_rng(0), small)
+    floats = {path: value.astype(dtype) for path, value in template.weights.items()}
+    inputs = template.inputs.astype(dtype) if template.inputs.dtype.kind == "f" else template.inputs
+    return replace(template, weights=floats, inputs=inputs)

@@ -1,8 +1,8 @@
-"""Tiny operations on 8 or 8×8 float32 elements: untracked, tracked forward, and forward with gradients.
+"""Benchmark of tiny operations on 8 or 8×8 float32 elements: untracked, tracked forward, and forward with gradients.
 
-Each is a statement, as a user writes it, in loops of `timeit` with the garbage collector on, of which the best counts.
-Forward alone: the result is dropped, and with it what was recorded. With gradients: those of every tracked operand, in
-hand.
+Each is a statement, as a user writes it, in loops of `timeit` with the garbage collector on; the fastest loop counts.
+Forward alone includes dropping the result and its graph. Forward with gradients includes reading the gradient of every
+tracked operand.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ MODES = {
     "gradients": "Tiny operations, forward and gradients",
 }
 LEAVES = {"add": "xy", "mul": "xy", "div": "xy", "matmul 8×8": "mw", "+ bias": "mx", "softmax": "m"}
-"""What each expression is differentiated by, where that is not x alone."""
+"""The operands that each expression is differentiated by, if other than x alone."""
 
 SEEDS = {"matmul 8×8": "square", "+ bias": "square", "softmax": "square", "sum": None, "x[i]": None}
-"""The gradient to start from, where it is not the one of 8 elements."""
+"""The name of the gradient to start from, if it is not the one of 8 elements."""
 
 ROUNDS = 10
-"""How often each is measured in a process, each time after all others: a slow second of the machine lasts for one."""
+"""The number of measurements of each operation in a process, one per round over all operations: a slow second of the
+machine then affects only one of them."""
 
 LOOSE, FREE = {"+ bias", "sum", "x[i]"}, {"softmax"}
 
 
 def budget(operation: str, mode: str) -> float | None:
-    """The ratio to PyTorch that design.md allows."""
+    """Return the maximum ratio to PyTorch's time; None for operations without a budget."""
     if mode == "gradients" or operation in FREE:
         return None
     return 0.95 if operation in LOOSE else 0.55
 
 
 def arrays() -> Mapping[str, Array]:
-    """The operands, of positive numbers about 1, and the gradients to start from."""
+    """Return the operands, positive numbers around 1, and the gradients to start from."""
     rng = np.random.default_rng(0)
     shapes = {"x": (8,), "y": (8,), "m": (8, 8), "w": (8, 8), "row": (8,), "square": (8, 8)}
     return {name: rng.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in shapes.items()}

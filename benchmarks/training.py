@@ -1,10 +1,11 @@
-"""Steps of training of an MLP, a CNN and a mini-GPT, as `benchmarks.tasks` describes them.
+"""Benchmark of training steps of an MLP, a CNN and a mini-GPT, which `benchmarks.tasks` defines.
 
-The same data and first weights for each peer. Both use their own layers and optimizers; PyTorch's work in place. The
-losses are compared step by step, in float64 and in float32. Each model and peer has its own process, with memory as
-users have it (burnpy's NumPy backend tells glibc to keep what is freed), and the other way. Peak memory is the peak
-resident set during the steps, with weights and data, less the resident set before the model is made; by then a tiny
-model has taken two steps, so that what is loaded at first use is not counted. Where the time goes, `Profiled` says.
+Each peer has the same data and first weights. Both use their own layers and optimizers; PyTorch's work in place. The
+losses are compared step by step, in float64 and in float32. Each model and peer runs in its own process, once with the
+malloc settings that its users have (burnpy's NumPy backend sets glibc to keep freed memory), and once with the other's.
+Peak memory is the peak resident set during the steps, with weights and data, less the resident set before the model is
+created; a tiny model has taken two steps before that, so that libraries loaded at first use are not counted. `Profiled`
+measures the time of each operation.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from benchmarks.tasks import BATCHES, TASKS, task
 PHASES = ("forward", "backward", "optimizer", "step")
 BUDGETS = {"MLP": 1.1, "CNN": 1.5, "mini-GPT": 1.5}
 LOSSES = {"float64": (100, 1e-10), "float32": (20, 1e-4)}
-"""By dtype: over how many steps the losses are compared, and how far apart they may be."""
+"""By dtype: the number of steps over which losses are compared, and their maximum relative difference."""
 
-SHOWN = 12  # operations
-ROUND = 5  # steps, after which it is the next process's turn
+SHOWN = 12  # number of operations in the tables
+ROUND = 5  # number of steps until the next process's turn
 GLIBC = {"BURNPY_MALLOPT": "0"}
 KEEP = {
     "GLIBC_TUNABLES": ":".join(
@@ -35,7 +36,7 @@ KEEP = {
         for name, value in {"mmap_threshold": 256 << 20, "trim_threshold": 512 << 20, "arena_max": 1}.items()
     )
 }
-"""What `burnpy_numpy.allocator` sets, for a peer that does not."""
+"""The settings of `burnpy_numpy.allocator`, as an environment for another peer."""
 
 COLUMNS = {
     "burnpy": ("burnpy", {}),
@@ -58,7 +59,7 @@ def _work_times(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping
     forget_peak()
     training = peer.training(task(options["model"], "float32"))
     clock = process_time if options["threads"] == 1 else perf_counter
-    found: dict[str, list[float]] = {phase: [] for phase in PHASES}
+    times: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for step in range(_steps(effort, options["model"])):
         if step % ROUND == 0:
             notebook.turn(f"{options['model']}, steps from {step}")
@@ -72,8 +73,8 @@ def _work_times(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping
         for name, seconds in zip(
             PHASES, (forward - start, backward - forward, end - backward, end - start), strict=True
         ):
-            found[name].append(seconds)
-    for name, values in found.items():
+            times[name].append(seconds)
+    for name, values in times.items():
         notebook.values[name] = median(values[len(values) // 4 :])  # the first steps warm up
     notebook.enter("memory", lambda: resident("VmHWM") - before)
 
@@ -108,7 +109,7 @@ def _work_operations(peer: Peer, effort: Effort, notebook: Notebook, options: Ma
             training.update()
 
     run(0, 2)
-    start = perf_counter()  # as the profiler
+    start = perf_counter()  # the profiler's clock
     with Profiled.record(lines=False) as profile:
         run(2, 2 + steps)
     notebook.values["all"] = (perf_counter() - start) / steps
@@ -119,7 +120,7 @@ def _work_operations(peer: Peer, effort: Effort, notebook: Notebook, options: Ma
 
 
 def _steps(effort: Effort, model: str) -> int:
-    """How many are measured: fewer of the models that take long."""
+    """The number of measured steps: fewer for the slower models."""
     return effort.steps if model == "MLP" or not effort.seconds else effort.steps // 2
 
 
@@ -128,8 +129,8 @@ def _compared(effort: Effort, dtype: str) -> int:
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
-    """Measure both peers, and say where the time goes."""
-    found: list[Section] = []
+    """Measure both peers, and profile burnpy."""
+    tables: list[Section] = []
     last: dict[str, Figures] = {}
     for threads, environment in ((1, ONE_THREAD), (THREADS, TWO_THREADS)):
         for model in TASKS:
@@ -139,7 +140,7 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
                 for column, (peer, more) in COLUMNS.items()
             }
             last[model] = collect(jobs, effort, said)
-            found.append(_times(last[model], model, threads))
+            tables.append(_times(last[model], model, threads))
     once = replace(effort, processes=1)
     losses = {}
     operations = {}
@@ -150,8 +151,8 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
             losses[model, dtype] = collect(jobs, once, said)
         options = {"what": "operations", "model": model}
         operations[model] = collect({"burnpy": Job("training", "burnpy", ONE_THREAD, options)}, once, said)
-    found += [_memory(last), _losses(losses, effort)]
-    return found + [_operations(figures, model) for model, figures in operations.items()]
+    tables += [_memory(last), _losses(losses, effort)]
+    return tables + [_operations(figures, model) for model, figures in operations.items()]
 
 
 def _times(figures: Figures, model: str, threads: int) -> Section:
@@ -166,13 +167,13 @@ def _times(figures: Figures, model: str, threads: int) -> Section:
 
 
 def _line(figures: Figures, work: str, key: str, factor: float, budget: float | None) -> Line:
-    """Each as its users run it."""
+    """A line that compares the peers, each with the malloc settings that its users have."""
     ratio = figures.ratio(("burnpy", key), ("torch", key))
     return Line.of(work, figures, dict.fromkeys(COLUMNS, key), factor, ratio, budget)
 
 
 def _same_allocator(figures: Figures, work: str, key: str) -> list[Line]:
-    """The ratios with both under one allocator's settings."""
+    """Lines with the ratios of both peers under the same malloc settings."""
     pairs = {
         "both with burnpy's malloc": ("burnpy", "torch, burnpy's malloc"),
         "both with the default malloc": ("burnpy, default malloc", "torch"),
@@ -181,9 +182,9 @@ def _same_allocator(figures: Figures, work: str, key: str) -> list[Line]:
     return [Line(f"{work}, {how}", {}, ratio, None) for how, ratio in ratios.items()]
 
 
-def _memory(found: Mapping[str, Figures]) -> Section:
+def _memory(by_model: Mapping[str, Figures]) -> Section:
     lines = []
-    for model, figures in found.items():
+    for model, figures in by_model.items():
         lines.append(_line(figures, model, "memory", 2.0**-20, 1.0))
         lines += _same_allocator(figures, model, "memory")
     how = (
@@ -193,10 +194,10 @@ def _memory(found: Mapping[str, Figures]) -> Section:
     return Section("Training, peak memory", how, "MiB", list(COLUMNS), lines)
 
 
-def _losses(found: Mapping[tuple[str, str], Figures], effort: Effort) -> Section:
+def _losses(by_model: Mapping[tuple[str, str], Figures], effort: Effort) -> Section:
     columns = ("first, burnpy", "first, torch", "last, burnpy", "last, torch", "furthest apart", "at most", "kept")
     lines = []
-    for (model, dtype), figures in found.items():
+    for (model, dtype), figures in by_model.items():
         steps, limit = _compared(effort, dtype), LOSSES[dtype][1]
         cells: dict[str, Cell] = {}
         for name, step in (("first", 0), ("last", steps - 1)):
@@ -214,21 +215,21 @@ def _losses(found: Mapping[tuple[str, str], Figures], effort: Effort) -> Section
 
 
 def furthest_apart(figures: Figures, steps: int) -> float | None:
-    """The largest relative difference of two peers' losses in any step; None if one has none."""
+    """The largest relative difference of two peers' losses over all steps; None if a peer has no losses."""
     turns = zip(figures.turns.get("burnpy", []), figures.turns.get("torch", []), strict=False)
     both = [(a, b) for a, b in turns if a and b]
-    found = [abs(a[f"loss/{step}"] / b[f"loss/{step}"] - 1) for a, b in both for step in range(steps)]
-    return max(found) if found else None
+    differences = [abs(a[f"loss/{step}"] / b[f"loss/{step}"] - 1) for a, b in both for step in range(steps)]
+    return max(differences) if differences else None
 
 
 def _operations(figures: Figures, model: str) -> Section:
     turn = (figures.turns.get("burnpy") or [{}])[0]
     total = turn.get("all", 0.0)
-    found = sorted(((seconds, key) for key, seconds in turn.items() if key != "all"), reverse=True)
-    rows = [(key, seconds) for seconds, key in found[:SHOWN]]
-    if found:
-        rows.append(("other operations", sum(seconds for seconds, _ in found[SHOWN:])))
-        rows.append(("between operations: Python, the graph, the profiler", total - sum(s for s, _ in found)))
+    ranked = sorted(((seconds, key) for key, seconds in turn.items() if key != "all"), reverse=True)
+    rows = [(key, seconds) for seconds, key in ranked[:SHOWN]]
+    if ranked:
+        rows.append(("other operations", sum(seconds for seconds, _ in ranked[SHOWN:])))
+        rows.append(("between operations: Python, the graph, the profiler", total - sum(s for s, _ in ranked)))
     lines = [Line(key, {"ms": f"{1e3 * s:.2f}", "share": f"{s / total:.0%}"}, None, None) for key, s in rows]
     how = "By operation of the backend, per step; float32, one thread, by the clock, on Autodiff[Profiled[NumPy]]."
     return Section(f"Training, {model}: where the time goes", how, "", ("ms", "share"), lines)

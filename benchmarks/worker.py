@@ -1,4 +1,7 @@
-"""A fresh process that measures one peer, as `benchmarks.processes` asks: a request in JSON, a line for each turn."""
+"""The program of a worker process, which measures one peer for `benchmarks.processes`.
+
+It takes a request in JSON, and writes a line to standard output before each measurement and one with the results.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,21 @@ from benchmarks.peers import Key, load
 
 
 def main(request: str) -> None:
-    asked = json.loads(request)
-    effort = Effort(**{**asked["effort"], "nodes": tuple(asked["effort"]["nodes"])})
+    job = json.loads(request)
+    effort = Effort(**{**job["effort"], "nodes": tuple(job["effort"]["nodes"])})
     notebook = Notebook(wait)
-    import_module(f"benchmarks.{asked['module']}").work(load(asked["peer"]), effort, notebook, asked["options"])
+    import_module(f"benchmarks.{job['module']}").work(load(job["peer"]), effort, notebook, job["options"])
     tell("found", {"values": notebook.values, "errors": notebook.errors})
 
 
 def wait(key: Key) -> None:
-    """Say what is to be measured next, and wait to be called."""
+    """Report the key of the next measurement, and wait for a line on standard input."""
     tell("turn", key)
     sys.stdin.readline()
 
 
 def tell(what: str, value: object) -> None:
-    """One line, on a line of its own whatever the peer has printed."""
+    """Print a message on a line of its own, even if the peer's last output has no newline."""
     print(f"\n{what} {json.dumps(value)}", flush=True)
 
 

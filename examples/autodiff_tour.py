@@ -1,8 +1,8 @@
-"""PyTorch's introduction to autograd, line by line in burnpy's way: ``python examples/autodiff_tour.py``.
+"""PyTorch's introduction to autograd, translated to burnpy: ``python examples/autodiff_tour.py``.
 
-The sections are those of "The Fundamentals of Autograd", which is at
-https://docs.pytorch.org/tutorials/beginner/introyt/autogradyt_tutorial.html, and a last one goes on where it ends.
-Comments that begin with "PyTorch:" say what one would write there. Everything that the tour claims is asserted.
+The sections are those of "The Fundamentals of Autograd",
+https://docs.pytorch.org/tutorials/beginner/introyt/autogradyt_tutorial.html, and a last one on higher orders. Comments
+that start with "PyTorch:" show the equivalent PyTorch code. Everything that the tour claims is asserted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def show(**values: object) -> None:
 
 
 def a_sine() -> None:
-    """What is tracked, how the graph looks, and what a backward pass returns."""
+    """Show tracked tensors, the graph, and the gradients that a backward pass returns."""
     print("\nA simple example: the sine of nine angles, tracked")
     # PyTorch: torch.linspace(0.0, 2 * math.pi, steps=9, requires_grad=True)
     a = Tensor[Train].linspace(0.0, 2 * math.pi, steps=9).require_grad()
@@ -39,7 +39,8 @@ def a_sine() -> None:
     out = d.sum()
     show(a=a, b=b, out=out)
 
-    # Each result knows what made it, and that in turn what came before it. The numbers 2 and 1 are not in the graph.
+    # Each result has the node of the operation that created it, and a node has its parents. The numbers 2 and 1 are not
+    # in the graph.
     print("What made d, and so on down to the leaf a, which nothing made:")
     step, names = d.grad_fn, list[str]()
     while step is not None:
@@ -51,13 +52,13 @@ def a_sine() -> None:
     print("The same as a picture, for a page that draws mermaid; to_dot() and to_svg() draw others:")
     print("".join(f"  {line}\n" for line in to_mermaid(out).splitlines()), end="")
 
-    # PyTorch: out.backward(); a.grad. Here a stays as it is, and the gradients are what is returned.
+    # PyTorch: out.backward(); a.grad. Here a does not change, and backward() returns the gradients.
     grads = out.backward()
     print("The gradient is 2 cos(a):")
     show(grads=grads, da=grads[a])
     assert (grads[a] - 2 * a.inner().cos()).abs().max().item() < 1e-6
 
-    # PyTorch gives None for c.grad, with a warning. Here the question itself is a mistake, and the answer the way out.
+    # PyTorch returns None for c.grad, with a warning. Here it is an error, and the message names the solution.
     try:
         grads[c]
     except errors.NotTrackedError as error:
@@ -70,45 +71,45 @@ def a_sine() -> None:
 
 @dataclass(frozen=True)
 class TinyModel(Generic[B]):
-    """Two linear layers with ReLU between them: a tuple of weights and a function of it."""
+    """Two linear layers with ReLU between them: a tuple of weights, and a function of them."""
 
     parameters: tuple[Tensor[B], Tensor[B], Tensor[B], Tensor[B]]
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (batch, 1000) to (batch, 10)."""
+        """Map inputs (batch, 1000) to outputs (batch, 10)."""
         w1, b1, w2, b2 = self.parameters
         return (x @ w1 + b1).relu() @ w2 + b2
 
 
 def descend(model: TinyModel[Autodiff[I]], grads: Gradients[I], rate: float) -> TinyModel[Autodiff[I]]:
-    """A step of gradient descent, computed on the inner backend: the next model."""
+    """Return the model after a step of gradient descent, computed on the inner backend."""
     w1, b1, w2, b2 = (Tensor.from_inner(p.inner() - rate * grads[p]).require_grad() for p in model.parameters)
     return TinyModel((w1, b1, w2, b2))
 
 
 def training() -> None:
-    """A step of training: gradients are values, which nobody has to set back."""
+    """Train for one step: gradients are values, so there is no zero_grad()."""
     print("\nAutograd in training: one step of a network of two layers")
     burnpy.manual_seed(0)
-    x, wanted = Tensor[Train].normal((16, 1000)), Tensor[Train].normal((16, 10))
+    x, target = Tensor[Train].normal((16, 1000)), Tensor[Train].normal((16, 10))
     shapes = ((1000, 100), (100,), (100, 10), (10,))
     w1, b1, w2, b2 = (Tensor[Train].normal(s, 0.0, 0.02).require_grad() for s in shapes)
     model = TinyModel((w1, b1, w2, b2))
 
-    loss = (wanted - model.forward(x)).square().sum()
+    loss = (target - model.forward(x)).square().sum()
     grads = loss.backward()
     show(loss=loss.item(), grads=grads, some_weights=w2.inner()[0, :4], their_gradient=grads[w2][0, :4])
 
-    # PyTorch: optimizer.step() changes the weights. Here a function returns the next model, and this one stays.
+    # PyTorch: optimizer.step() changes the weights. Here a function returns the next model; the old one is unchanged.
     trained = descend(model, grads, rate=0.001)
-    after = (wanted - trained.forward(x)).square().sum().item()
+    after = (target - trained.forward(x)).square().sum().item()
     show(loss_after_a_step=after, the_weights_now=trained.parameters[2].inner()[0, :4])
     assert after < loss.item()
     assert w2 is model.parameters[2]
 
-    # PyTorch: gradients of five passes pile up in .grad unless optimizer.zero_grad() is called in between. Here five
-    # passes have five gradients, all alike. To accumulate is to add.
-    passes = [(wanted - model.forward(x)).square().sum().backward() for _ in range(5)]
+    # PyTorch: gradients of five passes accumulate in .grad unless optimizer.zero_grad() is called in between. Here five
+    # passes return five equal gradients. To accumulate them, add them.
+    passes = [(target - model.forward(x)).square().sum().backward() for _ in range(5)]
     total = sum(passes[1:], start=passes[0])
     ratio = (total.norm() / grads.norm()).item()
     show(norm_of_one_pass=passes[4].norm().item(), norm_of_five_added=total.norm().item())
@@ -118,17 +119,17 @@ def training() -> None:
 
 @no_grad()
 def silent_sum(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
-    """A function that records nothing, whatever it is given."""
+    """A function that records nothing, even for tracked tensors."""
     return x + y
 
 
 def validate(x: Tensor[Infer]) -> float:
-    """A function that cannot record: its type says so, and a type checker refuses a tracked tensor."""
+    """A function that cannot record: type checkers reject a tracked tensor as its argument."""
     return x.mean().item()
 
 
 def off_and_on() -> None:
-    """Recording, switched off for a tensor, a block, a function; and by type."""
+    """Disable recording for a tensor, a block or a function; or by type."""
     print("\nTurning recording off and on")
     # PyTorch: a.requires_grad = False. Here there are two tensors, one tracked and one not, in the same memory.
     a = Tensor[Train].ones((2, 3)).require_grad()
@@ -145,12 +146,12 @@ def off_and_on() -> None:
     assert (silent.is_require_grad(), loud.is_require_grad()) == (False, True)
     assert silent_sum(a, a).grad_fn is None
 
-    # What a mode does is seen when it runs. What inner() does is seen in the type: Tensor[NumPy].
+    # The effect of a mode is visible only at run time. The effect of inner() is visible in the type: Tensor[NumPy].
     print("Better: inner() gives the same memory on a backend that cannot record")
     show(inner=a.inner(), detached=a.detach(), mean=validate(a.inner()))
     assert a.inner().device is Infer.device()
     try:
-        a.inner().sum().backward()  # type: ignore[misc]  # mypy and pyright refuse it as well
+        a.inner().sum().backward()  # type: ignore[misc]  # mypy and pyright reject it as well
     except errors.NotTrackedError as error:
         show(backward_of_a_plain_tensor=error)
     # PyTorch: x.detach().numpy(), as x.numpy() is refused. Here to_numpy() is read-only, so that it needs no detach().
@@ -158,13 +159,13 @@ def off_and_on() -> None:
 
 
 def nothing_in_place() -> None:
-    """What PyTorch must guard against cannot be written."""
+    """Show that tensors are immutable: there are no operations in place that could break a backward pass."""
     print("\nAutograd and operations in place: there are none")
-    # PyTorch: a.sin_() of a leaf raises, and of other tensors may spoil what a backward pass needs.
+    # PyTorch: a.sin_() raises for a leaf, and for other tensors may overwrite values that a backward pass needs.
     a = Tensor[Train].linspace(0.0, 2 * math.pi, steps=5).require_grad()
     assert not hasattr(a, "sin_")
     try:
-        a[0] = 1.0  # type: ignore[index]  # and here
+        a[0] = 1.0  # type: ignore[index]  # as above
     except errors.ImmutableError as error:
         show(setting_an_element=error)
     b = a.at[0].set(1.0)  # a new tensor, through which gradients go
@@ -174,11 +175,11 @@ def nothing_in_place() -> None:
 
 
 def profiling() -> None:
-    """`Profiled` inside of Autodiff: time, bytes and FLOPs by operation, forward and backward."""
-    print("\nThe profiler: a backend inside of Autodiff, which somebody else can look at while it works")
+    """Profile with `Profiled` inside of Autodiff: time, bytes and FLOPs by operation, forward and backward."""
+    print("\nThe profiler: a backend inside of Autodiff that measures every operation")
     # PyTorch: with torch.autograd.profiler.profile() as prf: …; print(prf.key_averages().table(…))
-    looked_at = Autodiff[Profiled[Infer]]
-    x, y, z = (Tensor.ones((2, 3), device=looked_at).require_grad() for _ in range(3))
+    device = Autodiff[Profiled[Infer]]
+    x, y, z = (Tensor.ones((2, 3), device=device).require_grad() for _ in range(3))
     with Profiled.record() as profile:
         for _ in range(100):
             z = (z / x) * y
@@ -189,7 +190,7 @@ def profiling() -> None:
 
 
 def doubled(x: Tensor[B]) -> Tensor[B]:
-    """x times the power of two that makes its norm at least 1000: how often it loops depends on the values."""
+    """Return x times the power of two that makes its norm at least 1000; the number of iterations depends on x."""
     y = x * 2
     while y.detach().square().sum().sqrt().item() < 1000:
         y = y * 2
@@ -197,12 +198,12 @@ def doubled(x: Tensor[B]) -> Tensor[B]:
 
 
 def exponential(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
-    """Of two vectors."""
+    """A function of two vectors."""
     return 2 * x.exp() + 3 * y
 
 
 def vectors_and_jacobians() -> None:
-    """What a backward pass computes is a vector times a Jacobian; `burnpy.func` has the rest."""
+    """Compute vector-Jacobian products by backward(), and Jacobians, vjp and jvp by `burnpy.func`."""
     print("\nAdvanced topic: vector-Jacobian products")
     x = Tensor[Train].from_data([0.5, -1.0, 2.0]).require_grad()
     y = doubled(x)
@@ -210,7 +211,7 @@ def vectors_and_jacobians() -> None:
         y.backward()
     except errors.ShapeError as error:
         show(backward_of_a_vector=error)
-    # PyTorch: y.backward(v). The vector is what the pass starts from, a plain tensor.
+    # PyTorch: y.backward(v). The vector is the gradient that the pass starts from, a plain tensor.
     v = Tensor[Infer].from_data([0.1, 1.0, 0.0001])
     grads = y.backward(v)
     show(y=y, v_times_jacobian=grads[x])
@@ -236,26 +237,26 @@ def vectors_and_jacobians() -> None:
 
 
 def cubes(x: Tensor[B]) -> Tensor[B]:
-    """A number, with 6 x as the diagonal of its second derivatives."""
+    """The sum of x³, a scalar whose Hessian is diagonal with 6 x."""
     return (x * x * x).sum()
 
 
 def higher_orders() -> None:
-    """Where the tutorial ends: derivatives of derivatives, by functions or by type."""
+    """Compute higher derivatives, which the tutorial does not cover, by functions or by type."""
     print("\nHigher orders")
     x, v = Tensor[Infer].from_data([1.0, 2.0]), Tensor[Infer].from_data([1.0, 10.0])
     show(hessian=func.hessian(cubes)(x), hvp=func.hvp(cubes, x, v)[1])
     assert func.hessian(cubes)(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
     assert func.hvp(cubes, x, v)[1].tolist() == [6.0, 120.0]
 
-    # PyTorch: torch.autograd.grad(…, create_graph=True). Here the type says how often something can be differentiated.
+    # PyTorch: torch.autograd.grad(…, create_graph=True). Here the type determines how often one can differentiate.
     twice = Tensor[Autodiff[Train]].from_data([1.0, 2.0]).require_grad()
     slope = cubes(twice).backward()[twice]  # a Tensor[Autodiff[NumPy]]
     curvature = slope.sum().backward()[twice.inner()]  # a Tensor[NumPy]
     show(slope=slope, curvature=curvature)
     assert (slope.tolist(), curvature.tolist()) == ([3.0, 12.0], [6.0, 12.0])
 
-    # A derivative inside of a derivative, over a variable of the outer one: d/dx [x · d/dy (x · y)] is 2 x.
+    # A nested derivative whose inner function uses the outer variable: d/dx [x · d/dy (x · y)] is 2 x.
     def outer(x: Tensor[B]) -> Tensor[B]:
         def inner(y: Tensor[B]) -> Tensor[B]:
             return x * y
@@ -268,7 +269,7 @@ def higher_orders() -> None:
 
 
 def main() -> None:
-    """Walk through all of it."""
+    """Run all sections."""
     for section in (
         a_sine,
         training,

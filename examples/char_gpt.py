@@ -1,7 +1,7 @@
-"""A small transformer learns to write Python, character by character: ``python examples/char_gpt.py``.
+"""Train a small transformer to generate Python, character by character: ``python examples/char_gpt.py``.
 
-It reads what every Python installation carries, the standard library's own source with its documentation strings, and
-shows after each quarter of the training what it would write: first noise, then words, then lines that look like code.
+The training text is the source of the standard library, which every Python installation includes. After each quarter of
+the training a generated sample is printed: first noise, then words, then lines that look like code.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from burnpy.optim import AdamW, GradientsParams, Group, OneCycleLr, clip_by_glob
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I], as in burnpy itself
 
-CONTEXT = 64  # how many characters it sees at once
+CONTEXT = 64  # characters of context
 SIZE, HEADS, LAYERS = 128, 4, 2
 BATCH, LEARNING_RATE, WEIGHT_DECAY, MAX_NORM = 8, 3e-3, 0.1, 1.0
-HELD_OUT = 0.05  # the share of the text that it does not learn from
+HELD_OUT = 0.05  # the share of the text for validation
 ALPHABET = "\n\t" + "".join(map(chr, range(32, 127)))
 
 
 def standard_library() -> str:
-    """The source of the standard library's modules, without those of packages, in alphabetical order."""
+    """Return the source of the standard library's top-level modules, in alphabetical order."""
     folder = Path(sysconfig.get_path("stdlib"))
     texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
     return "".join(text for text in texts if text.isascii())
 
 
 def encoded(text: str) -> npt.NDArray[np.int64]:
-    """The number of each character in the alphabet, others left out; indentation is one character a level."""
+    """Return the index of each character in the alphabet, skipping others; a level of indentation is one character."""
     numbers = {character: k for k, character in enumerate(ALPHABET)}
     return np.array([numbers[character] for character in text.replace("    ", "\t") if character in numbers])
 
 
 def decoded(numbers: Sequence[int]) -> str:
-    """The text of such numbers."""
+    """Return the text of a sequence of character indices."""
     return "".join(ALPHABET[number] for number in numbers).replace("\t", "    ")
 
 
 class Gpt(Module[B]):
-    """For each place the logits of the next character, from the characters up to there."""
+    """A causal transformer that predicts the logits of the next character at each position."""
 
     def __init__(self, device: B | type[B]) -> None:
         small = init.Normal(0.0, 0.02)
@@ -63,23 +63,23 @@ class Gpt(Module[B]):
         self.logits = Linear(SIZE, len(ALPHABET), device=device, initializer=small)
 
     def forward(self, text: IntTensor[B]) -> Tensor[B]:
-        """From (batch, length) to (batch, length, len(ALPHABET)); the length is at most CONTEXT."""
+        """Map character indices (batch, length) to logits (batch, length, len(ALPHABET)); length is at most CONTEXT."""
         x = self.characters(text) + self.places.value[: text.shape[1]]
         return self.logits(self.blocks(x, causal=True))
 
     def valid(self: Gpt[Autodiff[I]]) -> Gpt[I]:
-        """The same model on the inner backend: this line is for type checkers."""
+        """Return the same model on the inner backend; overridden to give type checkers the class."""
         return rebound(self)
 
 
 def mean_loss(model: Gpt[B], windows: IntTensor[B]) -> Tensor[B]:
-    """How surprised a model is by windows of text, (batch, CONTEXT + 1), in nats per character."""
+    """Return the cross entropy of a model on windows of text, (batch, CONTEXT + 1), in nats per character."""
     logits = model(windows[:, :-1])
     return burnpy.cross_entropy(logits.reshape(-1, len(ALPHABET)), windows[:, 1:].reshape(-1))
 
 
 def written(model: Gpt[B], start: str, length: int, temperature: float = 0.6) -> str:
-    """What a model writes after ``start``, character by character, each drawn by its probability."""
+    """Generate text after ``start``, sampling character by character."""
     text = IntTensor.from_data(encoded(start)[None], device=model.device)
     for _ in range(length):
         logits = model(text[:, -CONTEXT:])[:, -1] / temperature
@@ -88,12 +88,12 @@ def written(model: Gpt[B], start: str, length: int, temperature: float = 0.6) ->
 
 
 def show(text: str) -> None:
-    """Print a text, set off from the rest."""
+    """Print a text with a margin."""
     print("".join(f"  |{line}\n" for line in text.strip("\n").splitlines()), flush=True)
 
 
 def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length: int) -> None:
-    """Train, and show samples of what the model writes."""
+    """Train the model and print generated samples."""
     burnpy.manual_seed(seed)
     rng = np.random.default_rng(seed)
     text = encoded(standard_library())
@@ -117,8 +117,8 @@ def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length
     for step in range(steps + 1):
         if step in {k * steps // 4 for k in range(5)}:
             plain = model.valid()
-            tested, seconds = mean_loss(plain, test).item(), time.perf_counter() - begin
-            print(f"step {step}, {seconds:.0f} s: loss {tested:.2f} on the text held out. It writes:")
+            test_loss, seconds = mean_loss(plain, test).item(), time.perf_counter() - begin
+            print(f"step {step}, {seconds:.0f} s: loss {test_loss:.2f} on the text held out. It writes:")
             show(written(plain, "\n    def ", length))
         if step < steps:
             loss = mean_loss(model, windows(learned, BATCH))
@@ -130,8 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description="Train a small transformer on the standard library's source.")
     parser.add_argument("--steps", type=int, default=2500)
-    parser.add_argument("--seed", type=int, default=0, help="of the weights, what it reads and what it writes")
-    parser.add_argument("--length", type=int, default=240, help="how many characters it writes each time")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights, the batches and the samples")
+    parser.add_argument("--length", type=int, default=240, help="number of characters per sample")
     options = parser.parse_args(arguments)
     train(Autodiff[NumPy], options.steps, options.seed, options.length)
 

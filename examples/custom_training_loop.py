@@ -1,8 +1,8 @@
-"""A training loop with all its parts in sight: ``python examples/custom_training_loop.py``.
+"""A custom training loop with checkpoints: ``python examples/custom_training_loop.py``.
 
-Gradients of micro-batches are accumulated and clipped, the learning rate follows a schedule, validation computes on the
-inner backend, and after every epoch all of it is saved to one file. Kill it whenever you like: with ``--resume`` it
-goes on from the last epoch that it completed, and ends with the very bits that it would have ended with.
+Gradients of micro-batches are accumulated and clipped, the learning rate follows a schedule, validation runs on the
+inner backend, and after every epoch the whole state is saved to one file. It can be killed at any time: ``--resume``
+continues after the last complete epoch, and the final model is bitwise the same as without the interruption.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from digits_report import load_digits
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I], as in burnpy itself
 
-MICRO_BATCH, ACCUMULATED = 32, 4  # a step of the optimizer for 4 micro-batches, 128 images
+MICRO_BATCH, ACCUMULATED = 32, 4  # one optimizer step per 4 micro-batches, 128 images
 LEARNING_RATE, WEIGHT_DECAY, MAX_NORM = 5e-3, 0.05, 1.0
 HELD_OUT = 360  # images
 
 
 class Classifier(Module[B]):
-    """An MLP with running statistics and random dropout, so that there is more to save than weights."""
+    """An MLP with batch norm and dropout, so that checkpoints contain running statistics and a generator's state."""
 
     def __init__(self, device: B | type[B]) -> None:
         self.body = Sequential(Flatten(), Linear(64, 128, device=device), BatchNorm(128, device=device), Gelu())
@@ -53,17 +53,17 @@ class Classifier(Module[B]):
         self.head = Linear(128, 10, device=device)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From images (batch, 1, 8, 8) to logits (batch, 10)."""
+        """Map images (batch, 1, 8, 8) to logits (batch, 10)."""
         return self.head(self.dropout(self.body(x)))
 
     def valid(self: Classifier[Autodiff[I]]) -> Classifier[I]:
-        """The same model on the inner backend: this line is for type checkers."""
+        """Return the same model on the inner backend; overridden to give type checkers the class."""
         return rebound(self)
 
 
 @dataclass(frozen=True)
 class Examples(Generic[B]):
-    """Images and what they show."""
+    """Images and their labels."""
 
     x: Tensor[B]
     y: IntTensor[B]
@@ -72,7 +72,7 @@ class Examples(Generic[B]):
 def train_epoch(
     model: Classifier[Autodiff[I]], optim: AdamW, schedule: LrSchedule, step: int, data: Examples[Autodiff[I]]
 ) -> tuple[Classifier[Autodiff[I]], int, float]:
-    """Every example once: the model after it, how many steps were taken by then, and the mean loss."""
+    """Train for one epoch; return the new model, the new step count and the mean loss."""
     total = 0.0
     accumulator = GradientsAccumulator[I]()
     order = IntTensor.permutation(len(data.x), device=model.device)
@@ -83,7 +83,7 @@ def train_epoch(
         if len(accumulator) == ACCUMULATED:
             model, step = update(model, optim, schedule, step, accumulator), step + 1
             accumulator = GradientsAccumulator[I]()
-    if accumulator:  # what is left at the end is used as well
+    if accumulator:  # the last, incomplete group of micro-batches
         model, step = update(model, optim, schedule, step, accumulator), step + 1
     return model, step, total / len(data.x)
 
@@ -91,19 +91,19 @@ def train_epoch(
 def update(
     model: Classifier[Autodiff[I]], optim: AdamW, schedule: LrSchedule, step: int, gathered: GradientsAccumulator[I]
 ) -> Classifier[Autodiff[I]]:
-    """The model after one step of the optimizer, by gradients that are not too large."""
+    """Return the model after one optimizer step with clipped gradients."""
     return optim.step(schedule(step), model, clip_by_global_norm(gathered.mean(), MAX_NORM))
 
 
 def validate(model: Classifier[I], data: Examples[I]) -> tuple[float, float]:
-    """Loss and accuracy. What is given is on the inner backend: no graph, the running statistics, no dropout."""
+    """Return loss and accuracy on the inner backend: without a graph, with running statistics, without dropout."""
     logits = model(data.x)
     right = (logits.argmax(dim=1) == data.y).float().mean()
     return burnpy.cross_entropy(logits, data.y).item(), right.item()
 
 
 def fingerprint(model: Module[I]) -> str:
-    """What tells whether two models are the same to the last bit."""
+    """Return a hash that is equal for two models with bitwise equal parameters and buffers."""
     digest = hashlib.sha256()
     for path, entry in sorted(model.into_record().items()):
         digest.update(path.encode() + entry.value.tobytes())
@@ -111,10 +111,10 @@ def fingerprint(model: Module[I]) -> str:
 
 
 def train(device: Autodiff[I] | type[Autodiff[I]], epochs: int, seed: int, path: Path, resume: bool) -> None:
-    """Train from the beginning, or go on with what a file has."""
+    """Train from the beginning, or resume from the checkpoint at ``path``."""
     burnpy.manual_seed(seed)
     model, optim = Classifier(device), AdamW(weight_decay=WEIGHT_DECAY, groups=[Group("*.bias", weight_decay=0.0)])
-    generator = burnpy.default_generator(device)  # what permutation() and Dropout draw from
+    generator = burnpy.default_generator(device)  # used by permutation() and Dropout
     epoch = step = 0
     if resume:
         record = load(path)
@@ -152,11 +152,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description="Train with accumulation, clipping, a schedule and checkpoints.")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0, help="of the weights, the order and the dropout")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights, the order and the dropout")
     parser.add_argument(
-        "--resume", action="store_true", help="go on with the file, for as many epochs as it began with"
+        "--resume", action="store_true", help="resume from the file, for the number of epochs saved in it"
     )
-    parser.add_argument("--file", type=Path, default=Path("out") / "classifier.safetensors", help="what to save to")
+    parser.add_argument("--file", type=Path, default=Path("out") / "classifier.safetensors", help="the checkpoint file")
     options = parser.parse_args(arguments)
     try:
         train(Autodiff[NumPy], options.epochs, options.seed, options.file, options.resume)

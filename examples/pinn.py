@@ -1,14 +1,15 @@
-"""A network learns to solve Burgers' equation from the equation alone: ``OMP_NUM_THREADS=1 python examples/pinn.py``.
+"""Solve Burgers' equation with a physics-informed network: ``OMP_NUM_THREADS=1 python examples/pinn.py``.
 
     u_t + u u_x = ν u_xx   for -1 < x < 1 and 0 < t < 1,   u(0, x) = -sin(πx),   u(t, ±1) = 0,   ν = 0.01 / π
 
-The wave steepens until t = 0.5, and then has a slope of about -150 at x = 0, where the equation is hard. The network,
-of t and x, is never shown a solution: the loss is what it leaves of the equation (Raissi et al. 2019). It needs the
-derivatives u_t, u_x and u_xx of the network, differentiated in turn by its weights: a third derivative in all. At the
-end the network is compared with a solution by finite differences: with the seeds 0 to 3 it is 1.3 to 1.8 % away.
+The wave steepens until t = 0.5, and then has a slope of about -150 at x = 0, where the equation is hard to solve. The
+network, a function of t and x, is trained without data: the loss is the mean squared residual of the equation (Raissi
+et al. 2019). It needs the derivatives u_t, u_x and u_xx of the network, which are then differentiated with respect to
+the weights: a third derivative in all. At the end the network is compared with a solution by finite differences: with
+the seeds 0 to 3 the relative error is 1.3 to 1.8 %.
 
-It takes about a minute on one core. Matrices as small as these are no faster on several threads, and far slower where
-other programs want the cores.
+It takes about a minute on one core. Matrices as small as these are no faster on several threads, and far slower if
+other programs use the cores.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I
 
 VISCOSITY = 0.01 / math.pi
 LAYERS = (2, 20, 20, 20, 20, 1)
-STEPS = 100  # of an epoch, after each of which the loss is noted
-POINTS, REDRAWN = 512, 10  # where the equation is asked for, and for how many steps at the same points
-RATE, DECAY1, DECAY2 = 0.01, 0.9, 0.999  # Adam's
+STEPS = 100  # steps per epoch; the loss is recorded once per epoch
+POINTS, REDRAWN = 512, 10  # number of points where the residual is computed; steps until new points are drawn
+RATE, DECAY1, DECAY2 = 0.01, 0.9, 0.999  # of Adam
 
 
 @dataclass(frozen=True)
 class Network(Generic[B]):
-    """Layers with tanh between them, which is smooth, as second derivatives are taken."""
+    """A multilayer perceptron with tanh, which is smooth, as second derivatives are needed."""
 
     parameters: tuple[Tensor[B], ...]  # weight and bias of each layer in turn
 
     def forward(self, t: Tensor[B], x: Tensor[B]) -> Tensor[B]:
-        """The solution u at n points, (n, 1), from their times t and places x, both (n, 1).
+        """Return the solution u at n points, (n, 1), from their times t and places x, both (n, 1).
 
-        It is right at t = 0 and at x = ±1 whatever the weights are, so that only the equation remains to be learned.
+        It satisfies the initial and boundary conditions for any weights, so that only the equation is to be learned.
         """
         y = burnpy.cat([t, x], dim=1)
         *hidden, (weight, bias) = zip(self.parameters[::2], self.parameters[1::2], strict=True)
@@ -59,12 +60,12 @@ class Network(Generic[B]):
         return t * (1 - x * x) * (y @ weight + bias) - (math.pi * x).sin()
 
     def valid(self: Network[Autodiff[I]]) -> Network[I]:
-        """The same weights, in the same memory, on the inner backend: what they compute is not recorded."""
+        """Return the network on the inner backend, with the same weights in the same memory; it records no graph."""
         return Network(tuple(p.inner() for p in self.parameters))
 
 
 def random_network(device: B | type[B]) -> Network[B]:
-    """A network to be trained, with weights scaled as Glorot and Bengio (2010) found right for tanh."""
+    """Create a network with tracked weights, scaled for tanh as by Glorot and Bengio (2010)."""
     parameters: list[Tensor[B]] = []
     for inputs, outputs in pairwise(LAYERS):
         scale = 1.0 if inputs == 2 else math.sqrt(2 / (inputs + outputs))
@@ -74,16 +75,16 @@ def random_network(device: B | type[B]) -> Network[B]:
 
 
 def residual(network: Network[B], t: Tensor[B], x: Tensor[B]) -> Tensor[B]:
-    """What the network leaves of Burgers' equation at n points, (n, 1): 0 everywhere for a solution.
+    """Return the residual of Burgers' equation at n points, (n, 1), which is 0 everywhere for a solution.
 
-    A row of u depends on the same row of t and x alone, so that the gradient of the sum of u holds the derivatives of
-    all rows. Two functions of `burnpy.func`, one inside of the other, do it: u_t and u_x come from a reverse pass over
-    one evaluation of the network, and u_xx from another over both. Where the weights are tracked, as in training, all
-    of this is recorded on their backend; where they are not, nothing is, and the same function serves.
+    Each row of u depends only on the same row of t and x, so the gradient of the sum of u contains the derivatives of
+    all rows. Two nested functions of `burnpy.func` compute them: u_t and u_x by a reverse pass over one evaluation of
+    the network, and u_xx by another over both. If the weights are tracked, as in training, all of this is recorded on
+    their backend; if they are not, the same function records nothing.
 
-    Forward mode would do as well, and save memory, but it goes in one direction at a time: in t, in x, and in x again,
-    which evaluates the network six times over, and makes a step of training a quarter longer. Nested ``Autodiff`` would
-    do what these functions do, in three times the lines.
+    Forward mode would work too, and save memory, but it takes one direction at a time: t, x, and x again, which costs
+    as much as six evaluations of the network and makes a training step a quarter longer. Nested ``Autodiff`` would do
+    the same as these functions in three times the lines.
     """
 
     def solution(t: Tensor[B], x: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
@@ -100,7 +101,7 @@ def residual(network: Network[B], t: Tensor[B], x: Tensor[B]) -> Tensor[B]:
 
 @dataclass(frozen=True)
 class Moments(Generic[I]):
-    """What Adam remembers: for each parameter running means of its gradient and of its square, and the steps so far."""
+    """The state of Adam: for each parameter, running means of its gradient and of its square; and the step count."""
 
     means: tuple[Tensor[I], ...]
     squares: tuple[Tensor[I], ...]
@@ -110,39 +111,39 @@ class Moments(Generic[I]):
 def adam(
     network: Network[Autodiff[I]], moments: Moments[I], grads: Gradients[I], rate: float
 ) -> tuple[Network[Autodiff[I]], Moments[I]]:
-    """A step of Adam (Kingma and Ba 2015): the next network, and what is remembered for the step after."""
-    found = [grads[p] for p in network.parameters]
-    means = tuple(DECAY1 * m + (1 - DECAY1) * g for m, g in zip(moments.means, found, strict=True))
-    squares = tuple(DECAY2 * s + (1 - DECAY2) * g * g for s, g in zip(moments.squares, found, strict=True))
+    """Return the network and the state after one step of Adam (Kingma and Ba 2015)."""
+    gs = [grads[p] for p in network.parameters]
+    means = tuple(DECAY1 * m + (1 - DECAY1) * g for m, g in zip(moments.means, gs, strict=True))
+    squares = tuple(DECAY2 * s + (1 - DECAY2) * g * g for s, g in zip(moments.squares, gs, strict=True))
     steps = moments.steps + 1
-    unbias = math.sqrt(1 - DECAY2**steps)  # both means begin at 0, and are corrected for that
+    unbias = math.sqrt(1 - DECAY2**steps)  # bias correction, as both means start at 0
     rate *= unbias / (1 - DECAY1**steps)
-    moved = (
+    updated = (
         p.inner() - rate * m / (s.sqrt() + 1e-8 * unbias)
         for p, m, s in zip(network.parameters, means, squares, strict=True)
     )
-    return Network(tuple(Tensor.from_inner(p).require_grad() for p in moved)), Moments(means, squares, steps)
+    return Network(tuple(Tensor.from_inner(p).require_grad() for p in updated)), Moments(means, squares, steps)
 
 
 def hard_points(
     network: Network[Autodiff[I]], generator: np.random.Generator
 ) -> tuple[Tensor[Autodiff[I]], Tensor[Autodiff[I]]]:
-    """Points t, x to learn from next, (`POINTS`, 1) each, more of them where the equation is worse met.
+    """Draw points t and x for the next steps, (`POINTS`, 1) each, with higher probability where the residual is large.
 
-    Most of the domain is easy; the thin layer at x = 0 is not, and uniform points seldom fall into it (Wu et al. 2023).
+    Most of the domain is easy; the thin layer at x = 0 is not, and few uniform points fall into it (Wu et al. 2023).
     """
     points = generator.uniform((0, -1), (1, 1), (4 * POINTS, 2)).astype(np.float32)
     device = network.parameters[0].device
     t, x = (Tensor.from_data(column, device=device) for column in (points[:, :1], points[:, 1:]))
-    left: npt.NDArray[np.float32] = residual(network.valid(), t.inner(), x.inner()).abs().to_numpy()[:, 0]
-    weights = left.astype(np.float64) + left.mean()
+    residuals: npt.NDArray[np.float32] = residual(network.valid(), t.inner(), x.inner()).abs().to_numpy()[:, 0]
+    weights = residuals.astype(np.float64) + residuals.mean()
     chosen = generator.choice(len(points), POINTS, replace=False, p=weights / weights.sum())
     rows = IntTensor.from_data(chosen, device=device)
     return t.index_select(0, rows), x.index_select(0, rows)
 
 
 def train(device: Autodiff[I] | type[Autodiff[I]], epochs: int, seed: int, out: Path) -> None:
-    """Train, compare with finite differences, and draw both solutions to ``out``."""
+    """Train the network, compare it with finite differences, and plot both solutions to the folder ``out``."""
     burnpy.manual_seed(seed)
     generator = np.random.default_rng(seed)
     network = random_network(device)
@@ -156,11 +157,11 @@ def train(device: Autodiff[I] | type[Autodiff[I]], epochs: int, seed: int, out: 
     for epoch in range(epochs):
         total = 0.0
         for step in range(STEPS):
-            done = (epoch * STEPS + step) / (epochs * STEPS)
+            progress = (epoch * STEPS + step) / (epochs * STEPS)
             if step % REDRAWN == 0:
                 t, x = hard_points(network, generator)
             loss = residual(network, t, x).square().mean()
-            rate = RATE * min(1.0, 50 * done) * (1 + math.cos(math.pi * done)) / 2
+            rate = RATE * min(1.0, 50 * progress) * (1 + math.cos(math.pi * progress)) / 2
             network, moments = adam(network, moments, loss.backward(), rate)
             total += loss.item()
         losses.append(total / STEPS)
@@ -176,20 +177,20 @@ def train(device: Autodiff[I] | type[Autodiff[I]], epochs: int, seed: int, out: 
 def solution_on(
     network: Network[I], times: npt.NDArray[np.float64], places: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """The network's solution on a grid, (times, places)."""
+    """Evaluate the network on a grid; return the solution, (times, places)."""
     device = network.parameters[0].device
     grid = np.meshgrid(times, places, indexing="ij")
     t, x = (Tensor.from_data(axis.reshape(-1, 1).astype(np.float32), device=device) for axis in grid)
-    found: npt.NDArray[np.float32] = network.forward(t, x).to_numpy()
-    return found.reshape(len(times), len(places)).astype(np.float64)
+    u: npt.NDArray[np.float32] = network.forward(t, x).to_numpy()
+    return u.reshape(len(times), len(places)).astype(np.float64)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description="Train a physics-informed network for Burgers' equation.")
-    parser.add_argument("--epochs", type=int, default=200, help=f"of {STEPS} steps each")
-    parser.add_argument("--seed", type=int, default=0, help="of the weights and the points")
-    parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="where the picture goes")
+    parser.add_argument("--epochs", type=int, default=200, help=f"number of epochs, of {STEPS} steps each")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights and the points")
+    parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="folder for the plot")
     options = parser.parse_args(arguments)
     train(Autodiff[NumPy], options.epochs, options.seed, options.out)
 

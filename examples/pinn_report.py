@@ -1,4 +1,4 @@
-"""What the pinn example is compared with, a solution by finite differences, and the picture of both."""
+"""The reference solution of the pinn example, by finite differences, and a plot of both solutions."""
 
 from __future__ import annotations
 
@@ -16,50 +16,52 @@ Array: TypeAlias = npt.NDArray[np.float64]
 def finite_differences(
     viscosity: float, cells: int = 2000, shown: int = 200, times: int = 101
 ) -> tuple[Array, Array, Array]:
-    """Burgers' equation by central differences in x and explicit steps of third order in t (Shu and Osher 1988).
+    """Solve Burgers' equation by central differences in x and explicit third-order steps in t (Shu and Osher 1988).
 
     Args:
-        viscosity: ν.
-        cells: of the grid in x; few enough to be quick, and thin enough to lie ten times in the steepest slope's width.
-        shown: how many of them to return.
-        times: how many, from 0 to 1.
+        viscosity: the viscosity ν.
+        cells: the number of cells in x; few enough to be fast, and ten or more across the width of the steepest slope.
+        shown: the number of cells to return.
+        times: the number of times, from 0 to 1.
 
     Returns:
-        The times, the places, and the solution there: (times, shown + 1).
+        The times, the places, and the solution there, (times, shown + 1).
     """
     x = np.linspace(-1.0, 1.0, cells + 1)
     dx = 2.0 / cells
     interval = 1.0 / (times - 1)
-    steps = math.ceil(interval / min(0.5 * dx, 0.5 * dx * dx / viscosity))  # stable for waves, and for diffusion
+    steps = math.ceil(
+        interval / min(0.5 * dx, 0.5 * dx * dx / viscosity)
+    )  # the stability limits of advection and diffusion
     dt = interval / steps
 
     def change(u: Array) -> Array:
-        du = np.zeros_like(u)  # the ends stay
+        du = np.zeros_like(u)  # the boundary values are fixed
         flux = u * u / 2
         du[1:-1] = (flux[:-2] - flux[2:]) / (2 * dx) + viscosity * (u[2:] - 2 * u[1:-1] + u[:-2]) / dx**2
         return du
 
     u = -np.sin(np.pi * x)
     u[[0, -1]] = 0.0
-    found = [u]
+    solution = [u]
     for _ in range(times - 1):
         for _ in range(steps):
             u1 = u + dt * change(u)
             u2 = (3 * u + u1 + dt * change(u1)) / 4
             u = (u + 2 * (u2 + dt * change(u2))) / 3
-        found.append(u)
+        solution.append(u)
     every = cells // shown
-    return np.linspace(0.0, 1.0, times), x[::every], np.array(found)[:, ::every]
+    return np.linspace(0.0, 1.0, times), x[::every], np.array(solution)[:, ::every]
 
 
 def relative_error(found: Array, expected: Array) -> float:
-    """The norm of the difference over that of what is expected."""
+    """The norm of the difference divided by the norm of the expected solution."""
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
 def plot(times: Array, places: Array, learned: Array, expected: Array, losses: list[float], path: Path) -> Path:
-    """Draw both solutions, their difference, four moments and the loss to a PNG file, whose path is returned."""
-    figure: Any = Figure(figsize=(11, 6.8), layout="constrained")  # half typed
+    """Plot both solutions, their difference, three moments and the loss to a PNG file; return its path."""
+    figure: Any = Figure(figsize=(11, 6.8), layout="constrained")  # matplotlib is only partly typed
     above, below = figure.subfigures(2, 1)
 
     difference = learned - expected

@@ -1,9 +1,9 @@
-"""Two threads train one model, each on half of a batch: ``python examples/two_threads.py``.
+"""Train one model on two threads, each on half of a batch: ``python examples/two_threads.py``.
 
-Each thread has a fork of the model, with leaves of its own and the same memory, and computes the gradients of its half.
-Gradients are known by the ids of parameters, which forks share: merged they are those of the whole batch, and one step
-of the optimizer takes the model on. Beside it a second model learns from whole batches on one thread; the two end up
-alike, to the last digits of float64.
+Each thread has a fork of the model, with its own leaves on the same memory, and computes the gradients of its half.
+Gradients are identified by the ids of parameters, which forks share: their weighted mean is the gradient of the whole
+batch, with which the optimizer takes one step. For comparison a second model is trained on whole batches on one thread;
+the two agree to the last digits of float64.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEARNING_RATE = 2e-3
 
 
 class Mlp(Module[B]):
-    """Two hidden layers."""
+    """A multilayer perceptron with two hidden layers."""
 
     def __init__(self, device: B | type[B], hidden: int = 256) -> None:
         self.layers = Sequential(
@@ -39,18 +39,18 @@ class Mlp(Module[B]):
         )
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """From (batch, SIZE) to logits (batch, CLASSES)."""
+        """Map inputs (batch, SIZE) to logits (batch, CLASSES)."""
         return self.layers(x)
 
     def valid(self: Mlp[Autodiff[I]]) -> Mlp[I]:
-        """The same model on the inner backend: this line is for type checkers."""
+        """Return the same model on the inner backend; overridden to give type checkers the class."""
         return rebound(self)
 
 
 def gradients(
     model: Mlp[Autodiff[I]], x: Tensor[Autodiff[I]], y: IntTensor[Autodiff[I]]
 ) -> tuple[float, GradientsParams[I]]:
-    """The mean loss of some examples and its gradients, by the ids of the parameters."""
+    """Return the mean loss of a batch, and its gradients by parameter id."""
     loss = burnpy.cross_entropy(model(x), y)
     return loss.item(), GradientsParams.from_grads(loss.backward(), model)
 
@@ -58,7 +58,7 @@ def gradients(
 def merged(
     pool: ThreadPoolExecutor, model: Mlp[Autodiff[I]], x: Tensor[Autodiff[I]], y: IntTensor[Autodiff[I]]
 ) -> tuple[float, GradientsParams[I]]:
-    """The same, of two forks on two threads: the mean of both halves, by how many examples each has."""
+    """Compute `gradients` with two forks on two threads: the mean of both halves, weighted by their lengths."""
     halves = slice(0, len(x) // 2), slice(len(x) // 2, len(x))
     futures = [pool.submit(gradients, model.fork(), x[rows], y[rows]) for rows in halves]
     total, accumulator = 0.0, GradientsAccumulator[I]()
@@ -71,14 +71,14 @@ def merged(
 
 
 def furthest_apart(a: Mlp[I], b: Mlp[I]) -> float:
-    """The largest difference between the parameters of two models, over the largest parameter."""
+    """Return the largest difference between the parameters of two models, divided by the largest parameter."""
     pairs = [(p.value, q.value) for p, q in zip(a.params(), b.params(), strict=True)]
     largest = max(q.abs().max().item() for _, q in pairs)
     return max((p - q).abs().max().item() for p, q in pairs) / largest
 
 
 def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int) -> None:
-    """Train two copies of one model, and compare them."""
+    """Train two copies of a model, one on two threads and one on a single thread, and compare them."""
     generator = Generator(seed)
     burnpy.manual_seed(seed)
     start = Mlp(device).astype("float64")
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description="Train one model on two threads, and one on one, and compare them.")
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0, help="of the weights and the examples")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights and the examples")
     options = parser.parse_args(arguments)
     train(Autodiff[NumPy], options.steps, options.seed)
 

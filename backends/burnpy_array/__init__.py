@@ -1,4 +1,4 @@
-"""What the backends of NumPy and CuPy share: every operation, written against an array module ``xp``."""
+"""The shared implementation of the NumPy and CuPy backends: every operation, written for an array module ``xp``."""
 
 from burnpy_array.backend import ArrayBackend
 

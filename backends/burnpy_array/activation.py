@@ -1,4 +1,4 @@
-"""Activation functions and their derivatives, with temporaries that are written over."""
+"""Activation functions and their derivatives, computed in place on their temporaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CUBIC = 0.044715
 
 
 class Activation(ArrayBase):
-    """16-bit floats are computed in float32, so that they are rounded once."""
+    """Activation functions; 16-bit floats are computed in float32, so that they are rounded once."""
 
     def relu(self, x: Any) -> Any:
         return self._binary(self.xp.maximum, x, 0.0)

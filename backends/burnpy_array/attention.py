@@ -1,4 +1,4 @@
-"""Attention a few heads at a time, so that their scores stay in the cache and never exist all at once."""
+"""Attention for a few heads at a time, so that their scores stay in the cache and never all exist at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from burnpy_array.base import ArrayBase, is_half
 
 
 class Attention(ArrayBase):
-    """16-bit floats are computed in float32."""
+    """Attention and its gradient; 16-bit floats are computed in float32."""
 
     _scores_bytes = 1 << 19
-    """How large the scores of a block may be."""
+    """The maximum size of a block's scores in bytes."""
 
     def attention(self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
         if is_half(q.dtype):
@@ -36,31 +36,41 @@ class Attention(ArrayBase):
         offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
-        given = (grad, q, k, v, logsumexp)
+        inputs = (grad, q, k, v, logsumexp)
         if is_half(q.dtype):
-            wide = tuple([self.cast(x, float32) for x in given])
+            wide = tuple([self.cast(x, float32) for x in inputs])
             parts = [self.cast(part, q.dtype) for part in self._call(_backward, self, wide, mask, offset, scale)]
             return parts[0], parts[1], parts[2]
-        by_q, by_k, by_v = self._call(_backward, self, given, mask, offset, scale)
-        return by_q, by_k, by_v
+        grad_q, grad_k, grad_v = self._call(_backward, self, inputs, mask, offset, scale)
+        return grad_q, grad_k, grad_v
 
 
 class Limits:
-    """What scores may be at most: minus infinity for a key that a query does not attend to, infinity for others."""
+    """Upper limits of the scores: minus infinity for keys that a query does not attend to, infinity for others.
+
+    Args:
+        b: the backend.
+        lead: the leading dimensions of the queries, before their number and size.
+        queries: the number of queries.
+        keys: the number of keys.
+        mask: a mask that broadcasts to the scores, or None.
+        offset: the offset of a causal mask, or None.
+        dtype: the dtype of the scores.
+    """
 
     def __init__(
         self, b: Attention, lead: Shape, queries: int, keys: int, mask: Any, offset: int | None, dtype: Any
     ) -> None:
         xp, self.xp, self.dtype = b.xp, b.xp, dtype
         self.own: Any = None
-        one = None
+        shared_mask = None
         if mask is not None and math.prod(mask.shape[:-2]) == 1:
-            one = mask.reshape(mask.shape[-2:])
+            shared_mask = mask.reshape(mask.shape[-2:])
         elif mask is not None:
             self.own = mask.reshape((-1, *mask.shape[-2:]))
             positions = xp.arange(self.own.shape[0]).reshape(mask.shape[:-2])
-            self.which = xp.broadcast_to(positions, lead).reshape(-1)  # of the masks, for each of what is flattened
-        allowed = allowed_keys(b, queries, keys, one, offset)
+            self.which = xp.broadcast_to(positions, lead).reshape(-1)  # the index of each flattened head's mask
+        allowed = allowed_keys(b, queries, keys, shared_mask, offset)
         self.shared: Any = None if allowed is None else self._limits(allowed)
 
     def _limits(self, allowed: Any) -> Any:
@@ -76,7 +86,7 @@ class Limits:
 
 
 def _blocks(b: Attention, begin: int, end: int, each: int, dtype: Any) -> list[tuple[int, int]]:
-    """Of heads that have ``each`` scores."""
+    """The start and stop of each block of the heads ``begin`` to ``end``, which have ``each`` scores."""
     step = max(1, b._scores_bytes // max(1, each * dtype.itemsize))
     return [(start, min(start + step, end)) for start in range(begin, end, step)]
 
@@ -106,21 +116,21 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, offset: int | None
 
 
 def _sums(b: Attention, weights: Any) -> Any:
-    """The sums of the weights of each query, by which they are divided: 1 for one that attends to nothing."""
+    """The sum of each query's weights, by which they are divided; 1 for a query that attends to nothing."""
     sums = b._total(weights, (2,), True)
     return b.xp.where(b.xp.equal(sums, 0), weights.dtype.type(1), sums)
 
 
 def _backward(
-    b: Attention, given: tuple[Any, ...], mask: Any, offset: int | None, scale: float
+    b: Attention, inputs: tuple[Any, ...], mask: Any, offset: int | None, scale: float
 ) -> tuple[Any, Any, Any]:
-    grad, q, k, v, logsumexp = given
+    grad, q, k, v, logsumexp = inputs
     xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
     limits = Limits(b, lead, queries, keys, mask, offset, q.dtype)
     count = math.prod(lead)
     grads, flat_q, flat_k, flat_v = (x.reshape((count, *x.shape[-2:])) for x in (grad, q, k, v))
     totals = logsumexp.reshape((count, queries, 1))
-    by_q, by_k, by_v = (xp.zeros(x.shape, q.dtype) for x in (flat_q, flat_k, flat_v))
+    grad_q, grad_k, grad_v = (xp.zeros(x.shape, q.dtype) for x in (flat_q, flat_k, flat_v))
 
     def work(begin: int, end: int) -> None:
         for start, stop in _blocks(b, begin, end, queries * keys, q.dtype):
@@ -130,14 +140,14 @@ def _backward(
             xp.exp(xp.subtract(weights, totals[start:stop], weights), weights)
             sums = _sums(b, weights)
             g = xp.divide(grads[start:stop], sums)
-            by_v[start:stop] = xp.matmul(weights.swapaxes(1, 2), g)
-            by_score = xp.matmul(g, flat_v[start:stop].swapaxes(1, 2))
-            xp.multiply(by_score, weights, by_score)
-            level = xp.divide(b._total(by_score, (2,), True), sums)
-            xp.subtract(by_score, xp.multiply(weights, level, weights), by_score)
-            xp.multiply(xp.matmul(by_score, flat_k[start:stop]), scale, by_q[start:stop])
-            by_k[start:stop] = xp.matmul(by_score.swapaxes(1, 2), scaled)
+            grad_v[start:stop] = xp.matmul(weights.swapaxes(1, 2), g)
+            grad_scores = xp.matmul(g, flat_v[start:stop].swapaxes(1, 2))
+            xp.multiply(grad_scores, weights, grad_scores)
+            level = xp.divide(b._total(grad_scores, (2,), True), sums)
+            xp.subtract(grad_scores, xp.multiply(weights, level, weights), grad_scores)
+            xp.multiply(xp.matmul(grad_scores, flat_k[start:stop]), scale, grad_q[start:stop])
+            grad_k[start:stop] = xp.matmul(grad_scores.swapaxes(1, 2), scaled)
 
     if count and queries and keys:
         b._share(work, count, queries * keys, products=True)
-    return by_q.reshape(q.shape), by_k.reshape(k.shape), by_v.reshape(v.shape)
+    return grad_q.reshape(q.shape), grad_k.reshape(k.shape), grad_v.reshape(v.shape)

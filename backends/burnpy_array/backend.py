@@ -1,4 +1,4 @@
-"""`ArrayBackend`: the sum of the families."""
+"""`ArrayBackend`: the base class of NumPy and CuPy, which combines the operation families."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ArrayBackend(
     Attention,
     Optimizer,
 ):
-    """A backend of an array module that speaks NumPy's language.
+    """A backend on top of an array module with NumPy's interface.
 
     A subclass sets ``xp`` and writes ``_call``, ``from_numpy``, ``to_numpy``, ``_add_at``, ``_reduce_at`` and ``_erf``.
     """

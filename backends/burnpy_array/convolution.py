@@ -1,8 +1,9 @@
-"""Convolution and its gradients: what lies under each window side by side, and one matrix product, block by block.
+"""Convolution and its gradients, block by block: the windows are copied to the columns of a matrix (im2col), which is
+multiplied with the weight.
 
-The columns of a whole batch would take as many times the memory of x as a window has elements, and would go to memory
-and back; those of a few members of the batch at a time stay in the cache. The same buffers serve all blocks of a part
-of the batch, and where a backend has threads, each works on a part.
+The columns of a whole batch would take as many times the memory of x as a window has elements, and would not fit into
+the cache; those of a few members of the batch at a time do. All blocks of a part of the batch share the same buffers,
+and if a backend has threads, each works on a part.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from burnpy.backend.primitives import Key, Shape
 from burnpy_array.base import ArrayBase, in_order, is_half
 
 _FEW = 64
-"""With so few rows of columns, the members of a block are multiplied one by one: what that costs is less than to bring
-the larger factor or the result into another order."""
+"""The number of rows of the columns up to which the members of a block are multiplied one by one: that takes less time
+than transposing the larger factor or the result."""
 
 
 class Convolution(ArrayBase):
-    """16-bit floats are computed in float32."""
+    """Convolution and its gradients; 16-bit floats are computed in float32."""
 
     _columns_bytes = 1 << 20
-    """How large the columns of a block may be."""
+    """The maximum size of a block's columns in bytes."""
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         return self._call(_forward, self, x, weight, None, (stride, padding, dilation), groups)
@@ -47,9 +48,17 @@ class Convolution(ArrayBase):
 
 
 class Windows:
-    """What a convolution of some shapes goes through, for a part of the batch with some members.
+    """The windows of a convolution over blocks of the batch, columns out as the columns of a matrix, one per window.
 
     Blocks have the channels first, so that the columns of all their members are one matrix.
+
+    Args:
+        b: the backend.
+        shape: the shape of the input, (N, C, H, W).
+        kernel: height and width of the kernel.
+        where: stride, padding and dilation.
+        dtype: the dtype of the buffers.
+        members: the number of members of the batch to process, which limits the size of a block.
     """
 
     def __init__(
@@ -68,7 +77,7 @@ class Windows:
         self.area = kernel[0] * kernel[1]
         self.counts = window_counts(shape, size, stride, padding, dilation)
         self.positions = self.counts[0] * self.counts[1]
-        self.rows = self.channels * self.area  #: of the columns, for all groups
+        self.rows = self.channels * self.area  #: the number of rows of the columns, for all groups
         self.whole = padded_shape(shape, size, stride, padding, dilation, self.counts)[2:]
         self.inside = inside(shape, padding)
         self.is_padded = self.whole != shape[2:]
@@ -76,22 +85,22 @@ class Windows:
         self.block = max(1, min(members, b._columns_bytes // max(1, self.rows * self.positions * dtype.itemsize)))
 
     def blocks(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Where each block of a part of the batch begins and ends, and how many members it has."""
+        """Yield start, stop and length of each block of the members ``begin`` to ``end`` of the batch."""
         for start in range(begin, end, self.block):
             stop = min(start + self.block, end)
             yield start, stop, stop - start
 
     def buffer(self) -> Any:
-        """Zeros for the members of a block with their padding."""
+        """Allocate zeros for the members of a block with their padding."""
         return self.xp.zeros((self.channels, self.block, *self.whole), self.dtype)
 
     def memory(self) -> tuple[Any, Any]:
-        """For the columns of a block, and where there is padding, a `buffer`."""
+        """Allocate memory for the columns of a block and, if there is padding, a `buffer`."""
         columns = self.xp.empty(self.rows * self.block * self.positions, self.dtype)
         return columns, self.buffer() if self.is_padded else None
 
     def lay_out(self, x: Any, memory: tuple[Any, Any], groups: int) -> Any:
-        """The columns of a block of x, as a matrix for each group."""
+        """Copy the windows of a block of x to ``memory``; return the columns, one matrix per group."""
         count = x.shape[0]
         part = x.swapaxes(0, 1)
         columns, buffer = memory
@@ -120,17 +129,17 @@ def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, 
         w = Windows(b, x.shape, weight.shape[2:], where, x.dtype, end - begin)
         memory = w.memory()
         for start, stop, count in w.blocks(begin, end):
-            laid = w.lay_out(x[start:stop], memory, groups)
+            columns = w.lay_out(x[start:stop], memory, groups)
             result = out[start:stop]
             if w.rows <= _FEW and groups == 1:
-                xp.matmul(rows, laid.reshape((w.rows, count, w.positions)).swapaxes(0, 1), out=result)
-                made = result
+                xp.matmul(rows, columns.reshape((w.rows, count, w.positions)).swapaxes(0, 1), out=result)
+                product = result
             else:
-                made = xp.matmul(rows, laid).reshape((o, count, w.positions)).swapaxes(0, 1)
+                product = xp.matmul(rows, columns).reshape((o, count, w.positions)).swapaxes(0, 1)
             if added is not None:
-                xp.add(made, added, result)
-            elif made is not result:
-                result[...] = made
+                xp.add(product, added, result)
+            elif product is not result:
+                result[...] = product
 
     b._share(work, n, _columns_of(counts, weight.shape, groups), products=True)
     return out.reshape((n, o, *counts))
@@ -149,12 +158,12 @@ def _by_input(b: Convolution, grad: Any, weight: Any, shape: Shape, where: tuple
         for start, stop, count in w.blocks(begin, end):
             length = count * w.positions
             part = grad[start:stop].swapaxes(0, 1).reshape((*_grouped(o, groups), length))
-            made = xp.matmul(rows, part).reshape((w.channels, w.area, count, *w.counts))
+            columns = xp.matmul(rows, part).reshape((w.channels, w.area, count, *w.counts))
             total = buffer[:, :count]
             total.fill(0)
             for k, key in enumerate(w.keys):
-                under = total[key]
-                xp.add(under, made[:, k], under)
+                window = total[key]
+                xp.add(window, columns[:, k], window)
             out[start:stop] = total[w.inside].swapaxes(0, 1)
 
     b._share(work, shape[0], _columns_of(grad.shape[2:], weight.shape, groups), products=True)
@@ -186,16 +195,16 @@ def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: tuple[Pai
 
 
 def _columns_of(counts: Shape, weight_shape: Shape, groups: int) -> int:
-    """How many elements the columns of a member of the batch have."""
+    """The number of elements of the columns of one member of the batch."""
     return math.prod(counts) * math.prod(weight_shape[1:]) * groups
 
 
 def _grouped(channels: int, groups: int) -> Shape:
-    """The dimensions of channels: one for the groups before them, where there are several."""
+    """The shape of the channel dimensions: (channels,), or (groups, channels per group) for several groups."""
     return (channels,) if groups == 1 else (groups, channels // groups)
 
 
 def _matrices(weight: Any, groups: int) -> Any:
-    """The weight as a matrix, or one for each group: a row for each channel of the result."""
+    """The weight as a matrix, or one per group, with one row per output channel."""
     o, c, high, wide = weight.shape
     return weight.reshape((*_grouped(o, groups), c * high * wide))

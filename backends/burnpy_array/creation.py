@@ -1,4 +1,4 @@
-"""Making arrays and converting them."""
+"""Creating and converting arrays."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from burnpy_array.base import ArrayBase
 
 
 def canonical(array: np.ndarray[Any, Any], copy: bool | None, order: Literal["C", "K"]) -> np.ndarray[Any, Any]:
-    """`numpy.array` in native byte order, with the one dtype object that `is` finds equal.
+    """Return `numpy.array` in native byte order, with the canonical dtype object, so that dtypes compare with ``is``.
 
-    C's long and long long may both be int64; NumPy holds them for one dtype, but they are two objects.
+    C's long and long long may both be int64; NumPy treats them as equal dtypes, but they are two objects.
     """
     dtype = _named(array.dtype)
     out = np.array(array, dtype, copy=copy, order=order)
@@ -29,7 +29,7 @@ def _named(dtype: DType) -> DType:
 
 
 class Creation(ArrayBase):
-    """Creation and conversion; what crosses between host and device is each backend's own."""
+    """Creation and conversion; each backend implements the transfers between host and device itself."""
 
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
         return self._call(_full, self.xp, shape, value, dtype)
@@ -43,7 +43,7 @@ class Creation(ArrayBase):
 
 def _full(xp: Any, shape: Shape, value: Scalar, dtype: DType) -> Any:
     if value == 0 and math.copysign(1.0, value) > 0:
-        return xp.zeros(shape, dtype)  # memory that the system has cleared already
+        return xp.zeros(shape, dtype)  # faster: the system provides cleared memory
     out = xp.empty(shape, dtype)
     out.fill(value)
     return out
@@ -52,4 +52,4 @@ def _full(xp: Any, shape: Shape, value: Scalar, dtype: DType) -> Any:
 def _arange(xp: Any, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
     if kind_of(dtype) == "int":
         return xp.arange(start, stop, step, dtype)
-    return xp.arange(start, stop, step, float64).astype(dtype)  # in a narrow dtype the steps' errors would add up
+    return xp.arange(start, stop, step, float64).astype(dtype)  # in a narrow dtype rounding errors would accumulate

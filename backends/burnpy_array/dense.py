@@ -1,4 +1,4 @@
-"""Between and after the layers, with temporaries that are written over."""
+"""Linear layers, dropout's scaling and cross entropy, computed in place on their temporaries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy_array.softmax import widened
 
 
 class Dense(ArrayBase):
-    """16-bit floats are computed in float32."""
+    """Linear layers, dropout's scaling and cross entropy; 16-bit floats are computed in float32."""
 
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:
         out = self.matmul(x, weight)
@@ -58,7 +58,7 @@ def _cross_entropy_backward(b: ArrayBase, where: tuple[Any, int], grad: Any, x: 
     wide = grad.reshape(logsumexp.shape)
     out = xp.subtract(x, logsumexp)
     xp.exp(out, out)
-    if out.size:  # the softmax sums to 1, however logsumexp was rounded
+    if out.size:  # normalize, as the rounding of logsumexp keeps the sum from being 1
         xp.multiply(out, xp.divide(wide, b._total(out, (dim,), True)), out)
     key = grid(xp, dim, index.reshape(logsumexp.shape))
     out[key] = xp.subtract(out[key], wide)

@@ -1,4 +1,4 @@
-"""Picking and placing elements by indices, and adding into arrays in place."""
+"""Selecting and writing elements by index, and accumulating into arrays in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy_array.base import ArrayBase, is_half
 
 
 class Indexing(ArrayBase):
-    """Indices are int64, in range and not negative."""
+    """Operations by index; indices are int64, in range and not negative."""
 
     def index_select(self, x: Any, dim: int, index: Any) -> Any:
         return self._call(x.take, index, dim)
@@ -23,7 +23,7 @@ class Indexing(ArrayBase):
         return out
 
     def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
-        """src such that writing its slices at ``index``, in any order, leaves the last one where an index repeats."""
+        """Return src changed so that, where an index repeats, writing in any order leaves its last slice there."""
         return src
 
     def index_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
@@ -32,7 +32,7 @@ class Indexing(ArrayBase):
         return out
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-        """Add src's slices to those of ``out`` at ``index``, in place."""
+        """Add the slices of src to those of ``out`` at ``index``, in place."""
         raise NotImplementedError
 
     def index_reduce(self, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
@@ -44,7 +44,7 @@ class Indexing(ArrayBase):
         return out
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
-        """Reduce src's slices with those of ``out`` at ``index``, in place: "prod", "amin" or "amax"."""
+        """Reduce the slices of src into those of ``out`` at ``index``, in place, by "prod", "amin" or "amax"."""
         raise NotImplementedError
 
     def nonzero(self, x: Any) -> Any:
@@ -72,11 +72,11 @@ class Indexing(ArrayBase):
 
 
 def _writable(total: Any, shape: Any) -> bool:
-    """Whether a result of ``shape`` can be put into ``total``, unlike into NumPy's scalars and views by `expand`."""
+    """Whether a result of ``shape`` can be written to ``total``: not to a NumPy scalar or a view by `expand`."""
     if total.shape != shape or shape == ():
         return False
     writeable = getattr(total.flags, "writeable", None)
-    if writeable is None:  # CuPy does not say so of what lies in one place several times
+    if writeable is None:  # CuPy has no such flag; an expanded view has strides of 0
         return not any(stride == 0 and size > 1 for stride, size in zip(total.strides, shape, strict=True))
     return bool(writeable)
 
@@ -92,7 +92,7 @@ def _gather(xp: Any, x: Any, dim: int, index: Any) -> Any:
 
 
 def grid(xp: Any, dim: int, index: Any) -> tuple[Any, ...]:
-    """The key of the elements that ``index`` names along ``dim``."""
+    """Return the key that selects the elements at ``index`` along ``dim``."""
     key: list[Any] = []
     for other, size in enumerate(index.shape):
         if other == dim:

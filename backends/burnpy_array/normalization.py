@@ -1,7 +1,7 @@
-"""Normalisation over any dimensions, with temporaries that are written over.
+"""Normalisation over any dimensions, computed in place on its temporaries.
 
-The squares of finite numbers may overflow, and what is divided by infinity is 0. Where values can be looked at, such
-groups are computed from numbers scaled by a power of 2; elsewhere their results are NaN.
+The squares of finite numbers may overflow, and a quotient by infinity is 0. If the backend can read values without
+waiting, such groups are computed from numbers scaled by a power of 2; otherwise their results are NaN.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from burnpy_array.reduction import count, exponents
 
 
 class Normalization(ArrayBase):
-    """16-bit floats are computed in float32."""
+    """Normalisation and its gradients; 16-bit floats are computed in float32."""
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        one, two, three = self._in_float32(_normalize, x, weight, bias, dims, eps)
-        return one, two, three
+        out, mean, var = self._in_float32(_normalize, x, weight, bias, dims, eps)
+        return out, mean, var
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        one, two, three = self._in_float32(_normalize_backward, grad, x, weight, mean, var, dims, eps)
-        return one, two, three
+        grad_x, grad_weight, grad_bias = self._in_float32(_normalize_backward, grad, x, weight, mean, var, dims, eps)
+        return grad_x, grad_weight, grad_bias
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         return self._in_float32(_rms_norm, x, weight, dims, eps)[0]
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        one, two = self._in_float32(_rms_norm_backward, grad, x, weight, dims, eps)
-        return one, two
+        grad_x, grad_weight = self._in_float32(_rms_norm_backward, grad, x, weight, dims, eps)
+        return grad_x, grad_weight
 
-    def _in_float32(self, f: Callable[..., tuple[Any, ...]], *given: Any) -> tuple[Any, ...]:
-        """The results of f of arrays, dims and eps; computed in float32 where they have 16 bits."""
-        *arrays, dims, eps = given
+    def _in_float32(self, f: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
+        """Call f with arrays, dims and eps; 16-bit arrays are cast to float32, and the results back."""
+        *arrays, dims, eps = args
         dtype = arrays[0].dtype
         if not is_half(dtype):
-            return self._call(f, self, *given)  # type: ignore[no-any-return]  # a tuple, as f returns it
-        found = self._call(f, self, *[self.cast(x, float32) for x in arrays], dims, eps)
-        return tuple([self.cast(x, dtype) for x in found])
+            return self._call(f, self, *args)  # type: ignore[no-any-return]  # a tuple, as f returns it
+        results = self._call(f, self, *[self.cast(x, float32) for x in arrays], dims, eps)
+        return tuple([self.cast(x, dtype) for x in results])
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: Any) -> tuple[Any, Any, Any]:
-        """`normalize`, where squares do not overflow; of an ``eps`` for all groups or one for each."""
+        """Implement `normalize` for squares that do not overflow, with one ``eps`` for all groups or one per group."""
         xp = self.xp
         mean = xp.divide(self._total(x, dims, True), count(x, dims))
         out = xp.subtract(x, mean)
@@ -57,13 +57,13 @@ class Normalization(ArrayBase):
     def _normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: Any
     ) -> tuple[Any, Any, Any]:
-        """Likewise `normalize_backward`."""
+        """Implement `normalize_backward` for squares that do not overflow."""
         xp, n = self.xp, count(x, dims)
         scale = xp.reciprocal(_root(self, var, eps))
         normal = xp.subtract(x, mean)
         xp.multiply(normal, scale, normal)
         product = xp.multiply(grad, normal)
-        by_weight, by_bias = self._sum_to(product, weight.shape), self._sum_to(grad, weight.shape)
+        grad_weight, grad_bias = self._sum_to(product, weight.shape), self._sum_to(grad, weight.shape)
         xp.multiply(product, weight, product)
         along = xp.divide(self._total(product, dims, True), n)
         out = xp.multiply(grad, weight, product)
@@ -71,10 +71,10 @@ class Normalization(ArrayBase):
         xp.multiply(normal, along, normal)
         xp.subtract(out, normal, out)
         xp.subtract(out, level, out)
-        return xp.multiply(out, scale, out), by_weight, by_bias
+        return xp.multiply(out, scale, out), grad_weight, grad_bias
 
     def _overflowed(self, squares: Any) -> bool:
-        """Whether a mean of squares is not finite; False where to look would mean to wait."""
+        """Whether a mean of squares is not finite; always False if reading values would wait for the device."""
         return self.eager_checks and not self.xp.isfinite(squares).all()
 
     def _sum_to(self, x: Any, shape: Shape) -> Any:
@@ -89,7 +89,7 @@ def _root(b: ArrayBase, square: Any, eps: Any) -> Any:
 
 
 class Scaled:
-    """Groups of x over ``dims``, scaled by powers of 2 to magnitudes of at most 1, and their eps likewise."""
+    """A primitive whose groups over ``dims`` are scaled by powers of 2 to magnitudes of at most 1, and eps likewise."""
 
     def __init__(self, b: ArrayBase, x: Any, dims: Dims, eps: float) -> None:
         xp, self.xp = b.xp, b.xp
@@ -98,11 +98,11 @@ class Scaled:
         self.eps = self.down(xp.full(self.exponent.shape, eps, x.dtype), 2)
 
     def down(self, x: Any, power: int = 1) -> Any:
-        """What is proportional to that power of x, for the scaled x."""
+        """Scale a quantity that is proportional to x ** power down, to match the scaled x."""
         return self.xp.ldexp(x, self.xp.multiply(self.exponent, -power))
 
     def up(self, x: Any, power: int = 1) -> Any:
-        """Back again."""
+        """Undo `down`."""
         return self.xp.ldexp(x, self.xp.multiply(self.exponent, power))
 
 
@@ -110,9 +110,9 @@ _plain = Normalization
 
 
 def _normalize(b: Normalization, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
-    found = b._normalize(x, weight, bias, dims, eps)
-    if not b._overflowed(found[2]):
-        return found
+    results = b._normalize(x, weight, bias, dims, eps)
+    if not b._overflowed(results[2]):
+        return results
     scaled = Scaled(b, x, dims, eps)
     out, mean, var = _plain._normalize(b, scaled.x, weight, bias, dims, scaled.eps)
     return out, scaled.up(mean), scaled.up(var, 2)
@@ -129,12 +129,12 @@ def _normalize_backward(
     mean = xp.where(known, scaled.down(mean), xp.divide(b._total(own, dims, True), n))
     deviation = xp.subtract(own, mean)
     var = xp.where(known, scaled.down(var, 2), xp.divide(b._total(xp.multiply(deviation, deviation), dims, True), n))
-    by_x, by_weight, by_bias = _plain._normalize_backward(b, grad, own, weight, mean, var, dims, scaled.eps)
-    return scaled.down(by_x), by_weight, by_bias
+    grad_x, grad_weight, grad_bias = _plain._normalize_backward(b, grad, own, weight, mean, var, dims, scaled.eps)
+    return scaled.down(grad_x), grad_weight, grad_bias
 
 
 def _squares(b: ArrayBase, x: Any, dims: Dims) -> tuple[Any, Any]:
-    """The mean of the squares, and memory of x's shape."""
+    """Return the mean of the squares over ``dims``, and an array of x's shape that can be overwritten."""
     memory = b.xp.multiply(x, x)
     return b.xp.divide(b._total(memory, dims, True), count(x, dims)), memory
 
@@ -160,11 +160,11 @@ def _rms_norm_backward(b: Normalization, grad: Any, x: Any, weight: Any, dims: D
     root = xp.sqrt(xp.add(square, eps)) if b.eager_checks else _root(b, square, eps)
     xp.divide(x, root, normal)
     product = xp.multiply(grad, normal)
-    by_weight = b._sum_to(product, weight.shape)
+    grad_weight = b._sum_to(product, weight.shape)
     xp.multiply(product, weight, product)
     along = xp.divide(b._total(product, dims, True), count(x, dims))
     out = xp.multiply(grad, weight, product)
     xp.multiply(normal, along, normal)
     xp.subtract(out, normal, out)
     xp.divide(out, root, out)
-    return (out if scaled is None else scaled.down(out)), by_weight
+    return (out if scaled is None else scaled.down(out)), grad_weight

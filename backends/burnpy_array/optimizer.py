@@ -1,5 +1,5 @@
-"""Updates of optimizers, block by block, so that what is computed on the way stays in the cache. It lies where the next
-block of the new parameter will be; only the last, small block needs memory beyond the results."""
+"""Optimizer updates, block by block, so that intermediate results stay in the cache. These use the memory of the next
+block of the new parameter; only the last, small block needs memory beyond the results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from burnpy_array.base import ArrayBase, is_half
 
 
 class Optimizer(ArrayBase):
-    """16-bit floats are computed in float32."""
+    """The optimizers' update operations; 16-bit floats are computed in float32."""
 
     _update_block = 1 << 15
-    """How many elements are updated at a time."""
+    """The number of elements that are updated at a time."""
     _update_spare = 1 << 15
-    """How many elements more there is memory for."""
+    """The number of elements of the additional memory for the last block."""
 
     def sgd_update(self, param: Any, grad: Any, lr: float, weight_decay: float) -> Any:
         return self._updated(_sgd, (param, grad), False, (lr, weight_decay))[0]
@@ -35,8 +35,8 @@ class Optimizer(ArrayBase):
         owned: bool,
     ) -> tuple[Any, Any]:
         numbers = (lr, momentum, 1.0 - dampening, weight_decay)
-        found = self._updated(_momentum, (param, grad, velocity), owned, numbers, nesterov)
-        return found[0], found[1]
+        results = self._updated(_momentum, (param, grad, velocity), owned, numbers, nesterov)
+        return results[0], results[1]
 
     def adam_update(
         self,
@@ -54,8 +54,8 @@ class Optimizer(ArrayBase):
         owned: bool,
     ) -> tuple[Any, Any, Any]:
         numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
-        found = self._updated(_adam, (param, grad, mean, square), owned, numbers)
-        return found[0], found[1], found[2]
+        results = self._updated(_adam, (param, grad, mean, square), owned, numbers)
+        return results[0], results[1], results[2]
 
     def amsgrad_update(
         self,
@@ -74,14 +74,14 @@ class Optimizer(ArrayBase):
         owned: bool,
     ) -> tuple[Any, Any, Any, Any]:
         numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
-        found = self._updated(_adam, (param, grad, mean, square, largest), owned, numbers)
-        return found[0], found[1], found[2], found[3]
+        results = self._updated(_adam, (param, grad, mean, square, largest), owned, numbers)
+        return results[0], results[1], results[2], results[3]
 
     def rmsprop_update(
         self, param: Any, grad: Any, square: Any, lr: float, alpha: float, eps: float, weight_decay: float, owned: bool
     ) -> tuple[Any, Any]:
-        found = self._updated(_rmsprop, (param, grad, square), owned, (-lr, alpha, 1.0 - alpha, eps, weight_decay))
-        return found[0], found[1]
+        results = self._updated(_rmsprop, (param, grad, square), owned, (-lr, alpha, 1.0 - alpha, eps, weight_decay))
+        return results[0], results[1]
 
     def adagrad_update(
         self,
@@ -96,36 +96,36 @@ class Optimizer(ArrayBase):
         owned: bool,
     ) -> tuple[Any, Any]:
         rate = lr / (1.0 + (step - 1) * lr_decay)
-        found = self._updated(_rmsprop, (param, grad, total), owned, (-rate, 1.0, 1.0, eps, weight_decay))
-        return found[0], found[1]
+        results = self._updated(_rmsprop, (param, grad, total), owned, (-rate, 1.0, 1.0, eps, weight_decay))
+        return results[0], results[1]
 
     def _updated(
-        self, f: Callable[..., None], given: tuple[Any, ...], owned: bool, numbers: tuple[float, ...], *rest: Any
+        self, f: Callable[..., None], inputs: tuple[Any, ...], owned: bool, numbers: tuple[float, ...], *rest: Any
     ) -> list[Any]:
-        """The next parameter and the next states, from ``given``: the parameter, its gradient and the states.
+        """Return the new parameter and the new states; ``inputs`` are the parameter, its gradient and the states.
 
-        ``f`` computes those of a block into memory that is given to it. That of a next state may be the memory of the
-        state itself, which ``f`` reads no more after it has written there. A number that is 0 stays Python's, so that
-        ``f`` may leave out what it would do.
+        ``f`` computes the results of one block into the memory passed to it. The memory of a new state may be that of
+        the old state, which ``f`` does not read after writing there. A number that is 0 is passed as a Python float, so
+        that ``f`` can skip the terms that it multiplies.
         """
-        return self._call(_blockwise, self, f, given, owned, numbers, rest)  # type: ignore[no-any-return]  # as _blockwise
+        return self._call(_blockwise, self, f, inputs, owned, numbers, rest)  # type: ignore[no-any-return]  # as _blockwise
 
 
 def _blockwise(
     b: Optimizer,
     f: Callable[..., None],
-    given: tuple[Any, ...],
+    inputs: tuple[Any, ...],
     owned: bool,
     numbers: tuple[float, ...],
     rest: tuple[Any, ...],
 ) -> list[Any]:
-    xp, dtype, shape = b.xp, given[0].dtype, given[0].shape
+    xp, dtype, shape = b.xp, inputs[0].dtype, inputs[0].shape
     if is_half(dtype):
-        wide = tuple([x.astype(float32) for x in given])  # of which the states are ours
+        wide = tuple([x.astype(float32) for x in inputs])  # new arrays, so the states may be overwritten
         return [x.astype(dtype) for x in _blockwise(b, f, wide, True, numbers, rest)]
-    flat = [x.reshape(-1) for x in given]
+    flat = [x.reshape(-1) for x in inputs]
     results = [xp.empty(shape, dtype)]
-    results += [x if owned and _is_memory(x) else xp.empty(shape, dtype) for x in given[2:]]
+    results += [x if owned and _is_memory(x) else xp.empty(shape, dtype) for x in inputs[2:]]
     outs = [x.reshape(-1) for x in results]
     scalars = [b._number(number, dtype) if number else number for number in numbers]
 
@@ -145,36 +145,36 @@ def _blockwise(
 
 
 def _is_memory(state: Any) -> bool:
-    """Whether what is written to the flat form of a state is written to the state. NumPy's scalars are read-only."""
+    """Whether writing to the flattened state writes to the state itself. NumPy scalars are read-only."""
     flags = state.flags
     return bool(flags.c_contiguous and getattr(flags, "writeable", True))
 
 
 def _decayed(xp: Any, param: Any, grad: Any, weight_decay: Any, memory: Any) -> Any:
-    """The gradient with the parameter's decay, in ``memory`` where there is one."""
+    """Return the gradient plus the weight decay, computed in ``memory``; the gradient itself if the decay is 0."""
     if type(weight_decay) is float and weight_decay == 0:
         return grad
     xp.multiply(param, weight_decay, memory)
     return xp.add(memory, grad, memory)
 
 
-def _sgd(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
-    (param, grad), (new,) = given, outs
+def _sgd(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any) -> None:
+    (param, grad), (new,) = inputs, outs
     lr, weight_decay = numbers
     xp.multiply(_decayed(xp, param, grad, weight_decay, new), lr, new)
     xp.subtract(param, new, new)
 
 
-def _momentum(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any, nesterov: bool) -> None:
-    (param, grad, velocity), (new, moved) = given, outs
+def _momentum(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, nesterov: bool) -> None:
+    (param, grad, velocity), (new, new_velocity) = inputs, outs
     lr, momentum, share, weight_decay = numbers
     grad = _decayed(xp, param, grad, weight_decay, new)
-    xp.multiply(velocity, momentum, moved)
+    xp.multiply(velocity, momentum, new_velocity)
     xp.multiply(grad, share, spare)
-    xp.add(moved, spare, moved)
-    step = moved
+    xp.add(new_velocity, spare, new_velocity)
+    step = new_velocity
     if nesterov:
-        xp.multiply(moved, momentum, spare)
+        xp.multiply(new_velocity, momentum, spare)
         step = xp.add(spare, grad, spare)
     xp.multiply(step, lr, new)
     xp.subtract(param, new, new)
@@ -188,8 +188,8 @@ def _adam_numbers(
     return -rate, root, 1.0 - beta1, beta2, 1.0 - beta2, eps, 0.0 if decoupled else float(weight_decay), shrink
 
 
-def _adam(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
-    (param, grad, mean, square, *largest), (new, mean_out, square_out, *largest_out) = given, outs
+def _adam(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any) -> None:
+    (param, grad, mean, square, *largest), (new, mean_out, square_out, *largest_out) = inputs, outs
     rate, root, share, beta2, share2, eps, weight_decay, shrink = numbers
     grad = _decayed(xp, param, grad, weight_decay, new)
     xp.subtract(grad, mean, spare)
@@ -199,10 +199,10 @@ def _adam(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
     xp.multiply(spare, share2, spare)
     xp.multiply(square, beta2, square_out)
     xp.add(square_out, spare, square_out)
-    under = square_out
+    squares = square_out
     if largest:
-        under = xp.maximum(largest[0], square_out, out=largest_out[0])
-    xp.sqrt(under, spare)
+        squares = xp.maximum(largest[0], square_out, out=largest_out[0])
+    xp.sqrt(squares, spare)
     xp.divide(spare, root, spare)
     xp.add(spare, eps, spare)
     xp.multiply(mean_out, rate, new)
@@ -214,14 +214,14 @@ def _adam(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
         xp.add(spare, new, new)
 
 
-def _rmsprop(xp: Any, given: Any, outs: Any, spare: Any, numbers: Any) -> None:
-    """AdaGrad too, of which both shares of the sum are 1."""
-    (param, grad, square), (new, square_out) = given, outs
-    rate, kept, share, eps, weight_decay = numbers
+def _rmsprop(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any) -> None:
+    """Update a block by RMSprop, or by AdaGrad, for which the factors of the old sum and the new square are 1."""
+    (param, grad, square), (new, square_out) = inputs, outs
+    rate, decay, share, eps, weight_decay = numbers
     grad = _decayed(xp, param, grad, weight_decay, new)
     xp.multiply(grad, grad, spare)
     xp.multiply(spare, share, spare)
-    xp.multiply(square, kept, square_out)
+    xp.multiply(square, decay, square_out)
     xp.add(square_out, spare, square_out)
     xp.sqrt(square_out, spare)
     xp.add(spare, eps, spare)

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and functions of one argument."""
+"""Pointwise operations: arithmetic, comparisons and functions of one argument."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNARY = {
     "isinf": "isinf",
     "isfinite": "isfinite",
 }
-"""Operations of one argument that are one function of the array module: ours, theirs."""
+"""Operations of one argument that are one function of the array module: burnpy's name to the module's."""
 BINARY = {
     "add": "add",
     "sub": "subtract",
@@ -39,7 +39,7 @@ BINARY = {
     "ge": "greater_equal",
     **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
 }
-"""Operations of two arguments that are one function of the array module: ours, theirs."""
+"""Operations of two arguments that are one function of the array module: burnpy's name to the module's."""
 
 
 def _unary(self: Any, x: Any) -> Any:
@@ -53,17 +53,17 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
 
 
 def unary(name: str) -> Callable[..., Any]:
-    """The method of an operation of `UNARY`."""
+    """Return the method of an operation in `UNARY`."""
     return specialised(_unary, name, UNARY[name])
 
 
 def binary(name: str) -> Callable[..., Any]:
-    """The method of an operation of `BINARY`."""
+    """Return the method of an operation in `BINARY`."""
     return specialised(_binary, name, BINARY[name])
 
 
 class Arithmetic(ArrayBase):
-    """Two arguments."""
+    """Operations of two arguments."""
 
     add, sub, mul, div = binary("add"), binary("sub"), binary("mul"), binary("div")
     maximum, minimum = binary("maximum"), binary("minimum")
@@ -76,7 +76,7 @@ class Arithmetic(ArrayBase):
             if kind_of(x.dtype) == "int":
                 if y < 0:
                     raise negative_power(x)
-            elif y in POWERS and not is_half(x.dtype):  # whose products would be rounded more than once
+            elif y in POWERS and not is_half(x.dtype):  # a product of 16-bit floats would be rounded more than once
                 return self._call(POWERS[y], self.xp, x)
         else:
             self._check_exponent(x, y)
@@ -91,10 +91,10 @@ class Arithmetic(ArrayBase):
         return self._binary(self.xp.remainder, x, y)
 
     def _check_exponent(self, x: Any, y: Any) -> None:
-        """Refuse a negative one among the exponents of ints, where reading an array does not mean to wait for it."""
+        """Raise an error for a negative exponent of ints, if the backend can read an array without waiting for it."""
 
     def _check_divisor(self, x: Any, y: Any, operation: str) -> None:
-        """Refuse a zero among the divisors of ints; in an array, where reading it does not mean to wait for it."""
+        """Raise an error for a zero divisor of ints; in an array only if the backend can read it without waiting."""
         if type(y) in NUMBERS and y == 0 and kind_of(x.dtype) == "int":
             raise division_by_zero(operation, x)
 
@@ -105,7 +105,7 @@ class Arithmetic(ArrayBase):
 
 
 def division_by_zero(operation: str, x: Any) -> ArgumentError:
-    """What to raise where an int primitive is divided by zero."""
+    """Return the error for dividing an int primitive by zero."""
     return ArgumentError(
         f"{operation} of {x.dtype} divides by zero; ints have no infinity: convert to float first, "
         "or replace the zeros of the divisor"
@@ -113,7 +113,7 @@ def division_by_zero(operation: str, x: Any) -> ArgumentError:
 
 
 def negative_power(x: Any) -> ArgumentError:
-    """What to raise where an int primitive is taken to a negative power."""
+    """Return the error for raising an int primitive to a negative power."""
     return ArgumentError(f"pow of {x.dtype} with a negative exponent has no int result; convert to float first")
 
 
@@ -140,11 +140,11 @@ POWERS: dict[float, Callable[[Any, Any], Any]] = {
     0.5: lambda xp, x: xp.sqrt(x),
     -0.5: lambda xp, x: xp.reciprocal(xp.sqrt(x)),
 }
-"""Powers that are products, quotients and roots. A general power of negative numbers takes 60 ns an element."""
+"""Powers computed as products, quotients and roots. A general power of negative numbers takes 60 ns per element."""
 
 
 class Unary(ArrayBase):
-    """One argument."""
+    """Operations of one argument."""
 
     neg, abs, sign = unary("neg"), unary("abs"), unary("sign")
     floor, ceil, round = unary("floor"), unary("ceil"), unary("round")
@@ -169,10 +169,10 @@ class Unary(ArrayBase):
 
 
 def sigmoid(xp: Any, x: Any) -> Any:
-    """1 / (1 + exp(-x)) as (1 + tanh(x / 2)) / 2, in one piece of memory."""
+    """Return 1 / (1 + exp(-x)), computed in one new array as (1 + tanh(x / 2)) / 2."""
     half = x.dtype.type(0.5)
     out = xp.tanh(xp.multiply(x, half))
-    if out.shape == ():  # may be a NumPy scalar, which cannot be written to
+    if out.shape == ():  # out may be a NumPy scalar, which is immutable
         return xp.add(xp.multiply(out, half), half)
     xp.multiply(out, half, out)
     return xp.add(out, half, out)

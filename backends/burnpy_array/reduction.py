@@ -1,4 +1,4 @@
-"""Reductions. Ints and bools add up in int64, 16-bit floats in float32."""
+"""Reductions. Ints and bools are accumulated in int64, 16-bit floats in float32."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from burnpy_array.base import ArrayBase, is_half
 
 
 def accumulator(dtype: DType) -> DType | None:
-    """The dtype in which numbers of ``dtype`` are summed and multiplied; None for their own."""
+    """Return the dtype in which sums and products of ``dtype`` are accumulated; None for ``dtype`` itself."""
     if kind_of(dtype) != "float":
         return int64
     return float32 if is_half(dtype) else None
 
 
 class Reduction(ArrayBase):
-    """Reductions by the methods of arrays, which NumPy and CuPy have alike."""
+    """Reductions by array methods, which are the same in NumPy and CuPy."""
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._call(_sum, self, x, dims, keepdim)
@@ -93,7 +93,7 @@ def _running(x: Any, dim: int) -> Any:
 
 
 def count(x: Any, dims: Dims) -> int:
-    """How many elements of x each element of the result of a reduction is made of."""
+    """Return the number of elements of x that a reduction over ``dims`` combines into one."""
     return math.prod([x.shape[d] for d in dims])
 
 
@@ -114,7 +114,7 @@ def _variance(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float
 
 
 def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
-    """The root of the variance; of deviations scaled by a power of 2 where squares may have over- or underflowed."""
+    """The standard deviation; if squares may over- or underflow, deviations are scaled by a power of 2 first."""
     xp = b.xp
     wide = x if accumulator(x.dtype) is None else x.astype(float32)
     deviation = _center(b, wide, dims)
@@ -132,7 +132,7 @@ def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: floa
 
 
 _SAFE = {dtype: (float(np.finfo(dtype).tiny / np.finfo(dtype).eps), math.inf) for dtype in (float32, float64)}
-"""Between which a sum of squares has lost nothing."""
+"""The bounds, by dtype, between which a mean of squares is not affected by overflow or underflow."""
 
 
 def _mean_square(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float, memory: Any) -> Any:
@@ -142,7 +142,7 @@ def _mean_square(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: fl
 
 
 def exponents(b: ArrayBase, x: Any, dims: Dims) -> Any:
-    """The exponents of 2 by which the largest magnitudes over ``dims`` are less than 1; 0 where they are not finite."""
+    """Return the exponents e with 2ᵉ above the largest magnitudes over ``dims``; 0 where these are not finite."""
     return b.xp.frexp(b.xp.abs(x).max(dims, None, True))[1]
 
 
@@ -153,9 +153,10 @@ def _centered(b: ArrayBase, x: Any, dims: Dims) -> Any:
 
 
 def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
-    """x less its mean, in memory of its own; 0 where all are one number, to which the mean may round badly.
+    """Subtract the mean, into new memory; the result is exactly 0 where all elements of a group are equal.
 
-    Where values can be looked at, whether they are is asked only if the first one is the mean up to rounding.
+    The rounding of the mean would otherwise leave a small deviation there. If the backend can read values without
+    waiting, equality is tested only if some group's first element equals its mean up to rounding.
     """
     xp, key = b.xp, first_of(x.ndim, dims)
     mean = _mean(b, x, dims, True)
@@ -173,5 +174,5 @@ def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
 
 @lru_cache(64)
 def first_of(ndim: int, dims: Dims) -> tuple[slice, ...]:
-    """The key of the first elements along ``dims``."""
+    """Return the key that selects the first elements along ``dims``."""
     return tuple(slice(0, 1) if d in dims else slice(None) for d in range(ndim))

@@ -1,4 +1,4 @@
-"""Moving elements, and matrix multiplication."""
+"""Operations on shapes (views, slices, concatenation), and matrix multiplication."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from burnpy_array.base import ArrayBase, is_half
 
 
 class Shaping(ArrayBase):
-    """Views where the library gives views."""
+    """Shape operations, which return views if the library does, and matrix multiplication."""
 
     def reshape(self, x: Any, shape: Shape) -> Any:
         return self._call(x.reshape, shape)
@@ -53,7 +53,7 @@ class Shaping(ArrayBase):
 
 
 def product(xp: Any, x: Any, y: Any) -> Any:
-    """The matrix product of two arrays of one dtype; of 16-bit floats by way of float32, which is 200 times faster."""
+    """The matrix product of two arrays of one dtype; 16-bit floats go through float32, which is 200 times faster."""
     if x.dtype is not float32 and x.dtype is not float64 and is_half(x.dtype):
         return product(xp, x.astype(float32), y.astype(float32)).astype(x.dtype)
     if y.ndim == 2:

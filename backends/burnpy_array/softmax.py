@@ -1,4 +1,4 @@
-"""Softmax, its relatives and their derivatives, with temporaries that are written over."""
+"""Softmax, log-softmax, logsumexp and their derivatives, computed in place on their temporaries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy_array.base import ArrayBase, is_half
 
 
 class Softmax(ArrayBase):
-    """16-bit floats are computed in float32."""
+    """Softmax, log-softmax and logsumexp; 16-bit floats are computed in float32."""
 
     def softmax(self, x: Any, dim: int) -> Any:
         return self._call(widened, _softmax, self, dim, x)
@@ -30,7 +30,7 @@ class Softmax(ArrayBase):
 
 
 def widened(f: Callable[..., Any], b: ArrayBase, where: Any, x: Any, *rest: Any) -> Any:
-    """f(b, where, x, *rest), of which x and rest are computed in float32 where they are 16-bit floats."""
+    """Return f(b, where, x, *rest); if x is of 16-bit floats, cast x and rest to float32, and the result back."""
     if not is_half(x.dtype):
         return f(b, where, x, *rest)
     return f(b, where, x.astype(float32), *(r.astype(float32) for r in rest)).astype(x.dtype)
@@ -71,8 +71,8 @@ def _logsumexp(b: ArrayBase, where: tuple[Dims, bool], x: Any) -> Any:
     xp = b.xp
     dims, keepdim = where
     if not x.size:
-        return xp.log(b._total(x, dims, keepdim))  # -inf, of nothing
+        return xp.log(b._total(x, dims, keepdim))  # -inf for an empty x
     shift = x.max(dims, None, True)
-    shift = xp.where(xp.isfinite(shift), shift, x.dtype.type(0))  # of infinities exp(x - x) would be NaN
+    shift = xp.where(xp.isfinite(shift), shift, x.dtype.type(0))  # inf - inf would be NaN
     out = xp.log(b._total(xp.exp(xp.subtract(x, shift)), dims, keepdim))
     return xp.add(out, shift.reshape(out.shape))

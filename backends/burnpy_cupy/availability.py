@@ -1,4 +1,4 @@
-"""Finding CuPy, CUDA's libraries and the GPU, and saying in one sentence what is missing."""
+"""Detection of CuPy, CUDA's libraries and the GPU, with an error message for each that is missing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _NO_DRIVER = 35  # CUDA's cudaErrorInsufficientDriver: no driver, or one older t
 
 
 def load() -> Any:
-    """The module cupy.
+    """Import and return the module cupy.
 
     Raises:
-        BackendUnavailableError: it is not installed, or not whole.
+        BackendUnavailableError: cupy is not installed, or its installation is incomplete.
     """
     try:
         return import_module("cupy")
@@ -27,32 +27,32 @@ def load() -> Any:
 
 
 def count() -> int:
-    """How many GPUs there are to compute on.
+    """Return the number of usable GPUs.
 
     Raises:
-        BackendUnavailableError: cupy is not installed, there is no CUDA driver that fits it, no GPU, or a library of
-            CUDA is missing without which CuPy can allocate memory and nothing else.
+        BackendUnavailableError: cupy is not installed, there is no compatible CUDA driver, no GPU, or a CUDA library
+            is missing without which CuPy can only allocate memory.
     """
     cupy = load()
     try:
-        found = int(cupy.cuda.runtime.getDeviceCount())
+        gpus = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
         if error.status == _NO_DRIVER:
             raise BackendUnavailableError(
                 "CuPy found no CUDA driver, or one too old for it; install NVIDIA's driver, or use NumPy on the CPU"
             ) from error
-        found = 0
-    if found == 0:
+        gpus = 0
+    if gpus == 0:
         raise BackendUnavailableError(
             "CuPy found no GPU; see that nvidia-smi lists one and CUDA_VISIBLE_DEVICES does not hide it, "
             "or use NumPy on the CPU"
         )
     _check_libraries(cupy)
-    return found
+    return gpus
 
 
 def _check_libraries(cupy: Any) -> None:
-    """Refuse a CuPy without the libraries of CUDA that everything needs, and that its wheels do not bring."""
+    """Raise an error if a CUDA library is missing that all computation needs; CuPy's wheels do not include them."""
     probes: list[tuple[str, str, Callable[[], Any]]] = [
         ("NVRTC", "compiles its kernels", lambda: cupy.cuda.nvrtc.getVersion()),
         ("cuBLAS", "multiplies matrices", lambda: cupy.cuda.cublas),
@@ -69,10 +69,10 @@ def _check_libraries(cupy: Any) -> None:
 
 
 def check_index(index: int) -> None:
-    """Refuse an index that no GPU has."""
-    there = count()
-    if type(index) is not int or not 0 <= index < there:
+    """Raise an error unless a GPU has this index."""
+    gpus = count()
+    if type(index) is not int or not 0 <= index < gpus:
         raise ArgumentError(
-            f"CuPy({index!r}) names no GPU; there {'is' if there == 1 else 'are'} {there}, numbered from 0: "
-            f"use {'CuPy(0)' if there == 1 else f'CuPy(0) to CuPy({there - 1})'}"
+            f"CuPy({index!r}) names no GPU; there {'is' if gpus == 1 else 'are'} {gpus}, numbered from 0: "
+            f"use {'CuPy(0)' if gpus == 1 else f'CuPy(0) to CuPy({gpus - 1})'}"
         )

@@ -1,4 +1,4 @@
-"""`CuPy`: the GPU."""
+"""`CuPy`: the backend for NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from burnpy_cupy.kernels import Kernels
 
 
 class CuPy(Differences):
-    """Tensors on one NVIDIA GPU, as CuPy arrays.
+    """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
-    What only values show, such as an index out of range, is told when the GPU is next waited for: by ``item()``,
-    ``tolist()``, ``to_numpy()``, ``repr(x)`` or ``device.synchronize()``. On ``Checked[CuPy]`` every operation is.
+    Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
+    by ``item()``, ``tolist()``, ``to_numpy()``, ``repr(x)`` or ``device.synchronize()``. ``Checked[CuPy]``
+    synchronizes after every operation.
 
     Args:
-        index: which of the GPUs that CUDA shows, from 0.
+        index: the index of the GPU among those visible to CUDA, from 0.
 
     Raises:
-        BackendUnavailableError: CuPy, the CUDA driver, a library of CUDA or the GPU is missing.
-        ArgumentError: there are GPUs, but none of that index.
+        BackendUnavailableError: CuPy, the CUDA driver, a CUDA library or the GPU is missing.
+        ArgumentError: there are GPUs, but none with that index.
     """
 
     eager_checks = False
 
-    _columns_bytes = 1 << 28  # a GPU is quickest with much at once
+    _columns_bytes = 1 << 28  # a GPU is fastest with large blocks
     _scores_bytes = 1 << 28
     _update_block = _update_spare = 1 << 62
 
@@ -51,7 +52,7 @@ class CuPy(Differences):
 
     @classmethod
     def is_available(cls) -> bool:
-        """Whether CuPy, CUDA's libraries and a GPU are there."""
+        """Whether CuPy, CUDA's libraries and a GPU are available."""
         try:
             return availability.count() > 0
         except BackendUnavailableError:
@@ -79,12 +80,12 @@ class CuPy(Differences):
         slots = [self._late.slot() for _ in values]
         for value, slot in zip(values, slots, strict=True):
             self._call(self._kernels["burnpy_note"], value, slot, self._late.memory)
-        self._late.add(slots, lambda found: error(*[note for note, _, _ in found]))
+        self._late.add(slots, lambda contents: error(*[note for note, _, _ in contents]))
 
     def bounded(self, index: Any, low: int, high: int, error: Callable[[int], Exception]) -> Any:
         slot, inside = self._late.slot(), self._call(self.xp.empty, index.shape, int64)
         self._call(self._kernels["burnpy_bounded"], index, low, high, slot, inside, self._late.memory)
-        self._late.add([slot], lambda found: out_of_bounds(found[0][1], found[0][2], low, high, error))
+        self._late.add([slot], lambda contents: out_of_bounds(contents[0][1], contents[0][2], low, high, error))
         return inside
 
     def timestamp(self) -> Any:
@@ -109,7 +110,7 @@ class CuPy(Differences):
         return super().transfer_from(x, source)
 
     def matmul(self, x: Any, y: Any) -> Any:
-        if x.dtype is y.dtype is float16:  # cuBLAS accumulates it in float32 by itself
+        if x.dtype is y.dtype is float16:  # cuBLAS accumulates float16 products in float32
             return self._call(self.xp.matmul, x, y)
         return super().matmul(x, y)
 
@@ -134,7 +135,7 @@ class CuPy(Differences):
 
 
 def _event(xp: Any) -> Any:
-    """An event, which the GPU notes when it comes to it."""
+    """Record and return a CUDA event, whose time stamp the GPU sets when it reaches it."""
     event = xp.cuda.Event()
     event.record()
     return event

@@ -1,4 +1,4 @@
-"""Errors that a GPU finds: raised when it is waited for anyway, with the line that they come from."""
+"""Errors that the GPU detects: raised at the next synchronization, with the user's line that caused them."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ import numpy as np
 from burnpy.backend.source_lines import Stack, format_lines, lines_of, user_stack
 
 _MOST = 1024
-"""So many checks are left unanswered. A GPU's queue holds no more launches, so the first of them are done by then."""
+"""The maximum number of pending checks. A GPU's queue holds no more launches, so the first are done by then."""
 _SLOTS = 4 * _MOST
-"""Slots are taken in turn; the one that is taken again was read long ago."""
+"""The number of slots. They are used in turn; a slot has been read long before it is used again."""
 Slot = tuple[int, int, int]
-"""What a slot holds: a note, the least of what was too small, and the largest of what was too large."""
+"""The contents of a slot: a value to report, the smallest index below the bounds, and the largest above them."""
 _UNTOUCHED: Slot = (0, (1 << 63) - 1, -(1 << 63))
 
 
 class Check(NamedTuple):
-    """Where the GPU writes what it finds, and what is wrong with it."""
+    """A pending check: the slots that the GPU writes to, and the function that turns their contents into an error."""
 
     slots: list[int]
-    error: Callable[[list[Slot]], Exception | None]  #: of what the slots hold
-    stack: Stack  #: the user's line
+    error: Callable[[list[Slot]], Exception | None]  #: a function of the slots' contents
+    stack: Stack  #: the stack of the user's line
 
 
 class LateErrors:
-    """The checks of one device that are not answered yet, of all threads; whoever waits for it hears of the first.
+    """The pending checks of one device, from all threads; a thread that synchronizes gets the error of the first.
 
-    Checks write to one piece of the GPU's memory, so that to ask a thousand of them takes one copy and no launch.
+    All checks write to one array on the GPU, so that reading a thousand of them takes one copy and no launch.
 
     Args:
-        name: the device's.
-        call: calls a function as the device must, on its GPU.
+        name: the device's name.
+        call: a function that calls another with the device's GPU as the current one.
         xp: the module cupy.
     """
 
@@ -52,7 +52,7 @@ class LateErrors:
 
     @property
     def memory(self) -> Any:
-        """On the GPU: for each slot the numbers of `Slot`. Made when it is first asked for."""
+        """The array on the GPU with the numbers of each `Slot`, allocated on first access."""
         if self._memory is None:
             with self._making:
                 if self._memory is None:
@@ -60,33 +60,33 @@ class LateErrors:
         return self._memory
 
     def slot(self) -> int:
-        """Where the next check writes: of three numbers in `memory`, the first."""
+        """Return the position in `memory` of the next slot's first number, of three."""
         return len(_UNTOUCHED) * (next(self._next) % _SLOTS)
 
     def add(self, slots: list[int], error: Callable[[list[Slot]], Exception | None]) -> None:
-        """Note a check; where there are many that are unanswered, answer them."""
+        """Add a pending check; if there are `_MOST` of them, evaluate them."""
         self._waiting.append(Check(slots, error, user_stack(1)))
         if len(self._waiting) >= _MOST:
             self.answer()
 
     def answer(self) -> None:
-        """Raise what is wrong with the first check that has an error, and forget it and those before it."""
+        """Evaluate the pending checks in order: raise the first error, and remove that check and those before it."""
         checks: list[Check] = []
         while self._waiting:
             try:
                 checks.append(self._waiting.popleft())
             except IndexError:  # another thread took the last
                 break
-        held = self._read([slot for check in checks for slot in check.slots]) if checks else {}
+        contents = self._read([slot for check in checks for slot in check.slots]) if checks else {}
         for k, check in enumerate(checks):
-            error = check.error([held[slot] for slot in check.slots])
+            error = check.error([contents[slot] for slot in check.slots])
             if error is not None:
                 self._call(self._clear, check.slots)
-                self._waiting.extendleft(reversed(checks[k + 1 :]))  # whoever goes on hears of the next
-                raise self._told(error, check.stack)
+                self._waiting.extendleft(reversed(checks[k + 1 :]))  # the next synchronization evaluates the rest
+                raise self._located(error, check.stack)
 
     def _read(self, slots: list[int]) -> dict[int, Slot]:
-        """What slots hold, which waits for the GPU."""
+        """Read the contents of slots, which waits for the GPU."""
         first, stop = min(slots), max(slots) + 3
         numbers = self._call(self.memory[first:stop].get).tolist()
         return {slot: tuple(numbers[slot - first : slot - first + 3]) for slot in slots}
@@ -96,8 +96,8 @@ class LateErrors:
         for slot in slots:
             self.memory[slot : slot + 3] = untouched
 
-    def _told(self, error: Exception, stack: Stack) -> Exception:
-        """The same error, saying too why it comes late and where it was made."""
+    def _located(self, error: Exception, stack: Stack) -> Exception:
+        """The same error with a message that also says why it comes late and which line caused it."""
         where = f". It was asked for here:\n{format_lines(lines_of(stack))}" if stack else ""
         return type(error)(
             f"{error}. {self._name} is not waited for at each operation, and told only now; on Checked[CuPy] the "

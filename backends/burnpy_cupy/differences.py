@@ -1,4 +1,4 @@
-"""Operations that CuPy's own functions compute in another way than NumPy's, or not in every dtype."""
+"""Operations for which CuPy's functions differ from NumPy's, or do not support every dtype."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.random import Random
 
 _ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
-"""For dtypes that CuPy's `add.at` does not take, or rounds at each addition: one in which it adds up."""
+"""The accumulation dtype for dtypes that CuPy's `add.at` does not support, or rounds at each addition."""
 _BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
-"""By size in bytes: the dtype in which ints are counted, wrapping around."""
+"""The unsigned dtype by size in bytes, in which int ranges are computed modulo 2ⁿ."""
 
 
 class Differences(Random):
-    """The results are NumPy's."""
+    """Operations that give NumPy's results on CuPy."""
 
     _kernels: Kernels
 
@@ -68,11 +68,11 @@ class Differences(Random):
         return self._moved(super().triu, x, diagonal)
 
     def _moved(self, f: Callable[[Any, int], Any], x: Any, diagonal: int) -> Any:
-        """f(x, diagonal), which keeps elements as they are: of bfloat16, of which CuPy makes float32, their bits."""
+        """f(x, diagonal), for a function that only selects elements; on the bits of bfloat16, which CuPy would cast."""
         return f(x.view(uint16), diagonal).view(x.dtype) if x.dtype.kind == "V" else f(x, diagonal)
 
     def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
-        """As CuPy writes duplicates in no order, each of them is given the last one's slice."""
+        """Give every duplicate of an index the slice of its last occurrence, as CuPy writes duplicates in any order."""
         return self._call(_last_slices, self.xp, src, dim, index, size)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:

@@ -1,4 +1,4 @@
-"""Reducing slices by index, in place: products and extremes, for which CUDA has no atomic operations of floats."""
+"""Reducing slices by index in place: products, minima and maxima, for which CUDA has no atomic float operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMBINED = {
     "amin": "value < current || value != value ? value : current",
     "amax": "value > current || value != value ? value : current",
 }
-"""What takes the place of ``current``; NaN stays, as nothing is larger or smaller."""
+"""The C expressions that replace ``current``; a NaN stays, as comparisons with it are false."""
 
 _SOURCE = """
 {bits}* const target = reinterpret_cast<{bits}*>(&out[place]);
@@ -27,13 +27,13 @@ do {{
     seen = atomicCAS(target, before, after);
 }} while (seen != before);
 """
-"""Compare and swap, until no other thread has changed the element in between. Source: NVIDIA, CUDA C++ Programming
-Guide, atomic functions."""
+"""The kernel: compare and swap, repeated until no other thread has changed the element in between. Source: NVIDIA,
+CUDA C++ Programming Guide, atomic functions."""
 
 
 def reduce_at(xp: Any, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
-    """Reduce src's slices along ``dim`` with those of ``out``, which is contiguous, at ``index``."""
-    if out.dtype.itemsize < 4:  # what can be compared and swapped has 4 bytes or 8
+    """Reduce the slices of src along ``dim`` into the slices of ``out`` at ``index``, in place; out is contiguous."""
+    if out.dtype.itemsize < 4:  # atomicCAS supports 4 and 8 bytes
         wide = out.astype(_wide(out.dtype))
         reduce_at(xp, wide, dim, index, src.astype(wide.dtype), reduce)
         out[...] = wide

@@ -1,4 +1,4 @@
-"""Kernels of our own: where CuPy's functions differ from NumPy's, and where one launch does what several would."""
+"""Custom CUDA kernels: where CuPy's functions differ from NumPy's, and where one launch replaces several."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ __device__ burnpy_best<T> burnpy_better(const burnpy_best<T>& a, const burnpy_be
 
 
 def _position(most: str) -> Reduction:
-    """The first of the largest or smallest, or the first NaN; CuPy's own gives any of several NaN."""
+    """The reduction to the position of the first maximum or minimum, or of the first NaN; CuPy's finds any NaN."""
     return Reduction(
         "T x",
         "int64 y",
@@ -109,20 +109,21 @@ REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("fa
 
 
 class Kernels:
-    """The kernels by name, made when they are first asked for; CuPy compiles each for the dtypes that it meets."""
+    """The kernels by name, created on first access; CuPy compiles each for the dtypes it is called with."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
-        self._made: dict[str, Any] = {}
+        self._kernels: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        found = self._made.get(name)
-        if found is None:
-            found = self._made[name] = _made(self._xp, name)  # twice, if two threads come at once: they are alike
-        return found
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            # two threads at once may create it twice, which is harmless: the kernels are equal
+            kernel = self._kernels[name] = _created(self._xp, name)
+        return kernel
 
 
-def _made(xp: Any, name: str) -> Any:
+def _created(xp: Any, name: str) -> Any:
     if name in ELEMENTWISE:
         e = ELEMENTWISE[name]
         return xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, preamble=e.preamble)

@@ -1,4 +1,4 @@
-"""Drawing on the GPU: the generator that is passed gives one seed, and CuPy's Philox the numbers."""
+"""Random numbers on the GPU: the generator passed to an operation draws a seed for CuPy's Philox generator."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 
 _STREAMS = 256_000
-"""How many numbers Philox draws at once at most; fewer states are quicker to prepare for fewer numbers."""
+"""The maximum number of Philox states; fewer states are faster to initialize for fewer numbers."""
 
 
 class Random(ArrayBackend):
-    """The same seed gives the same numbers on every GPU, but not those of another backend."""
+    """Random operations: the same seed gives the same numbers on every GPU, but not those of another backend."""
 
     def random_uniform(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Any:
         drawn = self._draw(generator, "random", shape, shape, _drawable(dtype))

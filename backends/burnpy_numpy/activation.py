@@ -1,4 +1,4 @@
-"""ReLU, and GELU of float32, block by block, on all threads where they are large."""
+"""ReLU, and GELU of float32, computed block by block, on all threads for large arrays."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from burnpy_numpy.where import BITS
 
 _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 _CURVES = {False: PHI, True: constants(_ROOT * _CUBIC, _ROOT)}
-"""Polynomials p with 2Φ(x) = 1 + tanh(x · p(x²)) for the normal distribution Φ: as it is, and GELU's approximation."""
+"""Polynomials p with 2Φ(x) = 1 + tanh(x · p(x²)) for the normal distribution function Φ, by ``approximate``: accurate
+to float32 (False), and GELU's tanh approximation (True)."""
 _SLOPE, _START = constants(3 * _ROOT * _CUBIC, _ROOT)
 _TOP, _MINUS_HALF = constants(_ROOT, -0.5)
 
 
 _SMALL = 4096
-"""Smaller arrays are computed in one go, with the least to do before it."""
+"""Arrays with fewer elements are computed in one call, with the least overhead."""
 _ROW = _SMALL
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 _ZERO32 = _ZERO[float32]
@@ -34,13 +35,16 @@ _maximum: Any = np.maximum
 
 
 class Activation(ArrayBackend):
-    """GELU of 16-bit floats is computed in float32; that of float64 goes the general way, which is exact."""
+    """Activation functions for NumPy.
+
+    GELU of 16-bit floats is computed in float32; float64 uses the exact implementation of `burnpy_array`.
+    """
 
     def relu(self, x: Any) -> Any:
         if x.size < _SMALL:
             try:
                 return run(_maximum, x, _ZERO32 if x.dtype is float32 else _ZERO[x.dtype])
-            except (RuntimeError, KeyError) as error:  # the quiet context is in use; a 16-bit dtype
+            except (RuntimeError, KeyError) as error:  # the context of `run` is in use; a 16-bit dtype
                 if is_anothers(error):
                     raise
                 return self.maximum(x, 0.0)
@@ -71,7 +75,7 @@ class Activation(ArrayBackend):
 
 
 def _relu(x: Any) -> Any:
-    flat, zeros = x.reshape(-1), row(0, _ROW, x.dtype)  # with a number for the zeros it would not be vectorised
+    flat, zeros = x.reshape(-1), row(0, _ROW, x.dtype)  # NumPy does not vectorise the maximum with a scalar
     out = np.empty(flat.shape, x.dtype)
 
     def work(begin: int, end: int) -> None:
@@ -86,7 +90,7 @@ def _relu(x: Any) -> Any:
 def _relu_backward(grad: Any, out: Any, zero: Any) -> Any:
     bits = BITS[out.dtype.itemsize]
     flat, grads = out.reshape(-1), np.ascontiguousarray(grad).reshape(-1)
-    made = np.empty(flat.shape, out.dtype)
+    result = np.empty(flat.shape, out.dtype)
 
     def work(begin: int, end: int) -> None:
         spare = np.empty(min(BLOCK, end - begin), np.bool_)
@@ -94,10 +98,10 @@ def _relu_backward(grad: Any, out: Any, zero: Any) -> Any:
             stop = min(start + BLOCK, end)
             passed = spare[: stop - start]
             np.not_equal(flat[start:stop], zero, passed)
-            np.multiply(grads[start:stop].view(bits), passed, made[start:stop].view(bits))  # `blend.kept`
+            np.multiply(grads[start:stop].view(bits), passed, result[start:stop].view(bits))  # as `where.kept`
 
     shared(work, flat.size, 0.5)
-    return made.reshape(out.shape)
+    return result.reshape(out.shape)
 
 
 def _where_nonzero(grad: Any, out: Any, zero: Any) -> Any:
@@ -111,12 +115,12 @@ def _gelu(_: Any, approximate: bool, x: Any) -> Any:
     def work(begin: int, end: int) -> None:
         spare = np.empty(min(BLOCK, end - begin), x.dtype)
         for start in range(begin, end, BLOCK):
-            part, made = flat[start : min(start + BLOCK, end)], out[start : min(start + BLOCK, end)]
+            part, out_part = flat[start : min(start + BLOCK, end)], out[start : min(start + BLOCK, end)]
             half = spare[: part.size]
-            tanh_of(part, _CURVES[approximate], half, made)
-            np.add(made, ONE, made)
-            np.multiply(part, HALF, half)  # not the product, which would overflow
-            np.multiply(made, half, made)
+            tanh_of(part, _CURVES[approximate], half, out_part)
+            np.add(out_part, ONE, out_part)
+            np.multiply(part, HALF, half)  # halve x and not the product, which could overflow
+            np.multiply(out_part, half, out_part)
 
     shared(work, flat.size)
     return out.reshape(x.shape)
@@ -130,16 +134,16 @@ def _gelu_backward(_: Any, approximate: bool, grad: Any, x: Any) -> Any:
         spare = np.empty((1 + approximate, min(BLOCK, end - begin)), x.dtype)
         for start in range(begin, end, BLOCK):
             stop = min(start + BLOCK, end)
-            made = out[start:stop]
-            _slope(flat[start:stop], approximate, made, spare[:, : stop - start])
-            np.multiply(made, grads[start:stop], made)
+            out_part = out[start:stop]
+            _slope(flat[start:stop], approximate, out_part, spare[:, : stop - start])
+            np.multiply(out_part, grads[start:stop], out_part)
 
     shared(work, flat.size)
     return out.reshape(x.shape)
 
 
 def _slope(x: Any, approximate: bool, out: Any, spare: Any) -> None:
-    """½ (2Φ(x) + 2x · φ(x)) in ``out``, where φ is the derivative of Φ; with ``spare`` for the other factors."""
+    """Write GELU's derivative, ½ (2Φ(x) + 2x · φ(x)) with φ = Φ', to ``out``; ``spare`` is memory for the factors."""
     density = spare[0]
     tanh_of(x, _CURVES[approximate], density, out)  # density: x² first
     if approximate:

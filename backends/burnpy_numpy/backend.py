@@ -1,4 +1,4 @@
-"""`NumPy`: the CPU."""
+"""`NumPy`: the backend for the CPU."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulation):
-    """Tensors on the CPU, as NumPy arrays.
+    """A backend that computes with NumPy arrays on the CPU.
 
-    The first device made tells glibc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents it.
-    Large arrays are worked on by as many threads as OpenBLAS would use (`burnpy_numpy.threads`);
-    ``BURNPY_NUM_THREADS=1`` leaves them to the caller's.
+    Creating the first device sets glibc's malloc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0``
+    prevents it. Operations on large arrays use as many threads as OpenBLAS would (`burnpy_numpy.threads`); with
+    ``BURNPY_NUM_THREADS=1`` they run in the calling thread alone.
     """
 
     xp = np
@@ -76,13 +76,13 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
     def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Any:
         if p >= 1.0:
             return np.ones(shape, np.bool_)
-        drawn = generator.integers(0, 1 << 32, shape, np.uint32)  # in half the time of as many floats
+        drawn = generator.integers(0, 1 << 32, shape, np.uint32)  # takes half the time of drawing floats
         return np.asarray(drawn < np.uint32(p * (1 << 32)))
 
     def expand(self, x: Any, shape: Shape) -> Any:
         if math.prod(shape) > 4096:
             return np.broadcast_to(x, shape)
-        out = np.empty(shape, x.dtype)  # for few elements a copy is made in a tenth of the time of a view
+        out = np.empty(shape, x.dtype)  # for few elements a copy takes a tenth of the time of a view
         out[...] = x
         return out
 
@@ -163,7 +163,7 @@ class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulati
 
 
 def _filled(shape: Shape, value: Scalar, dtype: DType) -> Any:
-    """``numpy.full``, in half its time."""
+    """A version of ``numpy.full`` that takes half its time."""
     if not shape:
         return dtype.type(value)
     out = np.empty(shape, dtype)

@@ -1,4 +1,4 @@
-"""Python numbers as 0-d arrays: NumPy adds those in half the time that it takes with a Python number."""
+"""Caching Python numbers as 0-d arrays: NumPy adds a 0-d array in half the time of a Python number."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from burnpy.backend.primitives import DType, Scalar
 
 _LIMIT = 512
 known: dict[DType, dict[Scalar | str, Any]] = {}
-"""Numbers met before, by dtype. A zero is found by its name: 0.0 and -0.0 would be one key, and are two numbers."""
+"""The cached numbers, by dtype. Zeros have their strings as keys: 0.0 and -0.0 are equal but distinct numbers."""
 
 
 def constant(y: Scalar, dtype: DType) -> Any:
-    """``y`` in ``dtype``; or as it is where the dtype does not hold it, for NumPy to decide or to refuse."""
+    """Return ``y`` as a 0-d array of ``dtype``, or unchanged if the dtype cannot hold it, for NumPy to handle."""
     try:
         return known[dtype][y or str(y)]
     except KeyError:
@@ -24,16 +24,16 @@ def constant(y: Scalar, dtype: DType) -> Any:
         return y
     try:
         with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
-            made = np.array(y, dtype)
+            array = np.array(y, dtype)
     except OverflowError:
         return y
-    made.flags.writeable = False  # shared by all who ask
+    array.flags.writeable = False  # shared by all callers
     numbers = known.setdefault(dtype, {})
     if len(numbers) >= _LIMIT:
         numbers.clear()
-    if y == y:  # a NaN would be found by identity only, and remembered without end
-        numbers[y or str(y)] = made
-    return made
+    if y == y:  # a NaN would be found by identity only, so each would be added
+        numbers[y or str(y)] = array
+    return array
 
 
 def _holds(dtype: DType, y: Scalar) -> bool:

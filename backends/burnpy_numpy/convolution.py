@@ -1,5 +1,6 @@
-"""Convolution of many channels with the channels last: what lies under a window is then few long runs of memory, and
-the products are of the form that OpenBLAS is fastest at. Results have the channels where they belong, as ever."""
+"""Convolution of many channels, computed with the channels last: the elements of a window are then a few long runs of
+memory, and the matrix products have the layout that is fastest in OpenBLAS. Results have the usual layout (N, C, H, W).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from burnpy_array.base import in_order
 from burnpy_numpy.threads import COUNT, shared
 
 _MANY = 12
-"""From so many channels on it pays."""
+"""The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
-"""How many bytes the columns of a block take; see `threads.BLOCK` for why more with several threads."""
+"""The size of a block's columns in bytes; `threads.BLOCK` explains why it is larger with several threads."""
 
 
 class Convolution(ArrayBackend):
-    """Few channels, groups and 16-bit floats go the general way."""
+    """Convolution for NumPy; few channels, groups and 16-bit floats use the implementation of `burnpy_array`."""
 
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
 
@@ -44,9 +45,11 @@ class Convolution(ArrayBackend):
     ) -> Any:
         if fits(weight, groups):
             reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
-            if stride == (1, 1) and weight.shape[0] >= _MANY and min(reach) >= 0:  # a convolution with it turned around
-                turned = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
-                return self._call(_forward, grad, turned, None, (stride, (reach[0], reach[1]), dilation))
+            if (
+                stride == (1, 1) and weight.shape[0] >= _MANY and min(reach) >= 0
+            ):  # a convolution with the flipped weight
+                flipped = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
+                return self._call(_forward, grad, flipped, None, (stride, (reach[0], reach[1]), dilation))
             return self._call(_by_input, grad, weight, shape, (stride, padding, dilation))
         return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups)
 
@@ -59,12 +62,20 @@ class Convolution(ArrayBackend):
 
 
 def fits(x: Any, groups: int) -> bool:
-    """Whether channels, the second dimension of x, are many, and the dtype is one that BLAS multiplies."""
+    """Whether x has many channels (its second dimension), one group, and a dtype that BLAS multiplies."""
     return groups == 1 and x.shape[1] >= _MANY and (x.dtype is float32 or x.dtype is float64)
 
 
 class Windows:
-    """The windows of a block of a part of the batch with some members, and their columns as rows, one for each."""
+    """The windows of a convolution over blocks of the batch, laid out as the rows of a matrix, one per window.
+
+    Args:
+        shape: the shape of the input, (N, C, H, W).
+        kernel: height and width of the kernel.
+        where: stride, padding and dilation.
+        dtype: the dtype of the buffers.
+        members: the number of members of the batch to process, which limits the size of a block.
+    """
 
     def __init__(self, shape: Shape, kernel: Shape, where: tuple[Pair, Pair, Pair], dtype: Any, members: int) -> None:
         stride, padding, dilation = where
@@ -77,7 +88,7 @@ class Windows:
         self.block = max(1, min(members, _COLUMNS // max(1, self.length * self.positions * dtype.itemsize)))
         self.padded = np.zeros((self.block, *whole, self.channels), dtype)
         self.inside = self.padded[:, padding[0] : padding[0] + shape[2], padding[1] : padding[1] + shape[3]]
-        step = dtype.itemsize  # not .strides, which are anything where a dimension is of size 1
+        step = dtype.itemsize  # not .strides, which are arbitrary in dimensions of size 1
         across = step * self.channels
         down = across * whole[1]
         run = size[1] * self.channels if dilation[1] == 1 else self.channels
@@ -85,7 +96,7 @@ class Windows:
             self.padded,
             (self.block, *self.counts, size[0], self.length // (size[0] * run) if size[0] else 0, run),
             (down * whole[0], stride[0] * down, stride[1] * across, dilation[0] * down, dilation[1] * across, step),
-        )  # of each window of each member, the runs of memory row by row
+        )  # a view: for each window of each member its runs of memory, row by row
         self.keys = [
             (
                 slice(None),
@@ -98,13 +109,13 @@ class Windows:
         ]
 
     def blocks(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Where each block of a part of the batch begins and ends, and how many members it has."""
+        """Yield start, stop and length of each block of the members ``begin`` to ``end`` of the batch."""
         for start in range(begin, end, self.block):
             stop = min(start + self.block, end)
             yield start, stop, stop - start
 
     def rows(self, x: Any, memory: Any) -> Any:
-        """What lies under the windows of a block of x, a row for each."""
+        """Copy the windows of a block of x to ``memory``; return them as a matrix with one row per window."""
         count = x.shape[0]
         self.inside[:count] = x.transpose(0, 2, 3, 1)
         part = memory[:count]
@@ -112,7 +123,7 @@ class Windows:
         return part.reshape((count * self.positions, self.length))
 
     def last(self, grad: Any) -> Any:
-        """A block of a gradient with the channels last, a row for each window."""
+        """A block of a gradient as a matrix with one row per window and one column per channel."""
         return grad.transpose(0, 2, 3, 1).reshape((-1, grad.shape[1]))
 
 
@@ -127,10 +138,10 @@ def _forward(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair]) -> 
         w = Windows(shape, kernel, where, x.dtype, end - begin)
         memory = np.empty(w.under.shape, x.dtype)
         for start, stop, count in w.blocks(begin, end):
-            made = w.rows(x[start:stop], memory).dot(matrix)
+            result = w.rows(x[start:stop], memory).dot(matrix)
             if bias is not None:
-                np.add(made, bias, made)
-            out[start:stop] = made.reshape((count, positions, o)).transpose(0, 2, 1)
+                np.add(result, bias, result)
+            out[start:stop] = result.reshape((count, positions, o)).transpose(0, 2, 1)
 
     shared(work, shape[0], positions * matrix.shape[0], products=True)
     return out.reshape((shape[0], o, *counts))
@@ -145,12 +156,12 @@ def _by_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pai
     def work(begin: int, end: int) -> None:
         w = Windows(shape, kernel, where, grad.dtype, end - begin)
         for start, stop, count in w.blocks(begin, end):
-            made = w.last(grad[start:stop]).dot(matrix).reshape((count, *w.counts, area, w.channels))
+            columns = w.last(grad[start:stop]).dot(matrix).reshape((count, *w.counts, area, w.channels))
             total = w.padded[:count]
             total.fill(0)
             for k, key in enumerate(w.keys):
-                under = total[key]
-                np.add(under, made[:, :, :, k], under)
+                window = total[key]
+                np.add(window, columns[:, :, :, k], window)
             out[start:stop] = w.inside[:count].transpose(0, 3, 1, 2)
 
     shared(work, shape[0], grad[0, 0].size * matrix.shape[1] if grad.size else 0, products=True)
@@ -176,5 +187,5 @@ def _by_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) 
 
 
 def _rows(weight: Any) -> Any:
-    """The weight as a matrix: a row for each channel of the result, of windows with the channels last."""
+    """The weight as a matrix: one row per output channel, with the elements of a window, channels last."""
     return weight.transpose(0, 2, 3, 1).reshape((weight.shape[0], -1))

@@ -1,8 +1,8 @@
-"""Calling NumPy without its warnings about floating point: tensors divide by zero as silently as IEEE 754 does.
+"""Calling NumPy without floating-point warnings: division by zero gives inf or NaN silently, as in IEEE 754.
 
-``with np.errstate(all="ignore")`` costs three times what a small operation does. NumPy keeps that setting in a context
-variable, so here it is set once, in a `contextvars.Context` of our own, and `Context.run` calls functions inside of
-it at no cost that can be measured.
+``with np.errstate(all="ignore")`` takes three times as long as a small operation. NumPy stores that setting in a
+context variable, so here it is set once, in a dedicated `contextvars.Context`, and `Context.run` calls functions in
+it at no measurable cost.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import numpy as np
 _context = copy_context()
 _context.run(np.errstate(all="ignore").__enter__)
 run = _context.run
-"""``run(f, *args)``: f(*args), quietly. Raises RuntimeError while the context is in use; `quietly` does then."""
+"""``run(f, *args)`` calls f(*args) without warnings. It raises RuntimeError while the context is in use; call
+`quietly` in that case."""
 
 
 def is_anothers(error: BaseException) -> bool:
-    """Whether an error, in the frame that called `run`, is from a Python function: f, or the handler of a signal.
+    """Whether an error caught in the frame that called `run` was raised in a Python function: f or a signal handler.
 
-    By then f may have written somewhere, and must not be called again.
+    In that case f may have written to memory already, and must not be called again.
     """
     return error.__traceback__ is not None and error.__traceback__.tb_next is not None
 
 
 def quietly(f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """f(*args, **keywords) without warnings, also where another thread, or a caller of ours, is in the context.
+    """Call f(*args, **keywords) without warnings while another thread, or a caller in this one, is in the context.
 
-    To be called where `run` has raised RuntimeError; raises that itself if the context is not what it was about.
+    Call it while handling the RuntimeError of `run`; the error is raised again if it came from f or a signal handler.
     """
     error = sys.exception()
     if error is not None and is_anothers(error):

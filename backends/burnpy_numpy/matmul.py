@@ -1,4 +1,4 @@
-"""Products of large matrices, divided among our own threads, where OpenBLAS has no more: see `threads.alone`."""
+"""Products of large matrices on burnpy's threads, if OpenBLAS would not use more of its own: see `threads.alone`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from burnpy_numpy import threads
 from burnpy_numpy.openblas import openblas
 
 LITTLE = 1 << 18
-"""Up to so many multiplications OpenBLAS uses one thread by itself."""
+"""The number of multiplications up to which OpenBLAS uses one thread by itself."""
 
 _DEAR = 16
-"""How many multiplications stand for an element: see `burnpy_numpy.threads.shared`."""
+"""The number of multiplications that count as one element in `burnpy_numpy.threads.shared`."""
 
 
 def product(x: Any, y: Any) -> Any:
-    """The product of two matrices of float32 or float64."""
+    """Return the product of two matrices of float32 or float64."""
     rows, inner = x.shape
     columns = y.shape[1]
     if rows * inner * columns <= LITTLE or x.dtype is not y.dtype or inner != y.shape[0] or not _ours():
@@ -37,7 +37,7 @@ def product(x: Any, y: Any) -> Any:
 
 
 def _ours() -> bool:
-    """Whether we have several threads, and OpenBLAS, if it is that which multiplies, no more of them."""
+    """Whether burnpy uses several threads, and NumPy uses OpenBLAS with no more threads than that."""
     if threads.COUNT == 1:
         return False
     blas = openblas()

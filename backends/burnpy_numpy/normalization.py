@@ -1,5 +1,5 @@
-"""Normalisation block by block, in the two layouts that most layers have: over the last dimensions, as rows of a
-matrix, and over all but the channels. A block stays in the cache from the first sum over it to its last product."""
+"""Normalisation block by block, for the two most common layouts: over the last dimensions, as rows of a matrix, and
+over all dimensions but the channels. A block stays in the cache from its first sum to its last product."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from burnpy_numpy.rows import row
 from burnpy_numpy.threads import BLOCK, shared
 
 _LONG = 8192
-"""Sums of more in one piece would be less exact than NumPy's."""
+"""The longest group: longer sums would be less accurate than NumPy's pairwise summation."""
 
 _einsum: Any = np.einsum
 
 
 class Normalization(ArrayBackend):
-    """Everything else goes the general way."""
+    """Normalisation for NumPy; other layouts use the implementation of `burnpy_array`."""
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         if are_rows(x, weight, dims) and bias.shape == weight.shape:
@@ -43,7 +43,7 @@ class Normalization(ArrayBackend):
 
 
 def are_rows(x: Any, weight: Any, dims: Dims) -> bool:
-    """Whether ``dims`` are the last, and the weight has their shape."""
+    """Whether ``dims`` are the last dimensions, of supported length and dtype, and the weight has their shape."""
     length = math.prod(weight.shape)
     return (
         bool(x.size)
@@ -55,7 +55,7 @@ def are_rows(x: Any, weight: Any, dims: Dims) -> bool:
 
 
 def are_channels(x: Any, weight: Any, dims: Dims) -> bool:
-    """Whether ``dims`` are all but the second, after which there is room, and the weight is one for each channel."""
+    """Whether ``dims`` are all but the second, x has spatial dimensions, and the weight has one value per channel."""
     if not x.size or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64):
         return False
     return (
@@ -66,7 +66,7 @@ def are_channels(x: Any, weight: Any, dims: Dims) -> bool:
 
 
 def _blocks(begin: int, end: int, each: int) -> Iterator[slice]:
-    """Slices of members of ``each`` elements, from one to another."""
+    """Yield slices of range(begin, end) of about `BLOCK` elements, for members of ``each`` elements."""
     step = max(1, BLOCK // each)
     for start in range(begin, end, step):
         yield slice(start, min(start + step, end))
@@ -81,15 +81,15 @@ def _rows(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, 
 
     def work(begin: int, end: int) -> None:
         for block in _blocks(begin, end, length):
-            part, made = flat[block], out[block]
+            part, out_part = flat[block], out[block]
             mean[block, 0] = part.dot(ones)
             mean[block] /= length
-            np.subtract(part, mean[block], made)
-            var[block, 0] = _einsum("ij,ij->i", made, made)
+            np.subtract(part, mean[block], out_part)
+            var[block, 0] = _einsum("ij,ij->i", out_part, out_part)
             var[block] /= length
-            np.multiply(made, _scale(var[block], eps), made)
-            np.multiply(made, weights, made)
-            np.add(made, biases, made)
+            np.multiply(out_part, _scale(var[block], eps), out_part)
+            np.multiply(out_part, weights, out_part)
+            np.add(out_part, biases, out_part)
 
     shared(work, flat.shape[0], length, products=True)
     small = (*x.shape[: dims[0]], *(1,) * len(dims))
@@ -105,28 +105,28 @@ def _rows_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Di
     totals: dict[int, Any] = {}
 
     def work(begin: int, end: int) -> None:
-        by_weight, by_bias = totals[begin] = np.zeros((2, length), x.dtype)
+        grad_weight, grad_bias = totals[begin] = np.zeros((2, length), x.dtype)
         spare: Any = np.empty((min(max(1, BLOCK // length), end - begin), length), x.dtype)
         for block in _blocks(begin, end, length):
-            part, made = grads[block], out[block]
+            part, out_part = grads[block], out[block]
             normal = spare[: part.shape[0]]
             np.subtract(flat[block], means[block], normal)
             np.multiply(normal, scales[block], normal)
-            down = row(1, part.shape[0], x.dtype)
-            np.multiply(part, normal, made)
-            np.add(by_weight, down.dot(made), by_weight)
-            np.add(by_bias, down.dot(part), by_bias)
-            np.multiply(part, weights, made)
-            level = made.dot(ones)
-            along = _einsum("ij,ij->i", made, normal)
+            column_ones = row(1, part.shape[0], x.dtype)
+            np.multiply(part, normal, out_part)
+            np.add(grad_weight, column_ones.dot(out_part), grad_weight)
+            np.add(grad_bias, column_ones.dot(part), grad_bias)
+            np.multiply(part, weights, out_part)
+            level = out_part.dot(ones)
+            along = _einsum("ij,ij->i", out_part, normal)
             np.multiply(normal, (along / length)[:, None], normal)
-            np.subtract(made, normal, made)
-            np.subtract(made, (level / length)[:, None], made)
-            np.multiply(made, scales[block], made)
+            np.subtract(out_part, normal, out_part)
+            np.subtract(out_part, (level / length)[:, None], out_part)
+            np.multiply(out_part, scales[block], out_part)
 
     shared(work, flat.shape[0], length, products=True)
-    by_weight, by_bias = in_order(totals)
-    return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+    grad_weight, grad_bias = in_order(totals)
+    return out.reshape(x.shape), grad_weight.reshape(weight.shape), grad_bias.reshape(weight.shape)
 
 
 def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
@@ -140,9 +140,9 @@ def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[A
     def centre(begin: int, end: int) -> None:
         squares = totals[begin] = np.zeros(c, x.dtype)
         for block in _blocks(begin, end, c * size):
-            made = out[block]
-            np.subtract(planes[block], mean, made)
-            np.add(squares, _einsum("ncs,ncs->nc", made, made).sum(0), squares)
+            out_part = out[block]
+            np.subtract(planes[block], mean, out_part)
+            np.add(squares, _einsum("ncs,ncs->nc", out_part, out_part).sum(0), squares)
 
     shared(centre, n, c * size / 2)
     var = in_order(totals).reshape((c, 1)) / (n * size)
@@ -150,9 +150,9 @@ def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[A
 
     def stretch(begin: int, end: int) -> None:
         for block in _blocks(begin, end, c * size):
-            made = out[block]
-            np.multiply(made, scale, made)
-            np.add(made, biases, made)
+            out_part = out[block]
+            np.multiply(out_part, scale, out_part)
+            np.add(out_part, biases, out_part)
 
     shared(stretch, n, c * size / 2)
     small = tuple(1 if d in dims else k for d, k in enumerate(x.shape))
@@ -165,31 +165,31 @@ def _channels_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps:
     size = planes.shape[2]
     means, scale = mean.reshape((c, 1)), _scale(var.reshape((c, 1)), eps)
     out = np.empty(planes.shape, x.dtype)
-    by_bias = grads.dot(row(1, size, x.dtype)).sum(0).reshape((c, 1))
+    grad_bias = grads.dot(row(1, size, x.dtype)).sum(0).reshape((c, 1))
     totals: dict[int, Any] = {}
 
     def centre(begin: int, end: int) -> None:
         products = totals[begin] = np.zeros(c, x.dtype)
         for block in _blocks(begin, end, c * size):
-            made = out[block]
-            np.subtract(planes[block], means, made)
-            np.add(products, _einsum("ncs,ncs->nc", made, grads[block]).sum(0), products)
+            out_part = out[block]
+            np.subtract(planes[block], means, out_part)
+            np.add(products, _einsum("ncs,ncs->nc", out_part, grads[block]).sum(0), products)
 
     shared(centre, n, c * size / 2)
-    by_weight = in_order(totals).reshape((c, 1)) * scale
-    along, level = by_weight * scale / (n * size), by_bias / (n * size)
+    grad_weight = in_order(totals).reshape((c, 1)) * scale
+    along, level = grad_weight * scale / (n * size), grad_bias / (n * size)
     factor = scale * weight.reshape((c, 1))
 
     def combine(begin: int, end: int) -> None:
         for block in _blocks(begin, end, c * size):
-            made = out[block]
-            np.multiply(made, along, made)
-            np.subtract(grads[block], made, made)
-            np.subtract(made, level, made)
-            np.multiply(made, factor, made)
+            out_part = out[block]
+            np.multiply(out_part, along, out_part)
+            np.subtract(grads[block], out_part, out_part)
+            np.subtract(out_part, level, out_part)
+            np.multiply(out_part, factor, out_part)
 
     shared(combine, n, c * size / 2)
-    return out.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+    return out.reshape(x.shape), grad_weight.reshape(weight.shape), grad_bias.reshape(weight.shape)
 
 
 def _scale(var: Any, eps: float) -> Any:

@@ -1,4 +1,4 @@
-"""Telling OpenBLAS, which multiplies NumPy's matrices in most installations, how many threads to use."""
+"""Setting the number of threads of OpenBLAS, the library behind NumPy's matrix products in most installations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openbl
 
 
 class Threads(NamedTuple):
-    """OpenBLAS's functions that say, and set, how many threads it uses. They keep the interpreter's lock."""
+    """OpenBLAS's functions that get and set its number of threads. They hold the interpreter's lock."""
 
     get: Any
     set: Any
@@ -23,7 +23,7 @@ class Threads(NamedTuple):
 
 @cache
 def openblas() -> Threads | None:
-    """Those of the OpenBLAS that NumPy uses; None where it is another library, or its functions are out of reach."""
+    """The thread functions of NumPy's OpenBLAS; None if NumPy uses another library, or they cannot be found."""
     try:
         library = ctypes.PyDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
     except (AttributeError, OSError, TypeError):
@@ -36,18 +36,18 @@ def openblas() -> Threads | None:
     return None
 
 
-# No lock of ours is taken below, as handlers of signals, which raise and multiply too, may run between any two calls.
-# What has no call between is done in one piece.
+# No lock is taken below, as signal handlers, which may raise and may multiply matrices too, can run between any two
+# calls. Code without calls is not interrupted by them.
 
 _within: list[ref[Any]] = []
-"""Those that OpenBLAS uses one thread for."""
+"""The owners for which OpenBLAS is limited to one thread."""
 _usual: int | None = None
-"""How many it used before; None while it uses as many as the user wants."""
+"""The number of threads before the limit; None while there is no limit."""
 
 
 def limit(owner: Any) -> None:
-    """Let OpenBLAS, where it is, use one thread for each product, in the whole process: as long as one of those lives
-    that this was called for, and has not called `unlimit`."""
+    """Limit OpenBLAS, if NumPy uses it, to one thread per product in the whole process, as long as an ``owner`` that
+    this was called for is alive and `unlimit` has not been called for it."""
     global _usual
     threads = openblas()
     if threads is None:
@@ -59,7 +59,7 @@ def limit(owner: Any) -> None:
 
 
 def unlimit(owner: Any) -> None:
-    """Let it have its threads back, if nobody else is left. Where an exception cuts this short, it is called again."""
+    """Remove an owner's limit; the last one restores OpenBLAS's threads. If interrupted, it has to be called again."""
     _left(ref(owner))
 
 
@@ -68,10 +68,10 @@ def _left(gone: ref[Any]) -> None:
     threads = openblas()
     if threads is None:
         return
-    for found in [*_within]:
-        if found == gone or found() is None:
-            with suppress(ValueError):  # another thread was faster
-                _within.remove(found)
+    for owner in [*_within]:
+        if owner == gone or owner() is None:
+            with suppress(ValueError):  # another thread has removed it
+                _within.remove(owner)
     if _usual is not None and not _within:
         threads.set(_usual)
         if not _within:
@@ -79,7 +79,7 @@ def _left(gone: ref[Any]) -> None:
 
 
 class OneThread:
-    """A block in which OpenBLAS uses one thread."""
+    """A context manager in which OpenBLAS uses one thread."""
 
     __slots__ = ("__weakref__",)
 
@@ -99,7 +99,7 @@ class OneThread:
 
 
 def _forget() -> None:
-    """In a forked child, in which those are not who were within."""
+    """Restore the number of threads in a forked child, in which no owner's thread exists."""
     global _usual
     threads = openblas()
     _within.clear()

@@ -1,4 +1,4 @@
-"""Pools block by block, on all threads where they are large, and written straight to where the results belong."""
+"""Pooling block by block, on all threads for large inputs, with results written directly to the output array."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _MAXIMUM: Any = np.maximum
 
 
 class Pooling(ArrayBackend):
-    """Windows without padding; and, in reverse, those that do not overlap. The others go the general way.
+    """Max pooling without padding (and, for the gradient, without overlap), and adaptive average pooling.
 
-    Adaptive means are products with matrices, in which an infinity or a NaN would be multiplied by the zeros of other
-    windows: where the result shows one, it is computed again, the general way.
+    Other cases use the implementation of `burnpy_array`. Adaptive averages are matrix products, in which an infinity or
+    NaN would be multiplied by the zeros of other windows: if the result is not finite, it is computed again by that
+    implementation.
     """
 
     def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
@@ -57,7 +58,7 @@ class Pooling(ArrayBackend):
 
 
 def _averages(n: int, k: int, dtype: DType) -> Any:
-    """The matrix that takes n numbers to the means of k windows."""
+    """The matrix, (k, n), that maps n numbers to the means of k windows."""
     out = np.zeros((k, n), dtype)
     for line, (start, stop) in zip(out, adaptive_windows(n, k), strict=True):
         line[start:stop] = 1 / (stop - start)
@@ -65,7 +66,7 @@ def _averages(n: int, k: int, dtype: DType) -> Any:
 
 
 def _rest(shape: Any, counts: Any, kernel: Pair, stride: Pair, dilation: Pair, n: int) -> int:
-    """How many elements of the height (n = 0) or width lie behind the last window."""
+    """The number of elements of the height (n = 0) or width (n = 1) after the last window."""
     return int(shape[2 + n] - (counts[n] - 1) * stride[n] - dilation[n] * (kernel[n] - 1) - 1)
 
 
@@ -76,7 +77,7 @@ def _blocks(begin: int, end: int, plane: int) -> Iterator[slice]:
 
 
 def _along(offset: int, count: int, step: int) -> slice:
-    """The elements ``offset`` of all windows."""
+    """The slice of the elements at ``offset`` in each window."""
     return slice(offset, offset + (count - 1) * step + 1, step)
 
 
@@ -94,23 +95,23 @@ def _forward(x: Any, counts: Pair, kernel: Pair, stride: Pair, dilation: Pair) -
 
 
 def _largest(parts: list[Any], out: Any = None) -> Any:
-    """The largest elements of several arrays, in ``out`` or, of more than one, in new memory."""
+    """The elementwise maximum of several arrays, in ``out`` or in new memory; a single array without ``out`` itself."""
     if len(parts) == 1:
         if out is None:
             return parts[0]
         out[...] = parts[0]
         return out
-    made = _MAXIMUM(parts[0], parts[1], out=out)
+    result = _MAXIMUM(parts[0], parts[1], out=out)
     for part in parts[2:]:
-        _MAXIMUM(made, part, out=made)
-    return made
+        _MAXIMUM(result, part, out=result)
+    return result
 
 
 def _backward(grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, covered: bool) -> Any:
     high, wide = out.shape[2:]
     bits = BITS[x.dtype.itemsize]
     planes, tops = x.reshape((-1, *x.shape[2:])), out.reshape((-1, high, wide))
-    grads = np.ascontiguousarray(grad).reshape(tops.shape).view(bits)  # as ints, of which 0 times any is 0
+    grads = np.ascontiguousarray(grad).reshape(tops.shape).view(bits)  # as ints, since 0 times any int is 0
     total = (np.empty if covered else np.zeros)(planes.shape, x.dtype)
     sums = total.view(bits)
     keys = [
@@ -121,17 +122,17 @@ def _backward(grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, covered: 
 
     def work(begin: int, end: int) -> None:
         for block in _blocks(begin, end, planes[0].size):
-            part, top, given, made = planes[block], tops[block], grads[block], sums[block]
+            part, top, grad_part, sum_part = planes[block], tops[block], grads[block], sums[block]
             free: Any = np.ones(top.shape, np.bool_)
             smaller, chosen = np.empty_like(free), np.empty_like(free)
-            lost = np.isnan(top) if np.isnan(top.max()) else None
+            top_is_nan = np.isnan(top) if np.isnan(top.max()) else None
             for key in keys:
                 np.less(part[key], top, smaller)
-                if lost is not None:
-                    np.greater(lost, np.isnan(part[key]), smaller, where=lost)
+                if top_is_nan is not None:
+                    np.greater(top_is_nan, np.isnan(part[key]), smaller, where=top_is_nan)
                 np.greater(free, smaller, chosen)
                 np.logical_and(free, smaller, free)
-                np.multiply(given, chosen, made[key])
+                np.multiply(grad_part, chosen, sum_part[key])
 
     shared(work, planes.shape[0], planes[0].size / 2)
     return total.reshape(x.shape)

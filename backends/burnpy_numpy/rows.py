@@ -12,24 +12,25 @@ from burnpy.backend.primitives import Dims, DType
 from burnpy_numpy.threads import alone
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
-"""Below so many elements in all nothing is gained; more in one sum are added in parts, which is as exact as pairs."""
+"""`_SMALL`: fewer elements in all gain nothing. `_LONG`: a longer sum over some dimensions is left to ``sum``.
+`_PART`: a sum of everything adds parts of this length, which is as exact as pairwise summation."""
 
 _LARGE = 9216
-"""Products with a vector of more elements OpenBLAS divides among its threads."""
+"""The size above which OpenBLAS divides a product with a vector among its threads."""
 
 _add: Any = np.add.reduce
 
 
 @lru_cache(64)
 def row(value: int, length: int, dtype: DType) -> Any:
-    """A vector of one value, shared by all who ask."""
-    made = np.full(length, value, dtype)
-    made.flags.writeable = False
-    return made
+    """Return a cached read-only vector with one value in all elements."""
+    vector = np.full(length, value, dtype)
+    vector.flags.writeable = False
+    return vector
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The sum of less than `_SMALL` elements of float32 or float64 over ``dims``, with the least to do before it."""
+    """The sum of fewer than `_SMALL` float32 or float64 elements over ``dims``, with the least overhead."""
     shape = x.shape
     if len(shape) == len(dims) == 1:
         if not keepdim:
@@ -47,7 +48,7 @@ def few(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def total(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The sum of float32 or float64 over ``dims``."""
+    """The sum of a float32 or float64 array over ``dims``."""
     with alone(x.size > _LARGE):
         return _total(x, dims, keepdim)
 

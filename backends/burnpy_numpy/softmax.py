@@ -1,4 +1,4 @@
-"""Softmax of few elements, a vector or the rows of a matrix, in as few calls of NumPy as there can be."""
+"""Softmax of small vectors and of the rows of small matrices, in as few NumPy calls as possible."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.rows import row
 
 _SMALL = 512
-"""Of more elements the arithmetic takes longer than the calls."""
+"""The number of elements from which the arithmetic takes longer than the calls."""
 
 _largest: Any = np.maximum.reduce
 
 
 class Softmax(ArrayBackend):
-    """Everything else goes the general way."""
+    """Softmax for NumPy; larger inputs and other dimensions use the implementation of `burnpy_array`."""
 
     def softmax(self, x: Any, dim: int) -> Any:
         if not _few(x, dim):
@@ -46,14 +46,14 @@ def _few(x: Any, dim: int) -> bool:
 
 
 def _shifted(x: Any) -> Any:
-    """x less the largest of each row, which is NaN where one of them is."""
+    """Subtract the maximum of each row, which is NaN if the row contains NaN."""
     if x.ndim == 1:
         return subtract(x, x[x.argmax()])
     return subtract(x, _largest(x, 1, None, None, True))
 
 
 def _sums(e: Any) -> Any:
-    """The sum of each row, such that rows can be divided by it."""
+    """The sum of each row, in a shape that broadcasts against the rows."""
     shape = e.shape
     out = e.dot(row(1, shape[-1], e.dtype))
     return out if len(shape) == 1 else out.reshape((shape[0], 1))

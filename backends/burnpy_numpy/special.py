@@ -1,4 +1,4 @@
-"""The error function, which NumPy lacks."""
+"""The error function, which NumPy does not have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import float32, float64
 
 
 def constants(*numbers: float) -> tuple[Any, ...]:
-    """Numbers as 0-d arrays of float32, at half the price of NumPy scalars."""
+    """Return numbers as 0-d float32 arrays, with which operations take half the time of NumPy scalars."""
     return tuple(np.array(number, float32) for number in numbers)
 
 
@@ -22,16 +22,16 @@ _PHI = (
 PHI = constants(*_PHI)
 """A polynomial p, highest power first, with erf(x / √2) = tanh(x · p(x²)), to a relative error of 1e-7.
 
-Weighted least squares, with weights that grow where the error does until it is nowhere larger than elsewhere. As its
-first coefficient is positive it is right for the largest x too, and needs no limits.
+Fitted by weighted least squares, with weights that were increased where the error was largest until it was uniform. As
+the first coefficient is positive, the formula is correct for the largest x too, without clamping.
 """
 _ERF = constants(*(c * math.sqrt(2) * 2 ** (len(_PHI) - 1 - k) for k, c in enumerate(_PHI)))
-"""The same for erf(x)."""
+"""The same polynomial scaled so that erf(x) = tanh(x · p(x²))."""
 ONE, HALF = constants(1.0, 0.5)
 
 
 def erf(x: Any) -> Any:
-    """The error function of float32, with a relative error below 4e-7, or of float64, to its precision."""
+    """The error function, of float32 with a relative error below 4e-7, or of float64 to full precision."""
     if x.dtype is not float32:
         return _exact(x)
     x = np.asarray(x)
@@ -39,7 +39,7 @@ def erf(x: Any) -> Any:
 
 
 def tanh_of(x: Any, polynomial: tuple[Any, ...], squared: Any, out: Any) -> Any:
-    """tanh(x · p(x²)) in ``out``, and x² in ``squared``, which are memory of the shape and dtype of x."""
+    """Write tanh(x · p(x²)) to ``out`` and x² to ``squared``, arrays of the shape and dtype of x; return ``out``."""
     np.multiply(x, x, squared)
     np.multiply(squared, polynomial[0], out)
     for c in polynomial[1:-1]:
@@ -51,7 +51,7 @@ def tanh_of(x: Any, polynomial: tuple[Any, ...], squared: Any, out: Any) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """To double precision: SciPy's where it is installed, else Python's, element by element."""
+    """The error function in double precision: SciPy's if it is installed, else Python's, element by element."""
     try:
         from scipy.special import erf as precise  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:

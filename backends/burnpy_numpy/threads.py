@@ -1,17 +1,17 @@
-"""A second thread, and more, for large arrays: NumPy leaves the interpreter's lock while it works on one.
+"""Multithreading for large arrays: NumPy releases the interpreter's lock while it computes on one.
 
-As many threads take part as ``BURNPY_NUM_THREADS`` says, or ``OPENBLAS_NUM_THREADS``, or ``OMP_NUM_THREADS``, the first
-of these that is set when burnpy is imported; else as many as the process has processors. More than 8, which would wait
-for each other at the lock, only where the first says so. With 1, everything happens in the caller's thread and none is
-started.
+The number of threads is the first of ``BURNPY_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and ``OMP_NUM_THREADS`` that is
+set when burnpy is imported; otherwise the number of processors of the process. It is limited to 8, as more would wait
+for each other at the lock, unless ``BURNPY_NUM_THREADS`` sets it. With 1, everything runs in the calling thread and no
+thread is started.
 
-What is computed depends on how the work is divided, where sums are, and never on who does it: if the threads are busy
-with the work of another of the user's, the caller does all the parts itself, one after the other.
+Results that involve sums depend on how the work is divided, but never on which thread does a part: if the workers are
+busy with a job of another thread, the caller does all the parts itself, one after the other.
 
-The caller may be interrupted anywhere, by Ctrl-C or what the handler of another signal raises; workers are not. No
-array may be handed out, or given back, that a worker still writes to, nor may the workers stay taken. So a job is known
-by itself and not by its turn; it is finished by whoever leaves it, twice if the first time is interrupted; and all that
-`_Job.finish` needs to know lies in the job and stays right wherever an exception falls.
+The caller may be interrupted at any point, by Ctrl-C or by an exception in another signal handler; workers are not. No
+array may be returned or freed while a worker still writes to it, and the workers must not remain acquired. So a job is
+identified by the object itself and not by a counter; the caller finishes it on every exit, again if the first attempt
+is interrupted; and all state that `_Job.finish` needs is stored in the job and is valid wherever an exception occurs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VARIABLES = ("BURNPY_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def asked_for(environment: Mapping[str, str]) -> int:
-    """How many threads the user wants."""
+    """Return the number of threads that the environment variables request, or that of the available processors."""
     for name in _VARIABLES:
         first = environment.get(name, "").split(",")[0].strip()  # OpenMP takes one number for each level
         if first.isdecimal() and int(first):
@@ -49,32 +49,32 @@ def asked_for(environment: Mapping[str, str]) -> int:
 
 
 COUNT = asked_for(os.environ)
-"""How many threads take part, with the caller's."""
+"""The number of threads, including the caller's."""
 BLOCK = 1 << 16 if COUNT == 1 else 1 << 17
-"""How many elements to compute with at a time, so that what is computed on the way stays in the cache. Threads meet at
-the interpreter's lock between one call of NumPy and the next, and lose what they gain where calls are short."""
+"""The number of elements to compute with at a time, so that intermediate results stay in the cache. Threads contend for
+the interpreter's lock between calls of NumPy, so several threads need longer calls, and larger blocks, to gain."""
 
 _LEAST = 1 << 17
-"""How many elements a part has at the least."""
+"""The minimum number of elements of a part."""
 
 _workers: list[_Worker] = []
 _team: TryLock[_Job] = TryLock()
-"""Held by the job that the workers are at."""
+"""The lock on the workers, owned by the job that they work on."""
 
 
 def shared(work: Work, size: int, each: float = 1, *, products: bool = False) -> None:
-    """Call ``work(start, stop)`` for parts of range(size) that cover it: one for each thread, as far as that pays.
+    """Call ``work(start, stop)`` for parts that cover range(size): one per thread, or fewer if the work is small.
 
     Args:
-        work: computes a part, and writes nothing that another part reads or writes.
-        size: of the whole.
-        each: how many elements of arrays stand for one of range(size); fewer, where so little is done with them that
-            memory sets the pace.
-        products: whether matrices are multiplied. OpenBLAS then uses one thread in each of ours: its own wait for each
-            other, and may not be called from several threads at once. Where it cannot be told, there is one part.
+        work: a function that computes a part, and writes nothing that another part reads or writes.
+        size: the length of the range to divide.
+        each: the number of array elements per element of the range; fewer for operations limited by memory bandwidth.
+        products: whether ``work`` multiplies matrices. OpenBLAS then uses one thread in each of ours: its own threads
+            wait for each other, and may not be used from several threads at once. If its number of threads cannot be
+            set, there is one part.
 
     Raises:
-        BaseException: what ``work`` raised; all parts have ended then.
+        BaseException: the exception that ``work`` raised, after all parts have ended.
     """
     parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // _LEAST)
     if parts <= 1:
@@ -85,23 +85,23 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
     try:
         job.run()
     except BaseException:
-        job.finish()  # which it has done itself, if it was not interrupted there too
+        job.finish()  # run() has done this already, unless it was interrupted there too
         job.forget()
         raise
 
 
 def alone(wanted: bool) -> AbstractContextManager[None]:
-    """A block in which OpenBLAS uses one thread, if ``wanted``, and where we have several.
+    """A context manager in which OpenBLAS uses one thread, if ``wanted`` and if burnpy uses several.
 
-    After a product on several threads, its own look out for the next at full speed, for some 20 ms, each on a processor
-    that ours would need for what comes between products: with two threads that took longer than with one.
+    After a product on several threads, OpenBLAS's threads busy-wait for the next for some 20 ms, each on a processor
+    that burnpy's threads need for the work between products: two threads were then slower than one.
     """
     return OneThread() if wanted and COUNT > 1 else nullcontext()
 
 
 @cache
 def _processor() -> Callable[[], int]:
-    """What tells the number of the processor that its caller runs on; always -1 where threads cannot be moved."""
+    """A function that returns the number of the caller's processor, or always -1 if threads cannot be moved."""
     try:
         if hasattr(os, "sched_setaffinity"):
             return ctypes.CDLL(None).sched_getcpu
@@ -110,7 +110,7 @@ def _processor() -> Callable[[], int]:
     return lambda: -1
 
 
-_python = ctypes.CDLL(None, handle=ctypes.pythonapi._handle)  # of which calls leave the interpreter's lock to others
+_python = ctypes.CDLL(None, handle=ctypes.pythonapi._handle)  # calls through CDLL release the interpreter's lock
 _allocate, _acquire, _release = [
     getattr(_python, f"PyThread_{name}_lock") for name in ("allocate", "acquire", "release")
 ]
@@ -118,9 +118,9 @@ _allocate.restype = ctypes.c_void_p
 
 
 class _Bell:
-    """What the caller waits for, again and again until it sees that all have left: rung by each who does.
+    """A lock on which the caller waits until all workers have left its job; each worker that leaves rings it.
 
-    Python's locks would call the handlers of signals there, and raise what these raise. This one does not.
+    Waiting on one of Python's locks would run signal handlers, which may raise. Waiting on this one does not.
     """
 
     __slots__ = ("lock",)
@@ -129,8 +129,8 @@ class _Bell:
         self.lock = ctypes.c_void_p(_allocate())
 
     def ring(self) -> None:
-        """Let the one go on who waits, or would."""
-        _acquire(self.lock, False)  # does not wait, but takes it where it was rung already
+        """Wake the thread that waits, or let the next wait return at once."""
+        _acquire(self.lock, False)  # without waiting, so that the lock is held even if it was rung already
         _release(self.lock)
 
 
@@ -138,7 +138,7 @@ _bell = _Bell()
 
 
 class _Job:
-    """Work in parts. Each is done by the thread that takes it first: the caller's, or that of a worker it has asked."""
+    """Work divided into parts, each done by the first thread that takes it: the caller's or a worker's."""
 
     __slots__ = ("__weakref__", "_failures", "_inside", "_over", "_parts", "_products", "_work")
 
@@ -146,19 +146,20 @@ class _Job:
         edges = [size * k // count for k in range(count + 1)]
         self._work, self._products = work, products
         self._parts = [*pairwise(edges)]
-        """Those that nobody has taken."""
+        """The parts that no thread has taken."""
         self._over = False
         self._inside: list[_Worker] = []
-        """Who may be at one."""
+        """The workers that may be working on a part."""
         self._failures: list[tuple[int, BaseException]] = []
-        """What was raised, with the start of the part, or -1 where that was none."""
+        """The exceptions raised, each with the start of its part, or -1 if it was raised outside of one."""
 
     def run(self) -> None:
-        """Do all of it, with the workers if they are free.
+        """Do all parts, with the workers if they are free.
 
         Raises:
-            BaseException: what a part raised, or interrupted the caller; of several what is no Exception, such as
-                Ctrl-C, else what interrupted, else that of the first part. No part is being worked on then.
+            BaseException: the exception that a part raised, or that interrupted the caller. Of several, one that is not
+                an Exception, such as KeyboardInterrupt; else one that interrupted the caller; else that of the first
+                part. No part is being worked on then.
         """
         try:
             if self._products:
@@ -167,11 +168,11 @@ class _Job:
                 _ask(len(self._parts) - 1, self)
             self._take()
         except BaseException as error:
-            self._failures += [(-1, error)]  # as everywhere here no call, after which the next signal would be seen
+            self._failures += [(-1, error)]  # not a method call: after a call, a pending signal would be handled
         self.finish()
         if not self._failures:
             return
-        failure = min(self._failures, key=lambda found: (isinstance(found[1], Exception), found[0]))[1]
+        failure = min(self._failures, key=lambda entry: (isinstance(entry[1], Exception), entry[0]))[1]
         self.forget()
         try:
             raise failure
@@ -179,13 +180,13 @@ class _Job:
             del failure
 
     def finish(self) -> None:
-        """Call off the parts that nobody has taken, and wait for the others; to be called again if interrupted."""
+        """Cancel the parts that no thread has taken, and wait for the others; call it again if it is interrupted."""
         while not self._over:
             try:
                 del self._parts[:]
                 while self._inside:
                     _acquire(_bell.lock, True)
-                self._over = True  # who comes now has come too late, and is not waited for
+                self._over = True  # a worker that arrives later finds no parts, and is not waited for
             except BaseException as error:
                 self._failures += [(-1, error)]
         if self._products:
@@ -193,12 +194,12 @@ class _Job:
         _team.release(self)
 
     def forget(self) -> None:
-        """Drop what was raised, of which the tracebacks have the job: together they would stay for some time."""
+        """Drop the exceptions: their tracebacks refer to the job, a cycle that would stay until garbage collection."""
         self._failures.clear()
 
     def help(self, worker: _Worker) -> None:
-        """Do what is left, in the worker's thread."""
-        self._inside.append(worker)  # first, so that a part is never taken unseen by the caller, who waits then
+        """Do the remaining parts, in the worker's thread."""
+        self._inside.append(worker)  # before taking a part, so that the caller knows to wait
         try:
             self._take()
         finally:
@@ -206,7 +207,7 @@ class _Job:
             _bell.ring()
 
     def lose(self) -> None:
-        """In a forked child, in which those are not who were inside."""
+        """Fail the job in a forked child, in which the workers that were working on it do not exist."""
         if self._inside:
             error = StateError(
                 "this process was forked amid an operation, by the handler of a signal, and has none of the threads "
@@ -217,13 +218,13 @@ class _Job:
             _bell.ring()
 
     def _take(self) -> None:
-        """Take parts until none is left. They are begun in their order, so that which failure is the first is no
-        matter of time, though the rest is called off then."""
+        """Take parts until none is left. They are started in order, so that the first failure does not depend on
+        timing, although a failure cancels the remaining parts."""
         parts = self._parts
         while parts:
             try:
                 start, stop = parts.pop(0)
-            except IndexError:  # another was faster
+            except IndexError:  # another thread took the last
                 return
             try:
                 self._work(start, stop)
@@ -233,7 +234,7 @@ class _Job:
 
 
 def _ask(count: int, job: _Job) -> None:
-    """Let so many workers help with a job. Some may come when it is over, and find nothing to do."""
+    """Let ``count`` workers help with a job. Some may arrive when it is over, and find nothing to do."""
     here = _processor()()
     while len(_workers) < count:
         _workers.append(_Worker())
@@ -255,39 +256,39 @@ class _Worker:
         try:
             self._thread.start()
         except BaseException:
-            self._asked.put(None)  # it may run, and nobody would know of it
+            self._asked.put(None)  # the thread may be running without a reference to it: let it end
             raise
 
     def keep_off(self, here: int) -> None:
-        """Run on another processor than the caller.
+        """Restrict the thread to processors other than ``here``, the caller's.
 
-        Linux likes to wake a thread where its waker runs, and takes milliseconds to find that another is idle.
+        Linux tends to wake a thread on the processor of its waker, and takes milliseconds to move it to an idle one.
         """
         if here == self._off:
             return
         self._off = here
         others = os.sched_getaffinity(0) - {here}
         if others and self._thread.native_id:
-            with suppress(OSError):  # where that is not allowed, it runs wherever it is
+            with suppress(OSError):  # if that is not permitted, the thread stays where it is
                 os.sched_setaffinity(self._thread.native_id, others)
 
     def ask(self, job: _Job) -> None:
         self._asked.put(job)
 
     def _run(self) -> None:
-        with np.errstate(all="ignore"):  # the quiet context is the caller's, and in use
+        with np.errstate(all="ignore"):  # the context of `errstate.run` is in use by the caller
             while self._helped(self._asked.get()):
                 pass
 
     def _helped(self, job: _Job | None) -> bool:
-        """Help with a job, of which nothing is held when this returns; False where there is to be no other."""
+        """Help with a job, without keeping a reference to it; return False if the thread is to end."""
         if job is not None:
             job.help(self)
         return job is not None
 
 
 def _forget() -> None:
-    """In a forked child, which has none of its parent's threads."""
+    """Reset the workers in a forked child, which has none of its parent's threads."""
     global _bell, _team
     job, _team, _bell = _team.owner(), TryLock(), _Bell()
     _workers.clear()

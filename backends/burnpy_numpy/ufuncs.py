@@ -1,7 +1,7 @@
-"""The operations that are one NumPy function each, with nothing between the caller and NumPy that can be left out.
+"""Fast methods for the operations that are one NumPy function each.
 
-`burnpy_array` calls ``self._call(self.xp.add, x, y)``: three attributes and a frame, together half of NumPy's own time
-for a small array. Here the functions themselves are the method's globals.
+`burnpy_array` calls ``self._call(self.xp.add, x, y)``: three attribute lookups and a frame, together half of NumPy's
+own time for a small array. Here the functions themselves are globals of the method.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from burnpy_numpy.errstate import is_anothers, quietly, run
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
-"""What the templates call, and what is quicker for two NumPy scalars; each method made from one has its own instead."""
+"""Placeholders in the templates for the NumPy function, and for a faster one for two NumPy scalars; `specialised`
+replaces them in each method."""
 
 OPERATORS: dict[str, Any] = {
     "add": operator.add,
@@ -34,10 +35,10 @@ OPERATORS: dict[str, Any] = {
     "greater": operator.gt,
     "greater_equal": operator.ge,
 }
-"""NumPy's scalars compute by themselves in an eighth of the time that its functions take to compute with them."""
+"""Operators by NumPy's function names: on NumPy scalars they take an eighth of the time of NumPy's functions."""
 
 REDUCTION = {"amax": "maximum", "amin": "minimum", "any": "logical_or", "all": "logical_and"}
-"""Reductions that are the ``reduce`` of one function of NumPy for all dtypes: ours, theirs."""
+"""Reductions that are the ``reduce`` method of one NumPy function for all dtypes: burnpy's name to NumPy's."""
 
 
 def _unary(self: Any, x: Any) -> Any:
@@ -57,7 +58,7 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
             return run(FUNCTION, x, known[x.dtype][y or str(y)])
         elif kind is type(x):
             return run(FUNCTION_of_scalars, x, y)
-    except (RuntimeError, KeyError) as error:  # the quiet context is in use; the number is not known yet
+    except (RuntimeError, KeyError) as error:  # the context of `run` is in use; the number is not cached yet
         if is_anothers(error):
             raise
     return self._binary(FUNCTION, x, y)
@@ -71,10 +72,10 @@ def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
 
 
 def fast_methods() -> dict[str, Callable[..., Any]]:
-    """The methods by name."""
-    made = {ours: specialised(_unary, ours, theirs, _NAMES) for ours, theirs in UNARY.items()}
-    made |= {ours: specialised(_binary, ours, theirs, _NAMES) for ours, theirs in BINARY.items()}
-    return made | {
+    """Return the methods by name."""
+    methods = {ours: specialised(_unary, ours, theirs, _NAMES) for ours, theirs in UNARY.items()}
+    methods |= {ours: specialised(_binary, ours, theirs, _NAMES) for ours, theirs in BINARY.items()}
+    return methods | {
         ours: specialised(_reduction, ours, f"{theirs}_reduce", _NAMES) for ours, theirs in REDUCTION.items()
     }
 

@@ -1,4 +1,4 @@
-"""Choosing between large arrays by their bits: `numpy.where` branches, and mispredicts where masks have no pattern."""
+"""A branch-free ``where`` on the bits of large arrays: `numpy.where` branches, which is slow for irregular masks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
-"""The ints with as many bytes as a float."""
+"""The int dtypes by size in bytes."""
 _SMALL = 8192
 
 
 def blendable(condition: Any, x: Any) -> bool:
-    """Whether ``condition`` is large enough to gain, and x lies so in memory that its bits can be viewed."""
+    """Whether ``condition`` is large enough to gain, and x is contiguous so that its bits can be viewed as ints."""
     return (
         type(x) is np.ndarray and condition.size >= _SMALL and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
     )

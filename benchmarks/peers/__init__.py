@@ -1,4 +1,4 @@
-"""The peers: who is measured, and how each writes the same work."""
+"""The peers: the libraries that are measured, and an interface with which each implements the same work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODULES = {
     "MyGrad": ("benchmarks.peers.mygrads", "mygrad"),
     "NumPy": ("benchmarks.peers.plain", "numpy"),
 }
-"""By name: the module that writes the peer's work, and the package that it needs."""
+"""The peers by name: the module that implements the peer, and the package that it needs."""
 
 EXPRESSIONS = {
     "add": "x + y",
@@ -39,89 +39,89 @@ EXPRESSIONS = {
     "div": "x / y",
     "softmax": "m.softmax(dim=1)",
 }
-"""The tiny operations as most write them: x and y have 8 elements, m and w are 8×8, all of them float32."""
+"""The tiny operations, as most peers write them: x and y have 8 elements, m and w are 8×8, all of them float32."""
 
 
 class Peer(ABC):
-    """How one framework writes what all of them are to compute. It is made in the process that measures it."""
+    """The interface of a library to the benchmarks. It is created in the process that measures the library."""
 
     package: ClassVar[str]
-    expressions: ClassVar[Mapping[str, str]]  #: those of `EXPRESSIONS`, as this peer writes them
+    expressions: ClassVar[Mapping[str, str]]  #: `EXPRESSIONS`, as this peer writes them
 
     @abstractmethod
     def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        """The names that the expressions need, such that nothing is recorded."""
+        """Return the names that the expressions use, with values for which nothing is recorded."""
 
     def tracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        """The same names, for leaves that are to have gradients."""
+        """Return the names that the expressions use, with values that are tracked leaves."""
         raise NotImplementedError
 
     def differentiated(self, expression: str, leaves: Sequence[str], seed: str | None) -> str:
-        """A statement that evaluates an expression of ``tracked`` names and computes the gradients of the leaves.
+        """Return a statement that evaluates an expression of ``tracked`` names and computes the gradients of leaves.
 
         Args:
             expression: one of `expressions`.
-            leaves: the names of what it is differentiated by.
+            leaves: the names of the leaves to differentiate with respect to.
             seed: the name of the gradient to start from, an untracked array; None for a 0-d result.
         """
         raise NotImplementedError
 
     def leaf(self, array: Array) -> Any:
-        """A tensor that is to have a gradient."""
+        """Return a tracked tensor."""
         raise NotImplementedError
 
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
-        """The gradients of a scalar function."""
+        """Return the gradients of a scalar function."""
         raise NotImplementedError
 
     def gradients_recorded(self, f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[[], Any]:
-        """A function that computes the gradients so that they can be differentiated again."""
+        """Return a function that computes the gradients so that they can be differentiated again."""
         raise NotImplementedError
 
     def sin(self, x: Any) -> Any:
-        """The sine, of whatever ``leaf`` makes."""
+        """Return the sine of a tensor created by ``leaf``."""
         return x.sin()
 
     def total(self, x: Any) -> Any:
-        """The sum of all elements, 0-d."""
+        """Return the sum of all elements, 0-d."""
         return x.sum()
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
-        """The training of a model, see `benchmarks.training`.
+        """Create the training of a model, see `benchmarks.training`.
 
         Args:
-            task: which, and with which numbers.
-            profiled: whether the library notes where the time goes, for those that can.
+            task: the model, its first weights and its data.
+            profiled: whether to record a profile, for libraries that can.
         """
         raise NotImplementedError
 
 
 class Training(ABC):
-    """Training of a model, step by step and phase by phase."""
+    """The training of a model, with a method for each phase of a step."""
 
     @abstractmethod
     def forward(self, batch: int) -> None:
-        """The loss of a batch."""
+        """Compute the loss of a batch."""
 
     @abstractmethod
     def backward(self) -> None:
-        """Its gradients."""
+        """Compute the gradients of the last loss."""
 
     @abstractmethod
     def update(self) -> None:
-        """The next parameters; the gradients are dropped."""
+        """Update the parameters, and drop the gradients."""
 
     @abstractmethod
     def loss(self) -> float:
-        """The value of the last loss."""
+        """Return the value of the last loss."""
 
 
 def installed(name: str) -> bool:
-    """Whether a peer's package is there."""
+    """Whether a peer's package is installed."""
     return find_spec(MODULES[name][1]) is not None
 
 
 def load(name: str) -> Peer:
-    """Import a peer and what it needs."""
+    """Import a peer and its package."""
     peer: Peer = import_module(MODULES[name][0]).PEER
     return peer

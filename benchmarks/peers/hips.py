@@ -1,4 +1,4 @@
-"""HIPS autograd: untracked on NumPy arrays through its wrappers, tracked on the boxes that its tracer makes."""
+"""HIPS autograd: untracked on NumPy arrays through its wrappers, tracked on boxes as its tracer creates them."""
 
 from __future__ import annotations
 

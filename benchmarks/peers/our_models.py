@@ -61,7 +61,7 @@ class OurTraining(Training):
     def __init__(self, task: Task, device: Any) -> None:
         model = MODELS[task.model](device, **task.sizes).astype(next(iter(task.weights.values())).dtype)
         report = model.state_report(task.weights)
-        assert len(report.applied) == len(task.weights), str(report)  # buffers begin as they are
+        assert len(report.applied) == len(task.weights), str(report)  # buffers keep their initial values
         self.model = model.load_record(task.weights, strict=False)
         kind: Any = Tensor if task.inputs.dtype.kind == "f" else IntTensor
         self.inputs = [kind.from_data(batch, device=device) for batch in task.inputs]

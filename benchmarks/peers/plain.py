@@ -1,4 +1,4 @@
-"""NumPy by itself: what the operations cost with nothing around them."""
+"""NumPy alone: the cost of the operations without a framework."""
 
 from __future__ import annotations
 

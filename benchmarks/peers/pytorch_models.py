@@ -14,7 +14,7 @@ from benchmarks.peers import Training
 from benchmarks.tasks import CLASSES, Task
 
 
-class Mlp(nn.Module):  # type: ignore[misc]  # torch is not looked at
+class Mlp(nn.Module):  # type: ignore[misc]  # mypy does not follow imports of torch
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(sizes))
@@ -40,7 +40,7 @@ class Cnn(nn.Module):  # type: ignore[misc]  # as above
 
 
 class Attention(nn.Module):  # type: ignore[misc]  # as above
-    """As most write it, around the fused function: ``nn.MultiheadAttention`` would do more, and be slower."""
+    """Attention as usually written, around the fused function; ``nn.MultiheadAttention`` does more and is slower."""
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ NOT_TRANSPOSED = ("characters.weight", "places")
 
 
 class TorchTraining(Training):
-    """The optimizers are PyTorch's own, which change the parameters in place."""
+    """Training with PyTorch's own optimizers, which change the parameters in place."""
 
     def __init__(self, task: Task) -> None:
         first = {

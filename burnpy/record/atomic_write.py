@@ -1,4 +1,4 @@
-"""Writing a file so that under its name there is, at any moment, the old one or the new one, whole."""
+"""Atomic file replacement: at any moment the path names either the complete old file or the complete new one."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from burnpy.backend.errors import RecordFileError, RecordNotFoundError
 from burnpy.record.foreign_errors import ignoring_failures, is_anothers
 
 locks: Any = None
-"""The module `fcntl`; None on Windows, where leftovers stay."""
+"""The module `fcntl`; None on Windows, where leftover temporary files are not removed."""
 with suppress(ImportError):
     import fcntl as locks
 
 
 def replace(path: str, write: Callable[[FileIO], None]) -> None:
-    """Put a file that ``write`` writes in the place of the one at ``path``, or nothing at all where that fails.
+    """Replace the file at ``path`` atomically with one that ``write`` writes; on failure the old file is unchanged.
 
-    It is written beside the old one under another name, brought to the disk, and renamed. A process that is killed
-    leaves that name behind; whoever writes the same file next removes it. A link stays a link; permissions stay.
+    The new content goes to a temporary file in the same folder, which is synced to disk and renamed. A killed process
+    leaves its temporary file behind; the next write to the same path removes it. A symbolic link stays a link, and
+    permissions are preserved.
 
-    An exception, Ctrl-C's too, may fall anywhere: the name is known before there is a file of that name, and what
-    follows is in one ``try`` of one frame. A context manager could not say that: between its end and the beginning of
-    the ``with`` is nobody.
+    An exception, KeyboardInterrupt included, may occur at any point: the temporary name is chosen before the file
+    exists, and everything after that is in one ``try`` of one frame. A context manager could not guarantee that: an
+    exception between the return of its ``__enter__`` and the start of the ``with`` block is handled by neither.
 
     Raises:
-        RecordNotFoundError: the folder is not there.
-        RecordFileError: it cannot be written: no permission, a full disk. The old file is as it was.
+        RecordNotFoundError: the folder does not exist.
+        RecordFileError: the file cannot be written: no permission, a full disk. The old file is unchanged.
     """
     target = Path(os.path.realpath(path))
     saved = False
@@ -47,7 +48,7 @@ def replace(path: str, write: Callable[[FileIO], None]) -> None:
             try:
                 saved = _saved(temporary, target, write)
             except BaseException as error:
-                if not isinstance(error, FileExistsError):  # that one is somebody else's
+                if not isinstance(error, FileExistsError):  # else the file belongs to another process
                     with ignoring_failures():
                         temporary.unlink()
                 raise
@@ -68,7 +69,7 @@ def replace(path: str, write: Callable[[FileIO], None]) -> None:
 
 
 def _saved(temporary: Path, target: Path, write: Callable[[FileIO], None]) -> bool:
-    """Write a new file and rename it; False where somebody took it for a leftover before it was locked."""
+    """Write a temporary file and rename it; False if another process removed it as a leftover before it was locked."""
     with FileIO(temporary, "x+") as file:
         if _locked(file) and not os.fstat(file.fileno()).st_nlink:
             return False
@@ -77,14 +78,14 @@ def _saved(temporary: Path, target: Path, write: Callable[[FileIO], None]) -> bo
                 os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
         write(file)
         os.fsync(file.fileno())
-        if locks is None:  # Windows renames no open file
+        if locks is None:  # Windows cannot rename an open file
             file.close()
         os.replace(temporary, target)
     return True
 
 
 def _locked(file: FileIO, wait: bool = True) -> bool:
-    """Lock an open file for this process; False where it cannot be, or, without waiting, is locked already."""
+    """Lock an open file for this process; False if locking fails or, with ``wait=False``, if it is already locked."""
     if locks is None:
         return False
     with ignoring_failures():
@@ -94,24 +95,24 @@ def _locked(file: FileIO, wait: bool = True) -> bool:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left behind of this file: what nobody has locked."""
+    """Remove the temporary files that killed processes left beside ``target``: those that no process has locked."""
     if locks is None:
         return
     pattern = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{8}\.tmp")
     with os.scandir(target.parent) as entries:
-        found = [entry for entry in entries if pattern.fullmatch(entry.name)]
-    for entry in found:
+        leftovers = [entry for entry in entries if pattern.fullmatch(entry.name)]
+    for entry in leftovers:
         with ignoring_failures(), FileIO(entry.path, "r+") as file:
             if _locked(file, wait=False):
                 os.unlink(entry.path)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk."""
-    if os.name == "nt":  # a folder cannot be opened there
+    """Sync a folder to disk, so that a rename in it survives a crash."""
+    if os.name == "nt":  # Windows cannot open a folder
         return
-    number = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)

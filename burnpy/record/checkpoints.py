@@ -19,24 +19,24 @@ MARK, TREE, VERSION = "burnpy", "record", "1"
 
 
 def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None:
-    """Write a file of any number of parts: models, optimizers, generators, plain values.
+    """Save models, optimizers, generators and plain values to one safetensors file.
 
-    Under the file's name there is at any moment the old file or the new one, whole, even if the process is killed or
-    the disk is full. Tensors are named by their paths, as in ``model.encoder.0.weight``, for whoever else reads the
-    file; in its metadata are ids, plain values and a SHA-256 of all of it.
+    The file is replaced atomically: even if the process is killed or the disk is full, the path names either the
+    complete old file or the complete new one. Tensors are named by their paths, as in ``model.encoder.0.weight``, so
+    that other programs can read them; the metadata contains ids, plain values and a SHA-256 of the whole file.
 
     Args:
-        path: where to; what is there is replaced.
-        unnamed: nothing; parts have names.
-        parts: by the name to find it by: a module; an optimizer or whatever else has an ``into_record()``; a
+        path: the file to write; an existing file is replaced.
+        unnamed: rejects positional parts; every part is passed by keyword.
+        parts: the values to save, by name: a module; an optimizer or any other object with an ``into_record()``; a
             `Generator`; tensors, arrays, None, bools, numbers and strings; lists, tuples and dicts of all these.
 
     Raises:
-        CallError: a part has no name, or the path is none.
-        ArgumentError: there is no part, a part is something else, or has a name that means something for a record.
-        DTypeError: an array is of a dtype that no tensor has.
-        RecordNotFoundError: there is no such folder.
-        RecordFileError: the file cannot be written. The old one is as it was.
+        CallError: a part is passed without a name, or ``path`` is not a path.
+        ArgumentError: there is no part, a part cannot be saved, or its name is an attribute of `Record`.
+        DTypeError: an array has a dtype that burnpy does not support.
+        RecordNotFoundError: the folder does not exist.
+        RecordFileError: the file cannot be written. The old file is unchanged.
 
     >>> import tempfile
     >>> from burnpy import Generator
@@ -70,16 +70,17 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
 
 
 def load(path: str | os.PathLike[str]) -> Record:
-    """What `save` wrote; of a safetensors file that others wrote, all its tensors, as ``model``.
+    """Load a file that `save` wrote; from another program's safetensors file, all its tensors, as the part ``model``.
 
-    Nothing in a file is executed. What is damaged is refused, and nothing of it loaded. Others' files have no checksum,
-    and their records say so: ``record.checked``.
+    Nothing in a file is executed. A damaged file is rejected as a whole. Files of other programs have no checksum; for
+    these ``record.checked`` is False.
 
     Raises:
-        CallError: the path is none.
-        RecordNotFoundError: there is no such file.
-        RecordFileError: it cannot be read.
-        RecordError: it is no safetensors file, or damaged: cut short, a bit changed, no record though it says so.
+        CallError: ``path`` is not a path.
+        RecordNotFoundError: the file does not exist.
+        RecordFileError: the file cannot be read.
+        RecordError: it is not a safetensors file, or is damaged: truncated, a bit changed, or marked as a record of
+            burnpy with content that `save` does not write.
 
     >>> load("nowhere.safetensors")
     Traceback (most recent call last):

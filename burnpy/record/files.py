@@ -1,7 +1,7 @@
-"""safetensors files: tensors by name and metadata, written and read in one pass, with a SHA-256 of all of it.
+"""Reading and writing safetensors files: named tensors and metadata, in one pass, with a SHA-256 of the whole file.
 
-The digest stands in the metadata and is that of the whole file with zeros in its own place. A tensor is copied only
-where its memory is in no order that can be written; none is held twice.
+The digest is stored in the metadata and computed over the whole file with zeros in place of the digest itself. A
+tensor is copied only if its memory is not contiguous in C order and little-endian.
 """
 
 from __future__ import annotations
@@ -25,32 +25,34 @@ if TYPE_CHECKING:
 
 DIGEST = "sha256"
 _ZEROS = b"0" * 64
-_START = f'{{"{METADATA}":{{"{DIGEST}":"'.encode()  # how the header of a file with a digest begins
-_AT = 8 + len(_START)  # where the digest is
+_START = f'{{"{METADATA}":{{"{DIGEST}":"'.encode()  # the first bytes of the header of a file with a digest
+_AT = 8 + len(_START)  # the position of the digest in the file
 
 
 class Contents(NamedTuple):
-    """What was in a file."""
+    """The contents of a safetensors file."""
 
     tensors: dict[str, NDArray[Any]]  #: read-only, by name
     metadata: dict[str, str]
-    checked: bool  #: whether there was a digest, which is then the right one
+    checked: bool  #: whether the file has a digest (which has then been verified)
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write a file in the place of the one that is there, all or nothing: see `burnpy.record.atomic_write`.
+    """Write a safetensors file, replacing an existing one atomically: see `burnpy.record.atomic_write`.
 
     Raises:
-        RecordNotFoundError: the folder is not there.
-        RecordFileError: it cannot be written; the old one is as it was.
-        RecordError: there are more names and plain values than a header may be long.
+        RecordNotFoundError: the folder does not exist.
+        RecordFileError: the file cannot be written; the old file is unchanged.
+        RecordError: names and metadata exceed the maximum length of a header.
     """
-    ordered = sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize)  # so that each is aligned
-    first = written([(name, x.dtype, x.shape) for name, x in ordered], {DIGEST: _ZEROS.decode(), **metadata})
+    ordered = sorted(
+        tensors.items(), key=lambda item: -item[1].dtype.itemsize
+    )  # by descending item size, so that each tensor is aligned
+    header = written([(name, x.dtype, x.shape) for name, x in ordered], {DIGEST: _ZEROS.decode(), **metadata})
 
     def fill_in(file: FileIO) -> None:
-        sha = hashlib.sha256(first)
-        _write_all(file, memoryview(first))
+        sha = hashlib.sha256(header)
+        _write_all(file, memoryview(header))
         for _, x in ordered:
             for chunk in chunks(as_little_endian(x)):
                 sha.update(chunk)
@@ -62,12 +64,12 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], met
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
-    """Read a file, whoever wrote it. With a digest that is not the file's it is refused.
+    """Read a safetensors file, of burnpy or another program; if it has a digest, verify it.
 
     Raises:
-        RecordNotFoundError: it is not there.
-        RecordFileError: it cannot be read.
-        RecordError: it is no safetensors file, or damaged.
+        RecordNotFoundError: the file does not exist.
+        RecordFileError: the file cannot be read.
+        RecordError: it is not a safetensors file, or is damaged.
     """
     source = os.fspath(path)
     try:
@@ -82,7 +84,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
 
 
 def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:
-    """The header's text, and how many bytes follow it."""
+    """Read the header; return its text and the number of bytes that follow it."""
     size = os.fstat(file.fileno()).st_size
     start = file.read(8)
     if start.startswith((b"PK\x03\x04", b"\x80\x02\x8a\nl\xfc\x9cF")):
@@ -105,8 +107,8 @@ def _read(file: FileIO, source: str) -> Contents:
     text, size = _read_header(file, source)
     header = parsed(text, size, source)
     claimed = header.metadata.get(DIGEST)
-    given = text[len(_START) : len(_START) + 64]
-    in_place = text.startswith(_START) and given.decode(errors="replace") == claimed
+    digest = text[len(_START) : len(_START) + 64]
+    in_place = text.startswith(_START) and digest.decode(errors="replace") == claimed
     sha = hashlib.sha256(len(text).to_bytes(8, "little"))
     sha.update(text[: len(_START)] + _ZEROS + text[len(_START) + 64 :])
     tensors = {}

@@ -1,4 +1,4 @@
-"""Putting a state into a module: paths renamed, dtypes by policy, and a report of what fits."""
+"""Loading a state into a module: rename its paths, convert dtypes by a policy, and report what fits."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from burnpy.record.foreign_errors import is_anothers
 M = TypeVar("M", bound=Module[Any])
 
 Remap: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | Callable[[str], str | None]
-"""How paths of a file become paths of a model: regular expressions and what to put in their place, one after another,
-as `re.sub` does; or a function, which returns None for what is to be left out."""
+"""A mapping from paths in a file to paths in a model: regular expressions with their replacements, applied one after
+another as by `re.sub`; or a function of a path, which returns the new path, or None to skip the entry."""
 DTypePolicy: TypeAlias = Literal["model", "file", "exact"]
-"""Where a file has another dtype than the model: cast to the model's, take the file's, or refuse. Ints that the model's
-dtype does not hold are refused in any case."""
+"""The policy for entries whose dtype differs from the model's: "model" casts to the model's dtype, "file" takes the
+file's, "exact" raises an error. Ints out of the range of the model's dtype always raise an error."""
 
 
 def remapped(state: State, remap: Remap | None) -> dict[str, Any]:
-    """A state under other paths.
+    """Return the state with its paths renamed by ``remap``.
 
     Raises:
-        ArgumentError: two paths become one, a rule is no regular expression, or there is no such way to rename.
+        ArgumentError: two paths become the same path, a pattern is not a regular expression, or ``remap`` is neither
+            patterns nor a function.
     """
     if remap is None:
         return dict(state)
     rename = _renaming(remap)
-    found: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     before: dict[str, str] = {}
     for path, value in state.items():
         new: object = rename(path)
@@ -42,26 +43,26 @@ def remapped(state: State, remap: Remap | None) -> dict[str, Any]:
             continue
         if not isinstance(new, str):
             raise ArgumentError(f"remap= returned {new!r:.80} for {path}; it returns a path, or None to leave it out")
-        if new in found:
+        if new in renamed:
             raise ArgumentError(f"remap= gives {before[new]} and {path} one path, {new}; nothing was loaded")
-        found[new], before[new] = value, path
-    return found
+        renamed[new], before[new] = value, path
+    return renamed
 
 
 class Fit(NamedTuple, Generic[M]):
-    """How a state and a model go together."""
+    """The result of matching a state with a model."""
 
-    model: M  #: the model, in the dtypes that the policy wants
+    model: M  #: the model, cast to the dtypes that the policy selects
     report: StateReport
-    kept: dict[str, Any]  #: what of the state there is to be loaded
+    kept: dict[str, Any]  #: the entries of the state that are to be loaded
 
 
 def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
-    """What of a state fits a model.
+    """Match a state with a model, without loading anything.
 
     Raises:
-        KindError: the model is none.
-        ArgumentError: there is no such policy.
+        KindError: ``model`` is not a module.
+        ArgumentError: ``dtype`` is not one of the policies.
     """
     refuse_no_model(model)
     if dtype not in ("model", "file", "exact"):
@@ -71,26 +72,26 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
     known = _known(model)
     refused: dict[str, str] = {}
     if dtype == "exact":
-        for path, given in state.items():
-            value, held = _value(given), known.get(path)
-            if held is not None and hasattr(value, "dtype") and value.dtype != held.dtype:
-                refused[path] = f"{path} (of dtype {value.dtype}, not {held.dtype})"
-    kept = {path: given for path, given in state.items() if path not in refused}
+        for path, entry in state.items():
+            value, variable = _value(entry), known.get(path)
+            if variable is not None and hasattr(value, "dtype") and value.dtype != variable.dtype:
+                refused[path] = f"{path} (of dtype {value.dtype}, not {variable.dtype})"
+    kept = {path: entry for path, entry in state.items() if path not in refused}
     report = model.state_report(kept)
     if refused:
-        there = {id(known[path]) for path in refused}
+        refused_ids = {id(known[path]) for path in refused}
         report = report._replace(
-            missing=tuple(path for path in report.missing if id(known[path]) not in there),
+            missing=tuple(path for path in report.missing if id(known[path]) not in refused_ids),
             mismatched=(*report.mismatched, *refused.values()),
         )
     return Fit(model, report, kept)
 
 
 def refuse_no_model(model: Any) -> None:
-    """Refuse what is no model.
+    """Raise an error unless ``model`` is a module.
 
     Raises:
-        KindError: it is none.
+        KindError: it is not a module.
     """
     if not isinstance(model, ModuleBase):
         kind = model.__name__ if isinstance(model, type) else type(model).__name__
@@ -101,13 +102,13 @@ def refuse_no_model(model: Any) -> None:
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:
-    """The model with what a state has for it.
+    """Return the model with the values of a state.
 
     Raises:
-        StateError: ``strict`` and something is missing, unexpected or of another shape or kind, or by the policy of
-            another dtype; or nothing fits at all.
-        ArgumentError: there is no such policy.
-        ModuleError: two parameters would have one id.
+        StateError: with ``strict``, an entry is missing, unexpected or of another shape or kind, or of a dtype that the
+            policy rejects; or nothing fits at all.
+        ArgumentError: ``dtype`` is not one of the policies.
+        ModuleError: two parameters would have the same id.
     """
     fitting, report, kept = fit(model, state, dtype)
     name = type(model).__name__
@@ -121,28 +122,28 @@ def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: 
 
 
 def _in_dtypes_of(model: M, state: State) -> M:
-    """The model in the dtypes that a state has, as far as it fits."""
+    """Return the model cast to the dtypes of the state, for the entries that fit."""
     known, dtypes = _known(model), dict[int, Any]()
-    for path, given in state.items():
-        value, held = _value(given), known.get(path)
-        if held is not None and _fits(value, held):
-            dtypes[id(held)] = value.dtype
+    for path, entry in state.items():
+        value, variable = _value(entry), known.get(path)
+        if variable is not None and _fits(value, variable):
+            dtypes[id(variable)] = value.dtype
 
-    def cast(path: str, held: Variable[Any]) -> Variable[Any]:
-        dtype = dtypes.get(id(held), held.dtype)
-        if dtype == held.dtype:
-            return held
-        value = held._value.detach() if held.kind == "float" else held._value
-        return held.holding(value.to_dtype(dtype))
+    def cast(path: str, variable: Variable[Any]) -> Variable[Any]:
+        dtype = dtypes.get(id(variable), variable.dtype)
+        if dtype == variable.dtype:
+            return variable
+        value = variable._value.detach() if variable.kind == "float" else variable._value
+        return variable.holding(value.to_dtype(dtype))
 
     return Rebuild(cast)(model)  # type: ignore[no-any-return]  # of the same class
 
 
-def _fits(value: Any, held: Variable[Any]) -> bool:
-    """Whether a value is of the shape and kind of what is held."""
+def _fits(value: Any, variable: Variable[Any]) -> bool:
+    """Whether a value has the shape and kind of a variable."""
     try:
-        return tuple(value.shape) == held.shape and kind_of(value.dtype) == held.kind
-    except (AttributeError, DTypeError):  # no array, or of a dtype that no tensor has
+        return tuple(value.shape) == variable.shape and kind_of(value.dtype) == variable.kind
+    except (AttributeError, DTypeError):  # not an array, or of an unsupported dtype
         return False
 
 
@@ -150,9 +151,9 @@ def _known(model: Module[Any]) -> dict[str, Variable[Any]]:
     return {path: item for path, item in walk(model) if isinstance(item, Variable)}
 
 
-def _value(given: Any) -> Any:
-    """The tensor or array of what a state has at a path."""
-    return given.value if isinstance(given, Entry) else given[1] if isinstance(given, tuple) else given
+def _value(entry: Any) -> Any:
+    """The tensor or array of an entry of a state: an `Entry`, a pair of id and value, or the value itself."""
+    return entry.value if isinstance(entry, Entry) else entry[1] if isinstance(entry, tuple) else entry
 
 
 def _renaming(remap: Remap) -> Callable[[str], object]:

@@ -1,4 +1,4 @@
-"""Telling what reading and writing files fails with from what somebody else raises meanwhile."""
+"""Distinguishing errors of reading and writing files from errors that other code, such as a signal handler, raises."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ _OURS = sys.stdlib_module_names | {"burnpy", "numpy"}
 
 
 def is_anothers(error: BaseException) -> bool:
-    """Whether an error comes from code that files are not read or written by: the handler of a signal, most of all.
+    """Whether an error was raised outside burnpy, NumPy and the standard library: by a signal handler, most likely.
 
-    A handler may raise anything: a TimeoutError, which is an OSError, or a ValueError. That is no failure of the file.
+    A handler may raise anything, for example TimeoutError (an OSError) or ValueError, which is not a failure of the
+    file.
     """
     trace = error.__traceback__
     while trace is not None:
@@ -20,8 +21,8 @@ def is_anothers(error: BaseException) -> bool:
     return False
 
 
-class ignoring_failures:  # noqa: N801  # as contextlib.suppress, whose place it takes
-    """``with ignoring_failures():`` goes on after an OSError of the system's, and raises one of somebody else's."""
+class ignoring_failures:  # noqa: N801  # lower case, like contextlib.suppress, which it replaces
+    """A context manager that suppresses an OSError of the system, but not one raised by other code."""
 
     def __enter__(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The header of a safetensors file: which tensors there are, and where. Everything in one that is read is checked.
+"""The header of a safetensors file: names, dtypes, shapes and offsets of its tensors. Reading validates all of it.
 
 A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, one after another.
 """
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
 
 LONGEST = 100_000_000
-"""What a header may be long, in bytes; as for all who read such files."""
+"""The maximum length of a header in bytes, as in the safetensors specification."""
 MOST_DIMS = 64
-"""How many dimensions an array may have."""
+"""The maximum number of dimensions of an array."""
 METADATA = "__metadata__"
 
 _NAMES = {
@@ -43,38 +43,38 @@ _CODES = {name: code for code, name in _NAMES.items()}
 
 
 class TensorEntry(NamedTuple):
-    """One tensor of a file."""
+    """The header's entry for one tensor."""
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     begin: int  #: the first byte, counted from the end of the header
-    end: int  #: the one after the last
+    end: int  #: one past the last byte
 
 
 class Header(NamedTuple):
-    """What a header says."""
+    """A parsed header."""
 
-    places: tuple[TensorEntry, ...]  #: in the order in which they lie in the file, without gaps
+    places: tuple[TensorEntry, ...]  #: in the order of the file, without gaps
     metadata: dict[str, str]
 
 
 def code_of(dtype: DType) -> str:
-    """What the format calls a dtype.
+    """Return the safetensors code of a dtype, such as "F32".
 
     Raises:
-        KeyError: it has no name for it.
+        KeyError: the format has no code for it.
     """
     return _CODES[dtype.name]
 
 
 def written(tensors: Sequence[tuple[str, DType, tuple[int, ...]]], metadata: Mapping[str, str]) -> bytes:
-    """The first bytes of a file that has the tensors in this order: the header's length and the header.
+    """Return the first bytes of a file with these tensors in this order: the header's length and the header.
 
-    The metadata comes first, in its own order; spaces at the end let the tensors begin at a multiple of 64.
+    The metadata comes first, in its own order; trailing spaces align the tensors to a multiple of 64 bytes.
 
     Raises:
-        RecordError: there is more of it than a header may be long.
+        RecordError: the header would exceed its maximum length.
     """
     entries: dict[str, Any] = {METADATA: dict(metadata)}
     begin = 0
@@ -93,18 +93,18 @@ def written(tensors: Sequence[tuple[str, DType, tuple[int, ...]]], metadata: Map
 
 
 def parsed(text: bytes, size: int, source: str) -> Header:
-    """What a header says, if all of it makes sense.
+    """Parse and validate a header.
 
     Args:
         text: the header, without its length.
-        size: how many bytes follow it.
-        source: what the file is called in messages.
+        size: the number of bytes that follow it.
+        source: the file's name in messages.
 
     Raises:
-        RecordError: it is damaged, not of this format, or has a dtype that no tensor has.
+        RecordError: it is damaged, not of this format, or has an unsupported dtype.
     """
     try:
-        entries = json.loads(text.decode(), object_pairs_hook=_without_twins)
+        entries = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         if is_anothers(error):
             raise
@@ -146,15 +146,15 @@ def _place(name: str, entry: Any, source: str) -> TensorEntry:
             f"known are {', '.join(_NAMES)}"
         )
     dtype = dtype_of(_NAMES[code])
-    size = prod(filter(None, shape)) * dtype.itemsize  # as NumPy counts: zeros make no other size possible
+    size = prod(filter(None, shape)) * dtype.itemsize  # as NumPy counts: a size of 0 does not excuse the others
     if size > LARGEST or (size if all(shape) else 0) != end - begin:
         what = f"{shown} of shape {brief(str(tuple(shape)))} and dtype {dtype} cannot be {end - begin} bytes"
         raise damaged(source, what)
     return TensorEntry(name, dtype, tuple(shape), begin, end)
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("one name twice")
-    return found
+    return entries

@@ -1,4 +1,4 @@
-"""Bytes of files as memory of arrays."""
+"""Moving bytes between files and the memory of arrays."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK = 1 << 22
-"""How many bytes are read, hashed or written at a time: they are still in the cache for the next of these."""
+"""The number of bytes read, hashed or written at a time, so that they stay in the cache between these steps."""
 LARGEST = (1 << 63) - 1
-"""No size, place or number of bytes is larger than this."""
+"""The maximum of a size, an offset or a number of bytes."""
 
 
 def chunks(view: memoryview) -> Iterator[memoryview]:
-    """Memory, part by part."""
+    """Yield a buffer in chunks of `CHUNK` bytes."""
     for start in range(0, len(view), CHUNK):
         yield view[start : start + CHUNK]
 
 
 def fill(view: memoryview, readinto: Callable[[memoryview], int | None], source: str) -> None:
-    """Fill memory with what comes from a file.
+    """Fill a buffer from a file.
 
     Raises:
-        RecordError: there is less of it.
+        RecordError: the file ends before the buffer is full.
     """
     while view:
         count = readinto(view)
@@ -39,18 +39,18 @@ def fill(view: memoryview, readinto: Callable[[memoryview], int | None], source:
 
 
 def new_bytes(size: int) -> NDArray[Any]:
-    """Memory to be filled."""
+    """Return an uninitialized array of ``size`` bytes."""
     return np.empty(size, np.uint8)
 
 
 def raw(x: NDArray[Any]) -> memoryview:
-    """The memory of an array of bytes."""
+    """Return a memoryview of an array of bytes."""
     buffer: Any = x
     return memoryview(buffer)
 
 
 def as_little_endian(x: NDArray[Any]) -> memoryview:
-    """The bytes of an array in C order, little-endian; a copy only where they are not so in its own memory."""
+    """Return the bytes of an array in C order, little-endian; a copy only if its memory is laid out otherwise."""
     flat = np.asarray(x, order="C").reshape(-1)
     if sys.byteorder == "big" and x.dtype.itemsize > 1:
         flat = flat.byteswap()
@@ -58,27 +58,27 @@ def as_little_endian(x: NDArray[Any]) -> memoryview:
 
 
 def swapped(data: NDArray[Any], width: int) -> NDArray[Any]:
-    """Bytes that nobody else holds, with those of each ``width`` of them in the other order, in place."""
+    """Reverse each group of ``width`` bytes in place and return the array; no other reference to it may exist."""
     if width > 1:
         data.view(f"u{width}").byteswap(inplace=True)
     return data
 
 
 def refuse_no_bools(data: NDArray[Any], name: str, source: str) -> None:
-    """Refuse bytes that are to be bools and are none.
+    """Raise an error unless all bytes of a bool tensor are 0 or 1.
 
     Raises:
-        RecordError: some are neither 0 nor 1.
+        RecordError: a byte is neither 0 nor 1.
     """
     if data.max(initial=0) > 1:
         raise damaged(source, f"{brief(name)} of dtype bool has bytes that are neither 0 nor 1")
 
 
 def brief(text: str, most: int = 80) -> str:
-    """A name out of a file as a message shows it: no longer than that."""
+    """Truncate text from a file for a message to ``most`` characters."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def damaged(source: str, what: str) -> RecordError:
-    """The error that a file is not as it should be."""
+    """Return the error for a damaged file."""
     return RecordError(f"{source} is damaged, and nothing was loaded: {what}")

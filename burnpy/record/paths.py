@@ -1,4 +1,4 @@
-"""What is given as the path of a file."""
+"""Validation of the path argument of a file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from burnpy.backend.errors import CallError, a
 
 
 def path_of(path: Any, operation: str) -> str:
-    """The path as a string.
+    """Return a path as a string.
 
     Raises:
-        CallError: it is no path, or none that a file can have.
+        CallError: it is not a path, or contains characters that no path can have.
 
     >>> path_of(3, "load()")
     Traceback (most recent call last):
@@ -23,7 +23,7 @@ def path_of(path: Any, operation: str) -> str:
         raise CallError(f"{operation} takes a path, a string or a pathlib.Path, and was given {shown(path)}")
     try:
         nul = b"\0" in os.fsencode(text)
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # a lone surrogate
         nul = True
     if nul:
         raise CallError(f"{operation} was given the path {text!r:.80}, which no file can have; mend the name")
@@ -31,5 +31,5 @@ def path_of(path: Any, operation: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value, or its type where that says more."""
+    """The repr of a plain value; the type's name for anything else."""
     return repr(value) if value is None or isinstance(value, (bool, int, float, bytes)) else a(type(value).__name__)

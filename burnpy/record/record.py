@@ -1,4 +1,4 @@
-"""`Record`: what a file had, and how it comes back into models."""
+"""`Record`: the contents of a loaded file, and applying them to models."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """What `load` found in a file: its parts, under the names that `save` was given, as attributes and by ``[...]``.
+    """The contents of a file that `load` read: the parts passed to `save`, as attributes and by ``record[name]``.
 
-    Modules are there as what ``into_record()`` gave: by path an `Entry` of id and read-only array. Optimizers too, as a
-    `burnpy.optim.OptimizerRecord`, and generators, for ``optim.load_record(record.optim, model)`` and
-    ``generator.set_state(record.generator)``. Plain values and arrays are there as they were. `part` says to type
-    checkers what is expected, and makes sure of it.
+    A module is stored as the result of its ``into_record()``: an `Entry` of id and read-only array for each path. An
+    optimizer is stored as a `burnpy.optim.OptimizerRecord`, for ``optim.load_record(record.optim, model)``, and a
+    generator as its state, for ``generator.set_state(record.generator)``. Plain values and arrays are returned as
+    they were saved. `part` returns a part with a checked type.
 
     Raises:
-        MissingPartError: by an attribute or ``[...]``: there is no such part.
+        MissingPartError: on accessing a part that does not exist.
     """
 
-    parts: Mapping[str, Any]  #: everything, by name
-    path: str  #: of the file
-    checked: bool  #: whether the file has a checksum, and is as it was saved; others' files have none
+    parts: Mapping[str, Any]  #: all parts, by name
+    path: str  #: the path of the file
+    checked: bool  #: whether the file has a checksum (which has been verified); files of other programs have none
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # as `copy` and `pickle` ask for, of one that has no parts yet
+        if name.startswith("__"):  # `copy` and `pickle` look these up before ``parts`` is set
             raise AttributeError(name)
         return self[name]
 
@@ -49,16 +49,16 @@ class Record:
         return [*super().__dir__(), *self.parts]
 
     def part(self, name: str, kind: type[T]) -> T:
-        """One part, which is of a class: ``record.part("step", int)``, ``record.part("optim", OptimizerRecord)``.
+        """Return a part of a known class: ``record.part("step", int)``, ``record.part("optim", OptimizerRecord)``.
 
         Raises:
             MissingPartError: there is no such part.
-            RecordError: it is something else.
+            RecordError: the part is not an instance of ``kind``.
         """
-        found = self[name]
-        if not isinstance(found, kind):
-            raise RecordError(f"{name} in {self.path} is wanted as {kind.__name__}, and is {_shown(found)}")
-        return found
+        part = self[name]
+        if not isinstance(part, kind):
+            raise RecordError(f"{name} in {self.path} is wanted as {kind.__name__}, and is {_shown(part)}")
+        return part
 
     def apply_to(
         self,
@@ -69,23 +69,23 @@ class Record:
         remap: Remap | None = None,
         dtype: DTypePolicy = "model",
     ) -> M:
-        r"""The same model with the values, and ids, that the record has for its paths; the one given stays as it is.
+        r"""Return a copy of the model with the values and ids that the record has for its paths.
 
         Args:
-            model: on any device.
-            part: which part of the record.
-            strict: False takes what fits and leaves the rest as it is: see `report`.
-            remap: how paths of the record become paths of the model: `{r"^encoder\.": "body."}`, or a function, which
-                returns None for what is to be left out.
-            dtype: where the record has another dtype: "model" casts to the model's, "file" takes the record's, "exact"
-                refuses.
+            model: the model, on any device; it is not changed.
+            part: the name of the record's part.
+            strict: if False, load the entries that fit and leave the rest of the model unchanged: see `report`.
+            remap: a mapping from the record's paths to the model's: `{r"^encoder\.": "body."}`, or a function, which
+                returns None to skip an entry.
+            dtype: for entries of another dtype than the model's: "model" casts to the model's, "file" takes the
+                record's, "exact" raises an error.
 
         Raises:
-            StateError: the record does not fit; the message and its ``report`` have all of it, and nothing was loaded.
-                Without ``strict``: nothing fits.
+            StateError: the record does not fit; the message and its ``report`` list every mismatch, and nothing was
+                loaded. Without ``strict``: nothing fits.
             MissingPartError: there is no such part.
-            RecordError: the part is of no module.
-            ArgumentError: ``remap`` or ``dtype`` makes no sense.
+            RecordError: the part is not a saved module.
+            ArgumentError: ``remap`` or ``dtype`` is invalid.
 
         >>> import tempfile
         >>> from burnpy.backend import NumPy
@@ -108,7 +108,7 @@ class Record:
     def report(
         self, model: Module[Any], *, part: str = "model", remap: Remap | None = None, dtype: DTypePolicy = "model"
     ) -> StateReport:
-        """What `apply_to` would find, with nothing done.
+        """Report how the record fits a model, as `apply_to` would, without loading anything.
 
         Raises:
             MissingPartError, RecordError, ArgumentError: as `apply_to`.
@@ -116,13 +116,13 @@ class Record:
         return fit(model, remapped(self._state(part), remap), dtype).report
 
     def _state(self, part: str) -> State:
-        found = self[part]
-        if not isinstance(found, Mapping) or not all(isinstance(entry, Entry) for entry in found.values()):
+        state = self[part]
+        if not isinstance(state, Mapping) or not all(isinstance(entry, Entry) for entry in state.values()):
             raise RecordError(
-                f"{part} in {self.path} is not what a module's into_record() gives, but {_shown(found)}; "
+                f"{part} in {self.path} is not what a module's into_record() gives, but {_shown(state)}; "
                 "nothing was loaded"
             )
-        return found
+        return state
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}: {_shown(part)}" for name, part in self.parts.items())
@@ -132,7 +132,7 @@ class Record:
 
 
 def _shown(part: Any) -> str:
-    """What a part is, in a few words."""
+    """A short description of a part."""
     if isinstance(part, Mapping) and all(isinstance(entry, Entry) for entry in part.values()):
         size = sum(entry.value.nbytes for entry in part.values())
         return f"{len(part)} tensors, {size} bytes"

@@ -1,4 +1,4 @@
-"""PyTorch's files, ``.pt`` and ``.pth``, read without PyTorch and without running anything in them."""
+"""Reading PyTorch's ``.pt`` and ``.pth`` files without PyTorch and without executing anything in them."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ _SHOWN = 10
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
 
 _DAMAGES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, ValueError, RuntimeError)
-"""What reading a damaged archive raises: of names that are no text a UnicodeDecodeError, for example."""
+"""The exceptions that reading a damaged archive may raise: a UnicodeDecodeError for malformed names, for example."""
 
 
 def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | None = None) -> dict[str, Any]:
-    """The tensors of a state dict that ``torch.save`` wrote, as read-only arrays under PyTorch's names.
+    """Read the tensors of a state dict that ``torch.save`` wrote, as read-only arrays by PyTorch's names.
 
-    PyTorch need not be installed, and nothing in the file is executed: it is read by a machine that can make tensors
-    and plain values only. Tensors that share memory share it here.
+    PyTorch need not be installed, and nothing in the file is executed: its pickle is read by an interpreter that can
+    create tensors and plain values only. Tensors that share memory in the file share it in the result.
 
     Args:
         path: the file, in the format of PyTorch 1.6 and later.
-        key: where in a checkpoint the state dict is, as in "model" or ("state", "encoder"); needed where there
-            are several.
+        key: the key of the state dict in a checkpoint, as in "model" or ("state", "encoder"); required if there are
+            several.
 
     Raises:
-        RecordNotFoundError: there is no such file.
-        RecordFileError: it cannot be read.
-        RecordError: it is no file of PyTorch's, of the old format, damaged, or wants more than tensors: a whole model,
-            code.
-        CallError: the path is none.
-        ArgumentError: there is no such key, or more than one state dict and no key.
-        DTypeError: a tensor is of a dtype that no tensor here has; bfloat16 without the package ``ml_dtypes``.
+        RecordNotFoundError: the file does not exist.
+        RecordFileError: the file cannot be read.
+        RecordError: it is not a PyTorch file, is in the old format, is damaged, or contains more than tensors: a whole
+            model, code.
+        CallError: ``path`` is not a path.
+        ArgumentError: the key does not exist, or there are several state dicts and no key.
+        DTypeError: a tensor has a dtype that burnpy does not support, or bfloat16 without the package ``ml_dtypes``.
     """
     source = path_of(path, "read_torch()")
     try:
@@ -79,7 +79,7 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
             raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
         if (
             isinstance(error, OSError) and error.errno != errno.EINVAL
-        ):  # which is of a place before the file's beginning
+        ):  # EINVAL comes from seeking before the file's start, as a damaged archive makes zipfile do
             raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
         raise damaged(source, brief(str(error))) from error
 
@@ -96,7 +96,7 @@ def _refuse_others(start: bytes, source: str) -> None:
 
 
 class _Reader:
-    """One archive."""
+    """A reader of one zip archive that ``torch.save`` wrote."""
 
     def __init__(self, archive: zipfile.ZipFile, source: str) -> None:
         self.archive, self.source = archive, source
@@ -122,13 +122,13 @@ class _Reader:
         self.foreign = order.decode() != sys.byteorder
 
     def state(self, key: str | tuple[str | int, ...] | None) -> dict[str, Any]:
-        """The state dict at a key, read."""
-        found = unpickled(self._bytes("data.pkl").tobytes(), self.source)
-        state = _chosen(found, key, self.source)
+        """Read the state dict at a key."""
+        value = unpickled(self._bytes("data.pkl").tobytes(), self.source)
+        state = _chosen(value, key, self.source)
         return {name: self._array(name, x) if isinstance(x, TorchTensor) else x for name, x in state.items()}
 
     def _bytes(self, record: str) -> NDArray[Any]:
-        """A record of the archive, whole; its checksum is compared on the way."""
+        """Read a whole record of the archive; zipfile verifies its checksum."""
         name = f"{self.folder}{record}"
         try:
             info = self.archive.getinfo(name)
@@ -139,7 +139,7 @@ class _Reader:
             file: Any = opened
             for chunk in chunks(raw(data)):
                 fill(chunk, file.readinto, self.source)
-            file.read(1)  # only now is the checksum compared
+            file.read(1)  # zipfile compares the checksum when it reaches the end
         return data
 
     def _array(self, name: str, x: TorchTensor) -> NDArray[Any]:
@@ -159,9 +159,9 @@ class _Reader:
         return np.ndarray(x.shape, dtype, memory, x.offset * dtype.itemsize, strides)
 
     def _memory(self, name: str, x: TorchTensor, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The bytes of a tensor's storage, in this machine's order, read once for all tensors that lie in it."""
+        """The bytes of a tensor's storage in native byte order, read once for all tensors that share it."""
         key, size = x.storage.key, x.storage.size * (1 if x.storage.dtype == "bytes" else dtype.itemsize)
-        width = dtype.itemsize if self.foreign else 1  # of the elements whose bytes were turned around
+        width = dtype.itemsize if self.foreign else 1  # the size of the elements whose bytes are swapped
         memory = self.memories.get((key, width))
         data = self._bytes(f"data/{key}") if memory is None else memory
         if data.size != size or size % dtype.itemsize:
@@ -177,23 +177,23 @@ class _Reader:
 
 
 def _size(archive: zipfile.ZipFile) -> int:
-    """How many bytes the file of an archive has."""
+    """The size in bytes of an archive's file."""
     return os.fstat(archive.fp.fileno()).st_size  # type: ignore[union-attr]  # it is open
 
 
-def _chosen(found: Any, key: str | tuple[str | int, ...] | None, source: str) -> Mapping[str, Any]:
-    """The state dict at a key; without one, the only one there is."""
+def _chosen(value: Any, key: str | tuple[str | int, ...] | None, source: str) -> Mapping[str, Any]:
+    """Return the state dict at a key; without a key, the only state dict in the file."""
     if key is not None:
         for name in (key,) if isinstance(key, str) else key:
-            if not isinstance(found, dict) or name not in found:
-                raise ArgumentError(f"{source} has nothing at {key!r}; there is {_names(found)}")
-            found = found[name]
-        if not _is_state(found):
-            raise ArgumentError(f"{source} has no state dict at {key!r}, but {_candidates(found)}")
-        return found  # type: ignore[no-any-return]  # a dict, as was made sure
-    if _is_state(found):
-        return found  # type: ignore[no-any-return]  # as above
-    parts = found if isinstance(found, dict) else {}
+            if not isinstance(value, dict) or name not in value:
+                raise ArgumentError(f"{source} has nothing at {key!r}; there is {_names(value)}")
+            value = value[name]
+        if not _is_state(value):
+            raise ArgumentError(f"{source} has no state dict at {key!r}, but {_candidates(value)}")
+        return value  # type: ignore[no-any-return]  # a dict, as `_is_state` has checked
+    if _is_state(value):
+        return value  # type: ignore[no-any-return]  # as above
+    parts = value if isinstance(value, dict) else {}
     distinct = {id(part): part for part in parts.values()}  # a file may have one part under a million names
     states = {ident for ident, part in distinct.items() if _is_state(part)}
     names = [name for name, part in parts.items() if id(part) in states]
@@ -203,27 +203,27 @@ def _chosen(found: Any, key: str | tuple[str | int, ...] | None, source: str) ->
         raise ArgumentError(
             f"{source} has several state dicts, {_listed(names)}; say which: key={brief(str(names[0]))!r}"
         )
-    raise ArgumentError(f"{source} has no state dict, but {_candidates(found)}; key= says where in it one is")
+    raise ArgumentError(f"{source} has no state dict, but {_candidates(value)}; key= says where in it one is")
 
 
-def _is_state(found: Any) -> bool:
+def _is_state(value: Any) -> bool:
     return (
-        isinstance(found, dict)
-        and all(isinstance(name, str) for name in found)
-        and any(isinstance(x, TorchTensor) for x in found.values())
+        isinstance(value, dict)
+        and all(isinstance(name, str) for name in value)
+        and any(isinstance(x, TorchTensor) for x in value.values())
     )
 
 
-def _candidates(found: Any) -> str:
-    return f"a dict of {_names(found)}" if isinstance(found, dict) else _names(found)
+def _candidates(value: Any) -> str:
+    return f"a dict of {_names(value)}" if isinstance(value, dict) else _names(value)
 
 
-def _names(found: Any) -> str:
-    """What a dict has, or what else there is."""
-    return _listed(found) or "nothing" if isinstance(found, dict) else a(type(found).__name__)
+def _names(value: Any) -> str:
+    """The keys of a dict, or the type's name of any other value."""
+    return _listed(value) or "nothing" if isinstance(value, dict) else a(type(value).__name__)
 
 
 def _listed(names: Collection[Any]) -> str:
-    """The first of some names."""
+    """The first `_SHOWN` names, and the number of the others."""
     first = ", ".join(brief(str(name)) for name in islice(names, _SHOWN))
     return f"{first} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else first

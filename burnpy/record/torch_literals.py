@@ -1,4 +1,4 @@
-"""The instructions of PyTorch's pickles that push a value which they contain: numbers, strings, bytes."""
+"""The pickle instructions that push a literal value: numbers, strings, bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _constant(value: Any) -> Instruction:
 
 
 def _fixed(form: Struct) -> Instruction:
-    """A number in a few bytes."""
+    """An instruction that pushes a number of fixed size."""
     unpack, size = form.unpack_from, form.size
 
     def run(machine: Machine, at: int) -> int:
@@ -37,8 +37,8 @@ def _fixed(form: Struct) -> Instruction:
     return run
 
 
-def _counted(length: Struct, made: Callable[[bytes], Any]) -> Instruction:
-    """What is made of some bytes, after their number."""
+def _counted(length: Struct, convert: Callable[[bytes], Any]) -> Instruction:
+    """An instruction that reads a length and that many bytes, and pushes ``convert`` of the bytes."""
     unpack, size = length.unpack_from, length.size
 
     def run(machine: Machine, at: int) -> int:
@@ -46,7 +46,7 @@ def _counted(length: Struct, made: Callable[[bytes], Any]) -> Instruction:
         end: int = start + unpack(machine.data, at)[0]
         if end < start:
             raise ValueError("a negative length")
-        machine.stack.append(made(machine.data[start:end]))
+        machine.stack.append(convert(machine.data[start:end]))
         return end
 
     return run
@@ -99,4 +99,4 @@ LITERALS: Mapping[str, Instruction] = {
     "SHORT_BINBYTES": _counted(_BYTE, bytes),
     "BINBYTES8": _counted(_UINT64, bytes),
 }
-"""By the names that `pickletools` has for instructions."""
+"""The instructions, by the names that `pickletools` uses."""

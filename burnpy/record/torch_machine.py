@@ -1,4 +1,4 @@
-"""The machine that PyTorch's pickles are programs for: a stack, and a memory."""
+"""The state of the pickle interpreter: a stack and a memo."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from burnpy.record.torch_values import LONGEST_KEY, Limits
 
 
 class Machine:
-    """The stack and memory of one pickle.
+    """The stack and memo of one pickle.
 
-    What was on the stack before a mark waits in ``marks``. So no instruction reaches a mark, or what is beneath one:
-    there the stack is empty, and Python raises an IndexError.
+    A mark moves the values on the stack to ``marks`` and starts an empty stack. So no instruction can reach a mark or
+    the values beneath it: popping from the empty stack raises IndexError.
     """
 
     __slots__ = ("data", "limits", "marks", "memory", "stack")
@@ -26,24 +26,24 @@ class Machine:
         self.memory: list[Any] = []
 
     def marked(self) -> list[Any]:
-        """Take everything after the last mark off the stack, and the mark."""
+        """Pop the last mark and return the values that were pushed after it."""
         values, self.stack = self.stack, self.marks.pop()
         return values
 
     def top(self, kind: type) -> Any:
-        """The last value on the stack, which is to be of a kind."""
+        """Return the value on top of the stack, which must be exactly of type ``kind``."""
         value = self.stack[-1]
         if type(value) is not kind:
             raise TypeError(f"{a(type(value).__name__)} where {a(kind.__name__)} should be")
         return value
 
     def line(self, at: int, longest: int | None = None) -> tuple[bytes, int]:
-        """The bytes up to the end of the line, and where the next one begins."""
+        """Return the bytes from ``at`` to the end of the line, and the position of the next line."""
         end = self.data.index(b"\n", at, None if longest is None else at + longest)
         return self.data[at:end], end + 1
 
     def enter(self, values: list[Any]) -> None:
-        """Enter keys and values, one after the other, into the dict on top of the stack."""
+        """Add alternating keys and values to the dict on top of the stack."""
         target, check = self.top(dict), self.limits.key
         for key, value in zip(values[::2], values[1::2], strict=True):
             if type(key) is not str or len(key) > LONGEST_KEY:
@@ -52,6 +52,6 @@ class Machine:
 
 
 Instruction: TypeAlias = Callable[[Machine, int], int]
-"""Runs one instruction, whose argument begins at a place, and returns where the next one is.
+"""A function that runs one instruction: it takes the position of its argument and returns that of the next instruction.
 
-Whether the argument ends before the file does is not looked at: if not, there is no next instruction."""
+It does not check that the argument ends before the file does: if it does not, there is no next instruction to run."""

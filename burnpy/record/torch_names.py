@@ -1,8 +1,8 @@
-"""What PyTorch calls the parameters of a model's layers, and which of them it keeps transposed.
+"""PyTorch's names of a model's parameters, and which of them PyTorch stores transposed.
 
-A layer whose names differ says so itself, with a method or attribute ``torch_names``: PyTorch's name for each of its
-own, relative to the layer, with ``.T`` at the end of one that is transposed; as in ``{"weight": "weight.T"}``. A name
-may be of a whole submodule. What is not named is called the same there.
+A layer whose names differ has a method or attribute ``torch_names``: a mapping from its own names, relative to the
+layer, to PyTorch's, which end in ``.T`` for a transposed parameter; as in ``{"weight": "weight.T"}``. A name may also
+be that of a whole submodule. Names that are not in the mapping are the same in PyTorch.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ TRANSPOSED = ".T"
 
 
 class TorchName(NamedTuple):
-    """Where PyTorch keeps a parameter or buffer."""
+    """PyTorch's name of a parameter or buffer, and whether PyTorch stores it transposed."""
 
     name: str
     transposed: bool
 
 
 def torch_names(model: Module[Any]) -> dict[str, TorchName]:
-    """PyTorch's name of every parameter and buffer, by path; of what is shared, for each of its paths.
+    """Return PyTorch's name of every parameter and buffer, by path; a shared one is listed under each of its paths.
 
     >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Sequential
@@ -45,24 +45,24 @@ def torch_names(model: Module[Any]) -> dict[str, TorchName]:
 
 
 def _names(layer: ModuleBase[Any]) -> Mapping[str, str]:
-    found: Any = getattr(layer, "torch_names", None)
-    if callable(found):
-        found = found()
-    return found or {}
+    names: Any = getattr(layer, "torch_names", None)
+    if callable(names):
+        names = names()
+    return names or {}
 
 
 def _translated(path: str, known: Mapping[str, Mapping[str, str]]) -> TorchName:
-    """A path with each part as the innermost module around it calls it, outer modules first."""
+    """Translate a path, from the outermost module inwards: the longest name that each module's mapping has first."""
     parts = path.split(".")
     name, transposed = "", False
     start = 0
     while start < len(parts):
         names = known.get(".".join(parts[:start]), {})
         for end in range(len(parts), start, -1):
-            given = names.get(".".join(parts[start:end]))
-            if given is not None:
-                transposed = given.endswith(TRANSPOSED)
-                name = joined(name, given.removesuffix(TRANSPOSED))
+            torch_name = names.get(".".join(parts[start:end]))
+            if torch_name is not None:
+                transposed = torch_name.endswith(TRANSPOSED)
+                name = joined(name, torch_name.removesuffix(TRANSPOSED))
                 start = end
                 break
         else:

@@ -1,16 +1,17 @@
-"""Reading PyTorch's pickles without the `pickle` module: a small machine that can make plain values and tensors.
+"""A restricted unpickler for PyTorch's files, which does not use the `pickle` module: it can create plain values and
+tensors only.
 
-A pickle is a program. This machine knows the few instructions that PyTorch writes; names and calls go through
-`burnpy.record.torch_values`. Attributes, imports, classes, extensions: there is no instruction for any of it.
+A pickle is a program. This interpreter knows the few instructions that PyTorch writes; names and calls go through
+`burnpy.record.torch_values`. There is no instruction for attributes, imports, classes or extensions.
 
-An instruction pays with its bytes for all that it does: it makes less than 100 bytes of memory for each of them, and
-copies nothing that another one made. So a hostile pickle takes no more memory than 100 times its size, and not much
-longer than an honest one of that size.
+Time and memory are bounded by the size of the pickle: an instruction allocates less than 100 bytes for each byte of
+its own, and does not copy values that another one created. So a hostile pickle takes at most 100 times its size in
+memory, and not much longer than a benign one of the same size.
 
-Python's own unpickler, in C, takes a third of the time, and cannot be held to that from outside: it makes keys of any
-type, whose hashes can be chosen so that a dict becomes slow, sets attributes of whatever is on the stack, and makes an
-array as long as the largest number in the file. To look a pickle through for all that first takes half of what is
-saved, and knows no types.
+Python's own unpickler, in C, takes a third of the time, but cannot be restricted in this way from outside: it accepts
+dict keys of any type, whose hashes can be chosen so that a dict becomes slow, sets attributes of any object on the
+stack, and allocates a memo as long as the largest index in the file. Scanning a pickle for all that first would cost
+half of the time saved, and the scan does not know the types of values.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _uint32 = Struct("<I").unpack_from
 
 
 def unpickled(data: bytes, source: str) -> Any:
-    """The value that a pickle of PyTorch's makes: plain values, and `TorchTensor` for its tensors.
+    """Return the value of a pickle that PyTorch wrote: plain values, and a `TorchTensor` for each tensor.
 
     Raises:
-        RecordError: it asks for anything else, or is damaged.
+        RecordError: the pickle contains anything else, or is damaged.
     """
     machine, run = Machine(data, source), _RUN
     at = 0
@@ -81,7 +82,7 @@ def _pop(machine: Machine, at: int) -> int:
 
 def _byte_put(machine: Machine, at: int) -> int:
     memory, index = machine.memory, machine.data[at]
-    if index == len(memory):  # as always: picklers number what they remember, and leave no number out
+    if index == len(memory):  # the usual case: picklers number the memo consecutively
         memory.append(machine.stack[-1])
     else:
         memory[index] = machine.stack[-1]
@@ -227,7 +228,7 @@ def _reduce(machine: Machine, at: int) -> int:
 
 
 def _build(machine: Machine, at: int) -> int:
-    """Attributes of a dict, as of a state dict the versions of its modules: left out."""
+    """Discard attributes set on a dict, such as the ``_metadata`` of a state dict; refuse them on anything else."""
     machine.stack.pop()
     if type(machine.stack[-1]) is not dict:
         raise refused("asks to set attributes", machine.limits.source)
@@ -286,4 +287,4 @@ _INSTRUCTIONS: Mapping[str, Instruction] = {
 }
 _CODES = {ord(operation.code): operation.name for operation in pickletools.opcodes}
 _RUN = [_INSTRUCTIONS.get(_CODES.get(code, ""), _unknown) for code in range(256)]
-"""By the byte that an instruction begins with."""
+"""The instructions, by opcode."""

@@ -1,7 +1,7 @@
-"""What PyTorch's pickles may speak of: storages, dtypes, tensors in storages, and the few functions that make them.
+"""The names that PyTorch's pickles may use: storages, dtypes, tensors in storages, and the functions that create them.
 
-A name in a pickle is looked up here and nowhere else. Nothing of Python is reachable through it. A call takes a bounded
-time and makes a bounded value, however large what it is given; what it copies, `Limits` counts.
+A name in a pickle is looked up in this module's tables only; no Python object is reachable through it. A call takes
+bounded time and creates a bounded value, however large its arguments; `Limits` counts the values that calls copy.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from burnpy.record.header import MOST_DIMS
 from burnpy.record.memory import LARGEST, brief
 
 LONGEST_KEY = 1 << 12
-"""How many characters a key of a dict may have: one that is entered again is compared with the one that is there."""
+"""The maximum length of a dict key: inserting a key again compares it with the existing one."""
 NARROW = 1 << 31
-"""Ints up to here are keys without further ado: hashes of so few bits cannot be chosen so that a dict becomes slow."""
+"""Ints of smaller magnitude are accepted as keys without limit: hashes of so few bits cannot be chosen so that a dict
+becomes slow."""
 WIDE_KEYS = 1 << 12
-"""How many other numbers a file may have as keys. Some programs name parameters by their addresses."""
+"""The maximum number of other numbers as keys in a file. Some programs name parameters by their addresses."""
 _MOST_ARGUMENTS = 8
 _LONGEST_DEVICE = 32
 
 
 class Name:
-    """A class or function that a pickle names; it stands for it and is never called itself."""
+    """A stand-in for a class or function that a pickle names; the named object itself is never imported or called."""
 
     __slots__ = ("call", "dtype", "full", "storage")
 
@@ -32,23 +33,21 @@ class Name:
         self, full: str, *, storage: str = "", dtype: str = "", call: Callable[..., Any] | None = None
     ) -> None:
         self.full = full
-        self.storage = (
-            storage  #: of the storages of a class: the dtype's name, or "bytes" where each tensor says its own
-        )
+        self.storage = storage  #: for a storage class: the dtype's name, or "bytes" if each tensor has its own dtype
         self.dtype = dtype
-        self.call = call  #: what is called in its place, with the limits and the arguments
+        self.call = call  #: the function called in its place, with the limits and the arguments
 
 
 class TorchStorage(NamedTuple):
-    """Memory that tensors lie in, in a record of the file."""
+    """A storage: memory of one or more tensors, in one record of the file."""
 
     key: str  #: the name of the record
-    dtype: str  #: of the storage: a dtype's name, or "bytes" where each tensor says its own
-    size: int  #: how many elements it has; bytes, where it is of bytes
+    dtype: str  #: the dtype's name, or "bytes" if each tensor has its own dtype
+    size: int  #: the number of elements; the number of bytes if ``dtype`` is "bytes"
 
 
 class TorchTensor(NamedTuple):
-    """A tensor in a storage, not read yet."""
+    """A description of a tensor in a storage, whose values have not been read yet."""
 
     storage: TorchStorage
     dtype: str
@@ -58,11 +57,11 @@ class TorchTensor(NamedTuple):
 
 
 class Limits:
-    """What one pickle may still ask for, beyond what each of its instructions makes.
+    """The remaining budget of one pickle for copies and for large numbers as dict keys.
 
     Args:
-        size: of the pickle, in bytes.
-        source: what the file is called in messages.
+        size: the size of the pickle in bytes.
+        source: the file's name in messages.
     """
 
     __slots__ = ("copies", "source", "wide_keys")
@@ -73,17 +72,17 @@ class Limits:
         self.wide_keys = WIDE_KEYS
 
     def copying(self, count: int) -> None:
-        """Allow a call to copy so many values.
+        """Count ``count`` copied values.
 
         Raises:
-            ValueError: there were more of them than the pickle has bytes.
+            ValueError: the calls together have copied more values than the pickle has bytes.
         """
         self.copies -= count
         if self.copies < 0:
             raise ValueError("copies beyond all measure")
 
     def key(self, key: Any) -> Any:
-        """A key of a dict, if it is a plain value that hashes and compares in no time.
+        """Return a dict key after checking that it is a plain value that hashes and compares in bounded time.
 
         Raises:
             TypeError, ValueError: it is not.
@@ -103,22 +102,22 @@ class Limits:
 
 
 def storage_of(kind: object, key: object, size: object) -> TorchStorage:
-    """The storage that a persistent id stands for.
+    """Return the storage that a persistent id refers to.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a storage.
     """
     if type(kind) is not Name or not kind.storage or type(key) is not str or not _is_size(size):
         raise TypeError("a storage is of a class of them, is named by a string, and has a size")
-    return TorchStorage(key, kind.storage, size)  # type: ignore[arg-type]  # an int, as was made sure
+    return TorchStorage(key, kind.storage, size)  # type: ignore[arg-type]  # an int, as `_is_size` has checked
 
 
 def called(function: object, args: object, limits: Limits) -> Any:
-    """What a call that a pickle asks for comes to: one of those known here.
+    """Return the result of a call in a pickle to one of the supported functions.
 
     Raises:
-        RecordError: it is none of them, or makes a tensor whose values are not those in memory.
-        TypeError, ValueError: the arguments are of no such call.
+        RecordError: the function is not supported, or creates a tensor with values other than those in memory.
+        TypeError, ValueError: the arguments do not match the function.
     """
     if type(function) is not Name or function.call is None:
         name = function.full if type(function) is Name else type(function).__name__
@@ -129,22 +128,22 @@ def called(function: object, args: object, limits: Limits) -> Any:
 
 
 def named(module: object, name: object, source: str) -> Name:
-    """What a pickle names, if it is one of the names known here.
+    """Look up a name in a pickle.
 
     Raises:
-        RecordError: it is none of them.
-        TypeError: a name is a string.
+        RecordError: the name is not supported.
+        TypeError: the name or its module is not a string.
     """
     if type(module) is not str or type(name) is not str:
         raise TypeError("a name that is no string")
-    found = _NAMES.get((module, name))
-    if found is None:
+    known_name = _NAMES.get((module, name))
+    if known_name is None:
         raise refused(f"names {brief(module)}.{brief(name)}", source)
-    return found
+    return known_name
 
 
 def refused(what: str, source: str) -> RecordError:
-    """The error that a file wants more than tensors."""
+    """Return the error for a file that contains more than tensors and plain values."""
     return RecordError(
         f"{source} {what}, and a file may be made of tensors and plain values only; nothing in it was executed or "
         "loaded. If you trust it, load it with PyTorch and save the state alone: torch.save(model.state_dict(), path)"
@@ -189,7 +188,7 @@ def _placed(
 
 
 def _refuse_marks(marks: Any, limits: Limits) -> None:
-    """Refuse a tensor whose values are not those in memory."""
+    """Refuse a tensor with a negation or conjugation mark, whose values are not those in memory."""
     if type(marks) is not dict or len(marks) > _MOST_ARGUMENTS:
         raise TypeError("marks are a few, by name")
     if any(marks.values()):
@@ -205,7 +204,7 @@ def _sizes(values: Any) -> tuple[int, ...]:
     for value in values:
         if type(value) is not int or not 0 <= value <= LARGEST:
             raise ValueError("a size is a number")
-    return tuple(values)  # which copies no tuple
+    return tuple(values)  # does not copy if it is a tuple already
 
 
 def _is_size(value: Any) -> bool:
@@ -228,7 +227,7 @@ def _ordered(limits: Limits, pairs: Any = ()) -> dict[Any, Any]:
 
 
 def _listed(limits: Limits, values: Any = ()) -> Any:
-    """The values of a set, as the list that they are in: a set would have to hash them."""
+    """The values of a set as a list: creating a set would hash them, which a hostile file can make slow."""
     if type(values) not in (tuple, list):
         raise TypeError("the values of a set are in a list")
     return values

@@ -1,4 +1,4 @@
-"""`from_torch`: weights that PyTorch trained, in a model of ours."""
+"""`from_torch`: load weights from PyTorch into a burnpy model."""
 
 from __future__ import annotations
 
@@ -35,23 +35,25 @@ def from_torch(
     remap: Remap | None = None,
     dtype: DTypePolicy = "model",
 ) -> M:
-    """The same model with the weights of a PyTorch state dict, their names and layouts translated; its ids stay.
+    """Return a copy of the model with the weights of a PyTorch state dict, their names and layouts translated.
 
-    Each layer knows what PyTorch calls its parameters and which are transposed there: see `burnpy.record.torch_names`.
-    What a file has under several names, as tied parameters are, is wanted under one of them.
+    The model's ids are kept. Each layer defines PyTorch's names of its parameters and which are transposed there: see
+    `burnpy.record.torch_names`. A tied parameter, which the file has under several names, is required under one only.
 
     Args:
-        model: the same architecture, on any device.
+        model: a model of the same architecture, on any device.
         source: a ``.pt``, ``.pth`` or ``.safetensors`` file, for which PyTorch need not be installed; or a state dict
             in memory, of arrays or PyTorch's tensors.
-        key: where in a checkpoint the state dict is: see `read_torch`.
-        strict: False takes what fits and leaves the rest as it is.
-        remap: how names of the file become names that PyTorch would have for this model: as in `Record.apply_to`.
-        dtype: where the file has another dtype: "model" casts to the model's, "file" takes the file's, "exact" refuses.
+        key: the key of the state dict in a checkpoint: see `read_torch`.
+        strict: if False, load the entries that fit and leave the rest of the model unchanged.
+        remap: a mapping from the file's names to the names that PyTorch would have for this model: as in
+            `Record.apply_to`.
+        dtype: for entries of another dtype than the model's: "model" casts to the model's, "file" takes the file's,
+            "exact" raises an error.
 
     Raises:
-        StateError: the weights do not fit; the message and its ``report`` say which. Nothing was loaded.
-        KindError: ``model`` is no module, or ``source`` neither path nor dict.
+        StateError: the weights do not fit; the message and its ``report`` list every mismatch. Nothing was loaded.
+        KindError: ``model`` is not a module, or ``source`` is neither a path nor a dict.
         CallError, RecordNotFoundError, RecordFileError, RecordError, DTypeError, ArgumentError: as `read_torch`.
 
     >>> import numpy as np
@@ -66,13 +68,13 @@ def from_torch(
     ours: dict[str, list[tuple[str, bool]]] = {}
     for path, (name, transposed) in torch_names(model).items():
         ours.setdefault(name, []).append((path, transposed))
-    paths = {path for found in ours.values() for path, _ in found}
+    paths = {path for targets in ours.values() for path, _ in targets}
     state: dict[str, Any] = {}
     arrays = {name: _array(value) for name, value in remapped(theirs, remap).items()}
-    wanted = {_place(value) for name, value in arrays.items() if name in ours}
+    matched = {_place(value) for name, value in arrays.items() if name in ours}
     for name, value in arrays.items():
-        if name not in ours and isinstance(value, np.ndarray) and _place(value) in wanted:
-            continue  # a tied parameter, which is there under another name
+        if name not in ours and isinstance(value, np.ndarray) and _place(value) in matched:
+            continue  # a tied parameter, which the file also has under a name that the model has
         if name not in ours:
             state[f"{name} of PyTorch" if name in paths else name] = value
             continue
@@ -91,16 +93,16 @@ def from_torch(
 
 
 def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple[Mapping[str, Any], str]:
-    """A state dict, and what it is called in messages."""
+    """Return a state dict and its name in messages."""
     if isinstance(source, Mapping):
         if key is not None:
             raise ArgumentError(f"from_torch(key={key!r}) is for files; of a dict, give the part that is meant")
         return source, "this state dict"
-    given: Any = source
-    if not isinstance(given, (str, os.PathLike)):
-        hint = "; give it model.state_dict()" if hasattr(given, "state_dict") else ""
+    untyped: Any = source
+    if not isinstance(untyped, (str, os.PathLike)):
+        hint = "; give it model.state_dict()" if hasattr(untyped, "state_dict") else ""
         raise KindError(
-            f"from_torch() takes a file's path or a state dict, and was given {a(type(given).__name__)}{hint}"
+            f"from_torch() takes a file's path or a state dict, and was given {a(type(untyped).__name__)}{hint}"
         )
     path = path_of(source, "from_torch()")
     if not path.endswith(".safetensors") and not _is_safetensors(path):
@@ -115,25 +117,25 @@ def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple
 
 
 def _place(value: Any) -> Any:
-    """What tells whether two arrays are one, as tied parameters are; None for anything else."""
+    """A key that is equal for two arrays on the same memory, as tied parameters are; None if it is no such array."""
     if not isinstance(value, np.ndarray) or not value.size:
         return None
     return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype
 
 
 def _is_safetensors(path: str) -> bool:
-    """Whether a file begins as one, whatever it is called."""
+    """Whether a file starts like a safetensors file, whatever its name."""
     try:
         with open(path, "rb") as file:
             return file.read(9)[8:] == b"{"
-    except OSError as error:  # told by who reads it
+    except OSError as error:  # reported when the file is read
         if is_anothers(error):
             raise
         return False
 
 
 def _array(value: Any) -> Any:
-    """A tensor, PyTorch's or ours, as an array; anything else as it is."""
+    """Convert a tensor of PyTorch or burnpy to an array; return anything else unchanged."""
     if isinstance(value, TensorBase):
         return value.to_numpy()  # type: ignore[attr-defined]  # every tensor has it
     torch: Any = sys.modules.get("torch")

@@ -1,6 +1,6 @@
-"""What goes into a file besides tensors: trees of plain values, as JSON; tensors in them become names.
+"""Encoding trees of values as JSON; tensors in them are replaced by their names in the file.
 
-Only plain values come out again, and nothing is executed: a file cannot say of which class something is.
+Decoding creates plain values only and executes nothing: a file cannot name a class.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _TENSOR, _TUPLE, _ENTRY, _DICT, _OPTIMIZER = "$tensor", "$tuple", "$entry", "$di
 
 
 class Encoder:
-    """Turns values into what JSON can hold, and keeps the arrays in them aside, by name."""
+    """Convert values to JSON-compatible trees, and collect the arrays in them by name."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, NDArray[Any]] = {}
         self._inside: set[int] = set()
 
     def __call__(self, value: Any, path: str) -> Any:
-        """A value as JSON.
+        """Convert a value to a JSON-compatible tree.
 
         Args:
-            value: None, bool, int, float, str, a tensor, an array, a `Generator`, what has an ``into_record``; lists,
-                tuples and dicts of these.
-            path: where it is, which arrays are named by.
+            value: None, bool, int, float, str, a tensor, an array, a `Generator`, an object with an ``into_record``;
+                lists, tuples and dicts of these.
+            path: the path of the value, by which its arrays are named.
 
         Raises:
-            ArgumentError: it is, or contains, something else.
-            DTypeError: an array is of a dtype that no tensor has.
+            ArgumentError: the value is, or contains, something else.
+            DTypeError: an array has a dtype that burnpy does not support.
         """
         if isinstance(value, np.generic):
             value = value.item()
@@ -104,17 +104,17 @@ class Encoder:
 
 
 class Decoder:
-    """Turns JSON back into values; refuses whatever `Encoder` does not make."""
+    """Convert JSON back to values; raise an error for anything that `Encoder` does not produce."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]], source: str) -> None:
         self.tensors, self.source = tensors, source
         self.used: set[str] = set()
 
     def __call__(self, node: Any) -> Any:
-        """The value.
+        """Return the value of a JSON tree.
 
         Raises:
-            RecordError: no `Encoder` made this.
+            RecordError: the tree is not one that `Encoder` produces.
         """
         match node:
             case None | bool() | int() | float() | str():
@@ -128,8 +128,8 @@ class Decoder:
                 return tuple(self(part) for part in parts)
             case {"$entry": [None | str() as id, {"$tensor": _} as value], **rest} if not rest:
                 return Entry(id, self(value))
-            case {"$optimizer": [str(name), states], **rest} if not rest and _are_states(found := self(states)):
-                return _optimizer_record().of(name, found)
+            case {"$optimizer": [str(name), states], **rest} if not rest and _are_states(decoded := self(states)):
+                return _optimizer_record().of(name, decoded)
             case {"$dict": list(pairs), **rest} if not rest and all(_is_pair(pair) for pair in pairs):
                 return {key: self(part) for key, part in pairs}
             case dict() if all(not key.startswith("$") for key in node):
@@ -142,7 +142,7 @@ class Decoder:
 
 
 def _optimizer_record() -> Any:
-    """The class of what an optimizer remembers, imported by whoever has such a thing."""
+    """The class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
     from burnpy.optim.state import OptimizerRecord
 
     return OptimizerRecord
@@ -156,7 +156,7 @@ def _are_states(states: Any) -> bool:
 
 
 def _is_state(path: Any, step: Any, values: Any) -> bool:
-    """Whether this is what an optimizer remembers of a parameter."""
+    """Whether this is an optimizer's state of one parameter: its path, step count, and arrays by name."""
     return (
         isinstance(path, str)
         and isinstance(step, (int, np.integer))
