@@ -29,7 +29,7 @@ class Attention(OperationsBase):
     def attention(
         self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float
     ) -> tuple[Float, Float]:
-        """Attention softmax(q kᵀ · scale) v, and the logsumexp (…, T) of the scores; both 0 for a fully masked query."""
+        """Attention, softmax(q kᵀ · scale) v; and the logsumexp (…, T) of the scores; 0 for a fully masked query."""
         last = len(q.shape) - 1
         scores = attention_scores(self, q, k, scale)
         if not k.shape[-2]:
