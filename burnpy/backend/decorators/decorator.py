@@ -34,7 +34,7 @@ class Decorator(Subscriptable, Backend, Generic[I]):
         DeviceError: the inner backend differentiates; the decorator belongs inside of it.
     """
 
-    word: ClassVar[str]  #: a verb for its effect on operations, for the message on wrong nesting
+    word: ClassVar[str]  #: a verb for its effect on operations, used in the message on wrong nesting
 
     def __init__(self, inner: I | type[I]) -> None:
         super().__init__()
