@@ -48,8 +48,8 @@ class Decorator(Subscriptable, Backend, Generic[I]):
         if hasattr(device, "lower"):
             name, outer = cls.__name__, type(device).__name__
             raise DeviceError(
-                f"{name}[{device.name}] cannot be: {name} {cls.word} the operations of the device that computes, and so "
-                f"goes inside {outer}; write {outer}[{name}[{device.inner.name}]]"
+                f"{name}[{device.name}] cannot be: {name} {cls.word} the operations of the device that computes, and "
+                f"so goes inside {outer}; write {outer}[{name}[{device.inner.name}]]"
             )
         return (device, *options)
 
