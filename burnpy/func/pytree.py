@@ -76,12 +76,12 @@ _NAMED = Handler(lambda x: (x, type(x)), lambda children, cls: cls(*children))
 
 
 def _handler(tree: Any) -> Handler | None:
-    """How ``tree`` is taken apart; None for a leaf."""
+    """Return the handler of a tree's type; None for a leaf."""
     if isinstance(tree, TensorBase):
         return None
-    found = _EXACT.get(type(tree))
-    if found is not None:
-        return found
+    handler = _EXACT.get(type(tree))
+    if handler is not None:
+        return handler
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return _NAMED
     for cls in type(tree).__mro__ if _REGISTERED else ():
@@ -91,15 +91,15 @@ def _handler(tree: Any) -> Handler | None:
 
 
 class MismatchError(ValueError):
-    """Two trees of different structure; a caller says of what."""
+    """Two trees have different structures; callers convert it to an error that describes both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What is left of a tree without its leaves."""
+    """The structure of a tree: its types and static data, without the leaves."""
 
     handler: Handler | None  #: None for a leaf
-    rest: Any
+    rest: Any  #: the static data, such as the keys of a dict
     children: tuple[Structure, ...]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:

@@ -144,17 +144,17 @@ def _epsilon(dtype: DType) -> float:
     return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
-def _flat(given: list[Any]) -> list[Any]:
+def _flat(args: list[Any]) -> list[Any]:
     """Return the NumPy arrays among the arguments."""
     arrays: list[Any] = []
-    for a in given:
+    for a in args:
         arrays += a if isinstance(a, list) else [a] if isinstance(a, np.ndarray) else []
     return arrays
 
 
-def _primitives(given: list[Any]) -> list[Any]:
+def _primitives(args: list[Any]) -> list[Any]:
     """Return the primitives among the arguments."""
-    members = [member for a in given for member in (a if isinstance(a, list) else [a])]
+    members = [member for a in args for member in (a if isinstance(a, list) else [a])]
     return [member for member in members if hasattr(member, "dtype") and hasattr(member, "shape")]
 
 

@@ -64,7 +64,7 @@ _PICKING = frozenset(("index_select", "gather", "embedding"))
 _PLACING = frozenset(("accumulate_slice", "accumulate_index"))
 
 
-def cost(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> Cost:
+def cost(op: Operation, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> Cost:
     """Return the cost of one call from the shapes and dtypes of its primitive arguments and results, in order.
 
     >>> import numpy as np
@@ -73,58 +73,58 @@ def cost(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> C
     >>> cost(operations()["matmul"], (x, y), (((2, 4), np.dtype("float32")),))
     Cost(bytes=104, flops=48)
     """
-    return Cost(_bytes(op, given, results), _flops(op, given, results))
+    return Cost(_bytes(op, arguments, results), _flops(op, arguments, results))
 
 
 def _size(meta: Meta) -> int:
     return math.prod(meta[0]) * meta[1].itemsize
 
 
-def _bytes(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+def _bytes(op: Operation, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
     if op.name in _VIEWS:
         return 0
     if op.name in _PICKING:
-        return 2 * _size(results[0]) + _size(given[-1])
+        return 2 * _size(results[0]) + _size(arguments[-1])
     if op.name in _PLACING:
-        return 3 * _size(given[-1]) + sum(map(_size, given[1:-1]))
-    return sum(map(_size, given)) + sum(map(_size, results))
+        return 3 * _size(arguments[-1]) + sum(map(_size, arguments[1:-1]))
+    return sum(map(_size, arguments)) + sum(map(_size, results))
 
 
-def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+def _flops(op: Operation, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
     name = op.name
     if name in ("matmul", "matmul_nt", "matmul_tn"):
-        return 2 * math.prod(results[0][0]) * given[0][0][-2 if name == "matmul_tn" else -1]
+        return 2 * math.prod(results[0][0]) * arguments[0][0][-2 if name == "matmul_tn" else -1]
     if name == "linear":
-        return math.prod(results[0][0]) * (2 * given[0][0][-1] + 1)
+        return math.prod(results[0][0]) * (2 * arguments[0][0][-1] + 1)
     if name in ("attention", "attention_backward"):
-        return _attention_flops(name, given)
+        return _attention_flops(name, arguments)
     if name == "embedding_backward":
-        return math.prod(given[0][0])
+        return math.prod(arguments[0][0])
     if name == "embedding":
         return 0
     if name.startswith("conv2d"):
-        return _convolution_flops(name, given, results)
+        return _convolution_flops(name, arguments, results)
     if name in _STEPS:
-        return _STEPS[name] * math.prod(given[0][0])
+        return _STEPS[name] * math.prod(arguments[0][0])
     if name in _ADDING:
-        return math.prod(given[-1][0])
+        return math.prod(arguments[-1][0])
     if name == "sum_to":
-        return math.prod(given[0][0]) if given[0][0] != results[0][0] else 0
+        return math.prod(arguments[0][0]) if arguments[0][0] != results[0][0] else 0
     if op.elementwise or name in _COMPARING or name in _BITWISE or (op.algebra is Algebra.GENERAL and results):
         return math.prod(results[0][0])
     return 0
 
 
-def _attention_flops(name: str, given: tuple[Meta, ...]) -> int:
+def _attention_flops(name: str, arguments: tuple[Meta, ...]) -> int:
     """FLOPs of attention: two products and a softmax for each query and key; of its backward, five products."""
-    q, k, v = given[:3] if name == "attention" else given[1:4]
+    q, k, v = arguments[:3] if name == "attention" else arguments[1:4]
     pairs, by_key, by_value = math.prod(q[0][:-1]) * k[0][-2], 2 * k[0][-1], 2 * v[0][-1]
     return pairs * (by_key + by_value + 6 if name == "attention" else 3 * by_key + 2 * by_value + 6)
 
 
-def _convolution_flops(name: str, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+def _convolution_flops(name: str, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
     """FLOPs of a convolution (x, weight, …) or of a gradient of one (grad, weight or x): 2 per window and weight."""
-    out, weight = (results[0], given[1]) if name in ("conv2d", "conv2d_bias") else (given[0], given[1])
+    out, weight = (results[0], arguments[1]) if name in ("conv2d", "conv2d_bias") else (arguments[0], arguments[1])
     if name == "conv2d_weight":
         weight = results[0]
     n, _, *counts = out[0]

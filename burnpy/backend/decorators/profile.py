@@ -27,7 +27,7 @@ class Event(NamedTuple):
     device: Any  #: the device that ran the operation
     start: Any  #: a timestamp of the device
     stop: Any
-    given: tuple[Meta, ...]
+    given: tuple[Meta, ...]  #: shape and dtype of each primitive argument
     results: tuple[Meta, ...]
 
 
