@@ -158,9 +158,9 @@ def _primitives(args: list[Any]) -> list[Any]:
     return [member for member in members if hasattr(member, "dtype") and hasattr(member, "shape")]
 
 
-def _arrays(device: Any, given: list[Any]) -> list[Any]:
+def _arrays(device: Any, args: list[Any]) -> list[Any]:
     """Return the primitives among the arguments, as NumPy arrays."""
-    return [(device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p) for p in _primitives(given)]
+    return [(device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p) for p in _primitives(args)]
 
 
 def _share(device: Any, x: Any, y: Any) -> bool:
