@@ -1,6 +1,7 @@
-"""Backends: the contract, devices and dtypes, and lazy doors to the backends that burnpy brings along.
+"""Backends: the `Backend` interface, devices, dtypes, and lazy imports of the backends that ship with burnpy.
 
-``from burnpy.backend import NumPy`` imports the NumPy backend; ``CuPy`` needs an extra, and says where it is missing.
+``from burnpy.backend import NumPy`` imports the NumPy backend; ``CuPy`` needs an extra, which the error names if it is
+not installed.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ _LATER = {
     "burnpy.backend.decorators": ("Checked", "Profiled"),
     "burnpy.backend.entries": ("Operation",),
 }
-"""What is imported at first use, besides backends."""
+"""The names imported on first use, by module; backends are as well, by entry point."""
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported at first use, or a backend by its entry point's name in the group ``burnpy.backends``."""
+    """Import a name on first use: one of `_LATER`, or a backend registered as an entry point in ``burnpy.backends``."""
     if name.startswith("_"):
         raise AttributeError(name)
     if any(name in names for names in _LATER.values()):
@@ -51,8 +52,8 @@ def __getattr__(name: str) -> Any:
         return opened(__name__, _LATER, name)
     from burnpy.backend.registry import load
 
-    found = globals()[name] = load(name)
-    return found
+    backend = globals()[name] = load(name)
+    return backend
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
-"""Generic aliases that know what they were given: ``Autodiff[NumPy].device()`` and ``Tensor[Train].zeros((2, 3))``.
+"""Generic aliases that keep their type arguments: ``Autodiff[NumPy].device()`` and ``Tensor[Train].zeros((2, 3))``.
 
-An alias made by `typing` forwards attributes to its origin and forgets its arguments. `BoundAlias` rebinds every
-classmethod to itself, so that the method finds the backend in ``cls.__args__``. No class is created at run time.
+An alias of `typing` forwards attributes to its origin and loses its arguments. `BoundAlias` rebinds every classmethod
+to the alias, so that the method finds the backend in ``cls.__args__``. No class is created at run time.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ class BoundAlias(GenericAlias):
     """``Origin[arguments]`` whose classmethods receive the alias, not the bare origin, as ``cls``."""
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if type(found) is MethodType and found.__self__ is super().__getattribute__("__origin__"):
-            return MethodType(found.__func__, self)
-        return found
+        attribute = super().__getattribute__(name)
+        if type(attribute) is MethodType and attribute.__self__ is super().__getattribute__("__origin__"):
+            return MethodType(attribute.__func__, self)
+        return attribute
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """An instance of the origin; called with nothing, the alias gives its own arguments: ``Autodiff[NumPy]()``."""
+        """Create an instance of the origin, by default from the alias's own arguments: ``Autodiff[NumPy]()``."""
         origin: Any = self.__origin__
         return origin(*(args or self.__args__), **kwargs)
 
@@ -33,7 +33,7 @@ class BoundAlias(GenericAlias):
 
 
 class Subscriptable:
-    """A class of which ``Class[argument]`` is a `BoundAlias`. Put it before `typing.Generic` among the bases."""
+    """A base class that makes ``Class[argument]`` a `BoundAlias`. List it before `typing.Generic` among the bases."""
 
     __slots__ = ()
 

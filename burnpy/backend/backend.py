@@ -1,4 +1,4 @@
-"""`Backend`: the contract between tensors and whatever computes."""
+"""`Backend`: the interface between tensors and the libraries that compute."""
 
 from __future__ import annotations
 
@@ -47,43 +47,43 @@ class Backend(
     Attention,
     Optimizer,
 ):
-    """Where tensors live and who computes on them.
+    """The abstract base class of backends, which store arrays and compute on them.
 
-    A subclass names a backend in types; an instance is a device, of which there is one for each set of arguments.
-    A subclass must write every required operation (`burnpy.backend.schema.required`) and may override any derived
-    one. Operations take and return primitives, the backend's own arrays, and know nothing of tensors. They are given
-    normalised arguments: dims non-negative, indices in range, shapes checked.
+    A subclass names a backend in types; an instance is a device, with one instance for each set of arguments.
+    A subclass must implement every required operation (`burnpy.backend.schema.required`) and may override any derived
+    one. Operations take and return primitives, the backend's own arrays, and do not depend on tensors. Their arguments
+    are normalized by the caller: dims are non-negative, indices in range, shapes checked.
     """
 
     eager_checks: bool = True
-    """Whether tensors look at values that must be checked, such as indices, before they use them. A device that would
-    have to be waited for sets it to False, and writes `defer_check`."""
+    """Whether tensors check values, such as indices, before they use them. An asynchronous device, which would have to
+    synchronize, sets this to False and implements `defer_check`."""
 
     def __init__(self) -> None:
         self.discrete: Backend = self
 
     @property
     def name(self) -> str:
-        """How the device is shown: ``NumPy``, ``CuPy(1)``, ``Autodiff[NumPy]``."""
+        """The device's name in messages: ``NumPy``, ``CuPy(1)``, ``Autodiff[NumPy]``."""
         return type(self).__name__
 
     @classmethod
     def device(cls) -> Self:
-        """The backend's default device: ``NumPy.device()``, ``Autodiff[NumPy].device()``."""
+        """Return the backend's default device: ``NumPy.device()``, ``Autodiff[NumPy].device()``."""
         return cls()
 
     def promote(self, x: Value, y: Value) -> tuple[Value, Value]:
-        """x and y in their common dtype (`burnpy.backend.dtypes.result_type`), for a binary operation."""
+        """Cast x and y to their common dtype (`burnpy.backend.dtypes.result_type`), for a binary operation."""
         dtype = result_type(x, y)
         return (x if x.dtype == dtype else self.cast(x, dtype)), (y if y.dtype == dtype else self.cast(y, dtype))
 
     @derived(Algebra.NONDIFFERENTIABLE)
     def detach(self, x: Value) -> Value:
-        """The same values with no history; on a plain backend x itself."""
+        """Return x without its graph; on a plain backend, x itself."""
         return x
 
     def require_grad(self, x: Float) -> Float:
-        """x as a leaf of a graph; on a plain backend, which records none, x itself."""
+        """Return x as a leaf of a graph; on a plain backend, which records no graph, x itself."""
         return x
 
     def is_require_grad(self, x: Float) -> bool:
@@ -91,35 +91,35 @@ class Backend(
         return False
 
     def retain_grad(self, x: Float) -> Float:
-        """x such that `Gradients` keeps its gradient though it is no leaf; on a plain backend x itself."""
+        """Return x, a non-leaf, such that `Gradients` retains its gradient; on a plain backend, x itself."""
         return x
 
     def transfer_from(self, x: Value, source: Backend) -> Value:
-        """A primitive of ``source``, a device that wraps no other, as one of this device; x itself if that is the same.
+        """Copy a primitive of ``source``, a device that wraps no other, to this device.
 
-        By way of the CPU, where a backend knows no shorter one. Neither primitive is changed afterwards.
+        Return x itself if both devices are the same. The default copies by way of the CPU; a backend may copy directly.
+        Neither primitive is changed afterwards.
         """
         return x if source is self else self.adopt_numpy(source.to_numpy(x))
 
     def synchronize(self) -> None:
-        """Wait until everything asked of the device is done, and raise the first error of `defer_check`."""
+        """Wait until all pending work of the device is done, and raise the first error of `defer_check`."""
 
     def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
-        """Raise ``error(*values)``, unless it is None, once the values are known.
+        """Raise ``error(*values)``, unless it is None, once the values are computed.
 
-        On a device that is not waited for that is when the next `to_numpy` or `synchronize` waits for it anyway; here
-        it is at once.
+        The default raises at once; an asynchronous device raises at the next `to_numpy` or `synchronize`.
 
         Args:
-            values: 0-d primitives of ints or truth values; ``error`` is given them as Python ints.
-            error: what is wrong with them. It keeps no primitives alive.
+            values: 0-d int or bool primitives, which are passed to ``error`` as Python ints.
+            error: returns the exception for these values, or None. It must not keep primitives alive.
         """
-        found = error(*[int(self.to_numpy(value)) for value in values])
-        if found is not None:
-            raise found
+        exception = error(*[int(self.to_numpy(value)) for value in values])
+        if exception is not None:
+            raise exception
 
     def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception]) -> Int:
-        """``index``, of int64, put within ``low`` … ``high``; ``error`` of one beyond is raised as by `defer_check`."""
+        """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does."""
         dims = tuple(range(len(index.shape)))
         self.defer_check(
             (self.amin(index, dims, False), self.amax(index, dims, False)),
@@ -128,17 +128,18 @@ class Backend(
         return self.minimum(self.maximum(index, low), high)
 
     def wants_rule_context(self) -> bool:
-        """Whether `Autodiff` should say, in `burnpy.backend.op_context`, which rule it is in; asked once a
-        backward pass."""
+        """Whether `Autodiff` should set the current rule in `burnpy.backend.op_context`; called once per backward
+        pass."""
         return False
 
     def storage_of(self, x: Value) -> tuple[Hashable, int]:
-        """What holds the elements of x, and its size in bytes: equal for primitives that share it, as views do."""
+        """Return the identity of the memory of x and its size in bytes; primitives that share memory, such as views,
+        return the same identity."""
         return id(x), math.prod(x.shape) * x.dtype.itemsize
 
     def fingerprint(self, x: Value) -> Fingerprint | None:
-        """A few elements of x, by which another run is seen to compute the same; None where the device would have to
-        be waited for."""
+        """Return a sample of x's elements, to check that a recomputation gives the same; None on an asynchronous
+        device, which would have to synchronize."""
         if not self.eager_checks:
             return None
         from burnpy.backend.fingerprint import Fingerprint, places
@@ -146,11 +147,11 @@ class Backend(
         return Fingerprint(self.to_numpy(self.slice(x, places(x.shape))).tobytes(), x.dtype)
 
     def timestamp(self) -> Any:
-        """Now, in the device's own time: for a device that works on its own, when it gets there."""
+        """Return the current time of the device; an asynchronous device records it when it gets there."""
         return perf_counter_ns()
 
     def duration(self, start: Any, stop: Any) -> float:
-        """The nanoseconds from one `timestamp` to a later one, for which an asynchronous device is waited for."""
+        """Return the nanoseconds from one `timestamp` to a later one; an asynchronous device is synchronized."""
         return float(stop - start)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -167,12 +168,12 @@ class Backend(
 
 
 def out_of_bounds(least: int, most: int, low: int, high: int, error: Callable[[int], Exception]) -> Exception | None:
-    """What `Backend.bounded` raises where the values are from ``least`` to ``most``; None where they are in bounds."""
+    """Return the error of `Backend.bounded` for values from ``least`` to ``most``; None if they are within bounds."""
     return error(most if most > high else least) if most > high or least < low else None
 
 
 def operations() -> Mapping[str, Operation]:
-    """The schema: every operation by name, in the order of declaration.
+    """Return the schema: every operation by name, in the order of declaration.
 
     >>> operations()["exp"].required
     True

@@ -1,4 +1,4 @@
-"""Devices: a class names a backend, an instance of it is a device, and there is one instance for each device."""
+"""Devices: a class names a backend, an instance of it is a device, and devices are singletons."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ B = TypeVar("B", bound="Backend")
 
 
 class DeviceMeta(ABCMeta):
-    """Makes devices singletons: ``NumPy() is NumPy()``, ``CuPy() is CuPy(0)``."""
+    """The metaclass of backends, which makes devices singletons: ``NumPy() is NumPy()``, ``CuPy() is CuPy(0)``."""
 
     _devices: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
     if not TYPE_CHECKING:  # to type checkers a backend class is called as its __init__ says
 
         def __call__(cls, *args, **kwargs):
-            """The one device for these arguments."""
+            """Return the device for these arguments, which is created by the first call."""
             try:
-                found = None if kwargs else DeviceMeta._devices.get((cls, *args))
-            except TypeError:  # of what has no hash no device is made, as will be said
-                found = None
-            if found is not None:
-                return found
+                device = None if kwargs else DeviceMeta._devices.get((cls, *args))
+            except TypeError:  # unhashable arguments, which are refused below
+                device = None
+            if device is not None:
+                return device
             try:
                 bound = signature(cls.__init__).bind(None, *args, **kwargs)
             except TypeError as error:
@@ -42,18 +42,18 @@ class DeviceMeta(ABCMeta):
             bound.apply_defaults()
             arguments = cls.canonical(*bound.args[1:])
             device = DeviceMeta._devices.get((cls, *arguments))
-            if device is None:  # setdefault: of two threads that get here, both see the one device
+            if device is None:  # setdefault: two threads that get here both return the same device
                 device = DeviceMeta._devices.setdefault((cls, *arguments), cls.unregistered(*arguments))
             if not kwargs:
                 DeviceMeta._devices[(cls, *args)] = device
             return device
 
     def canonical(cls, *args: Any) -> tuple[Any, ...]:
-        """The arguments by which the device is known; a class may define its own, to accept several spellings."""
+        """Return the arguments that identify the device; a class may override this to accept several spellings."""
         return args
 
     def unregistered(cls, *args: Any) -> Any:
-        """A device that is nobody else's: equal to none, found by no later call."""
+        """Create a device that is not a singleton: equal to no other, and returned by no later call."""
         _refuse_incomplete(cls)
         return super().__call__(*args)
 
@@ -62,35 +62,35 @@ class DeviceMeta(ABCMeta):
 def _refuse_incomplete(cls: type[Backend]) -> None:
     from burnpy.backend.backend import Backend
 
-    lacking = missing(cls, declarations(Backend))
-    if lacking:
+    absent = missing(cls, declarations(Backend))
+    if absent:
         raise DeviceError(
-            f"backend {cls.__name__} does not write the required operations {', '.join(lacking)}; "
+            f"backend {cls.__name__} does not write the required operations {', '.join(absent)}; "
             "define each as burnpy.backend.Backend declares it"
         )
 
 
 def device_of(backend: B | type[B]) -> B:
-    """The device for a backend: a device itself, a backend class, an alias, or a ``type X = ...``.
+    """Return the device for a backend: a device itself, a backend class, an alias, or a ``type X = ...``.
 
     Args:
         backend: ``NumPy()``, ``NumPy``, ``Autodiff[NumPy]``, or a type alias of one of them.
 
     Raises:
-        DeviceError: it is none of these.
+        DeviceError: ``backend`` is none of these.
 
     >>> from burnpy.backend import NumPy
     >>> device_of(NumPy) is NumPy()
     True
     """
-    found: Any = backend
-    while type(found).__name__ == "TypeAliasType":  # typing's or typing_extensions', which differ on 3.12 and 3.13
-        found = found.__value__
-    if isinstance(type(found), DeviceMeta):
-        return found  # type: ignore[no-any-return]  # an instance of a backend class
-    if isinstance(found, DeviceMeta) or (isinstance(found, BoundAlias) and isinstance(found.__origin__, DeviceMeta)):
-        return found()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
-    what = f"{a(type(found).__name__)}" if hasattr(found, "dtype") else " ".join(repr(backend).split())
+    value: Any = backend
+    while type(value).__name__ == "TypeAliasType":  # typing's or typing_extensions', which differ on 3.12 and 3.13
+        value = value.__value__
+    if isinstance(type(value), DeviceMeta):
+        return value  # type: ignore[no-any-return]  # an instance of a backend class
+    if isinstance(value, DeviceMeta) or (isinstance(value, BoundAlias) and isinstance(value.__origin__, DeviceMeta)):
+        return value()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
+    what = f"{a(type(value).__name__)}" if hasattr(value, "dtype") else " ".join(repr(backend).split())
     raise DeviceError(
         f"{what} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
     )

@@ -1,4 +1,4 @@
-"""Dtypes: which are known, which kind each is of, and PyTorch's promotion within a kind."""
+"""The supported dtypes, their kinds, and PyTorch's type promotion within a kind."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ uint64: DType = np.dtype(np.uint64)
 bool_: DType = np.dtype(np.bool_)
 
 DEFAULT: dict[KindName, DType] = {"float": float32, "int": int64, "bool": bool_}
-"""The dtype of a tensor made from Python numbers."""
+"""The default dtype of each kind, for tensors created from Python numbers."""
 FLOATS = ("bfloat16", "float16", "float32", "float64")
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
 @cache
 def kind_of(dtype: DType) -> KindName:
-    """The kind of a dtype: "float", "int" or "bool".
+    """Return the kind of a dtype: "float", "int" or "bool".
 
     Raises:
-        DTypeError: complex, string, object and other dtypes that no tensor holds.
+        DTypeError: the dtype is unsupported, such as complex, string and object dtypes.
     """
     if dtype.name in FLOATS:
         return "float"
@@ -46,11 +46,11 @@ def kind_of(dtype: DType) -> KindName:
 
 
 def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
-    """The canonical NumPy dtype for what a user wrote: ``"float32"``, ``np.float32``, ``burnpy.float32`` or ``float``.
+    """Convert ``"float32"``, ``np.float32``, ``burnpy.float32`` or ``float`` to the canonical NumPy dtype.
 
     Args:
         dtype: anything that names a dtype; ``"bfloat16"`` needs the package ``ml_dtypes``.
-        kind: the kind that the dtype must be of, or None for any.
+        kind: the kind that the dtype must have, or None for any.
 
     Raises:
         DTypeError: the dtype is unknown, or of another kind.
@@ -61,31 +61,31 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     dtype('float32')
     """
     if dtype is float or dtype is int or dtype is bool:
-        found = {float: float32, int: int64, bool: bool_}[dtype]
+        result = {float: float32, int: int64, bool: bool_}[dtype]
     else:
-        found = _parsed(dtype)
-    if kind is not None and kind_of(found) != kind:
+        result = _parsed(dtype)
+    if kind is not None and kind_of(result) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
         raise DTypeError(
-            f"dtype {found} was asked of {a(owner[kind])}, which holds {kind} dtypes; "
-            f"use {owner[kind_of(found)]} instead"
+            f"dtype {result} was asked of {a(owner[kind])}, which holds {kind} dtypes; "
+            f"use {owner[kind_of(result)]} instead"
         )
-    return found
+    return result
 
 
 def _parsed(dtype: Any) -> DType:
     if isinstance(dtype, str) and dtype == "bfloat16":
         return _bfloat16()
     try:
-        found = np.dtype(dtype)
+        result = np.dtype(dtype)
     except (TypeError, ValueError):
-        found = None
-    if dtype is None or found is None:
+        result = None
+    if dtype is None or result is None:
         what = f"{a(type(dtype).__name__)}" if hasattr(dtype, "shape") else repr(dtype)
         known = ", ".join((*FLOATS, *INTS, "bool"))
         raise DTypeError(f"{what} is no known dtype; use one of {known}")
-    kind_of(found)  # refuses complex, object and string dtypes
-    native: DType = np.dtype(found.type)  # native byte order, and the one object that `is` can compare
+    kind_of(result)  # refuses complex, object and string dtypes
+    native: DType = np.dtype(result.type)  # native byte order, and the one object that `is` can compare
     return native
 
 
@@ -94,16 +94,16 @@ def _bfloat16() -> DType:
         import ml_dtypes  # pyright: ignore[reportMissingImports]  # optional
     except ImportError:
         raise DTypeError("dtype bfloat16 needs the package ml_dtypes; install it with: pip install ml_dtypes") from None
-    found: DType = np.dtype(ml_dtypes.bfloat16)
-    return found
+    result: DType = np.dtype(ml_dtypes.bfloat16)
+    return result
 
 
 @cache
 def promote_types(a: DType, b: DType) -> DType:
-    """The dtype that holds both, as ``torch.promote_types`` says, for two dtypes of one kind.
+    """Return the smallest dtype that both dtypes, of the same kind, can be cast to, as ``torch.promote_types`` does.
 
     Raises:
-        DTypeError: the kinds differ, or (as in PyTorch) uint64 meets a signed dtype, which nothing holds.
+        DTypeError: the kinds differ, or (as in PyTorch) one is uint64 and the other signed, which no int dtype holds.
 
     >>> promote_types(float16, float32)
     dtype('float32')
@@ -112,19 +112,19 @@ def promote_types(a: DType, b: DType) -> DType:
         return a
     if kind_of(a) != kind_of(b):
         raise DTypeError(f"dtypes {a} and {b} are of different kinds and do not promote; convert one of them")
-    if "bfloat16" in (a.name, b.name):  # bfloat16 and float16 have only float32 above both
+    if "bfloat16" in (a.name, b.name):  # bfloat16 and float16 promote to float32
         other = b if a.name == "bfloat16" else a
         return float32 if other == float16 else other
-    found = np.promote_types(a, b)
-    if kind_of(found) != kind_of(a):
+    result = np.promote_types(a, b)
+    if kind_of(result) != kind_of(a):
         raise DTypeError(f"no int dtype holds both {a} and {b}; convert one of them with .to_dtype(...)")
-    return found
+    return result
 
 
 def result_type(x: Any, y: Any) -> DType:
-    """The dtype of an operation on two primitives of one kind, as ``torch.result_type`` says.
+    """Return the result dtype of an operation on two primitives of the same kind, as ``torch.result_type`` does.
 
-    A 0-d primitive does not widen one that has dimensions.
+    A 0-d primitive does not promote one that has dimensions.
     """
     common = promote_types(x.dtype, y.dtype)
     if (x.shape == ()) == (y.shape == ()):

@@ -1,4 +1,4 @@
-"""The entries of the schema: what a declaration says of an operation, taken apart."""
+"""The entries of the schema, parsed from the declarations of the operations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Argument(NamedTuple):
     name: str
     kind: str | None  #: "Float", "Int", … as in `burnpy.backend.primitives`; None for a plain Python value
     sequence: bool  #: a sequence of primitives (the ``xs`` of ``cat``)
-    scalar: bool  #: a Python number may stand here too
+    scalar: bool  #: a Python number is accepted too
     default: Any = EMPTY
 
     @property
     def floats(self) -> bool:
-        """Whether a decorator sees float primitives here (ints and bools go to ``discrete`` instead)."""
+        """Whether a decorator receives float primitives here (ints and bools go to ``discrete`` instead)."""
         return self.kind in ("Float", "Number", "Value")
 
 
@@ -35,7 +35,7 @@ class Operation(NamedTuple):
     arguments: tuple[Argument, ...]
     results: tuple[str | None, ...]  #: the kind of each result; None for a plain Python value
     algebra: Algebra
-    elementwise: bool  #: float arguments broadcast, and a result of one shape and dtype has theirs
+    elementwise: bool  #: float arguments broadcast; if they have one shape and dtype, the result has it too
     required: bool
     function: Callable[..., Any]  #: the declaration; for a derived operation also its default
 
@@ -46,12 +46,12 @@ class Operation(NamedTuple):
 
     @property
     def float_results(self) -> tuple[bool, ...]:
-        """For each result, whether a decorator sees a float primitive there."""
+        """For each result, whether a decorator receives a float primitive."""
         return tuple(kind in ("Float", "Number", "Value") for kind in self.results)
 
     @property
     def summary(self) -> str:
-        """The first line of its documentation."""
+        """The first line of the operation's docstring."""
         return (self.function.__doc__ or "").strip().split("\n")[0]
 
 
@@ -60,7 +60,7 @@ _KIND = re.compile(r"\b(Float|Int|Bool|Number|Discrete|Value)\b")
 
 @cache
 def operation(function: Callable[..., Any]) -> Operation:
-    """The schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``."""
+    """Return the schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``."""
     algebra, elementwise, is_required = function.__operation__  # type: ignore[attr-defined]  # set by required or derived
     parameters = signature(function).parameters.values()
     arguments = tuple(_argument(p.name, str(p.annotation), p.default) for p in parameters if p.name != "self")
@@ -69,8 +69,8 @@ def operation(function: Callable[..., Any]) -> Operation:
 
 
 def _argument(name: str, annotation: str, default: Any) -> Argument:
-    found = _KIND.search(annotation)
-    kind = found.group(1) if found else None
+    match = _KIND.search(annotation)
+    kind = match.group(1) if match else None
     return Argument(
         name, kind, annotation.startswith("Sequence["), kind is not None and "Scalar" in annotation, default
     )

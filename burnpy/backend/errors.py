@@ -1,6 +1,6 @@
-"""Every error that burnpy raises on purpose. Each is also the built-in error a Python programmer would expect.
+"""The exceptions that burnpy raises. Each also derives from the built-in exception a Python programmer would expect.
 
-A message says in one sentence what was asked, the shapes, dtypes or devices involved, and what to do instead.
+A message names, in one sentence, the call, the shapes, dtypes or devices involved, and what to do instead.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 
 def a(name: str) -> str:
-    """A class's name with its article, as messages have it.
+    """Return a class's name with its indefinite article, for messages.
 
     >>> a("IntTensor"), a("Tensor"), a("ndarray"), a("UserDict")
     ('an IntTensor', 'a Tensor', 'an ndarray', 'a UserDict')
@@ -18,25 +18,25 @@ def a(name: str) -> str:
 
 
 class BurnpyError(Exception):
-    """The base of all of burnpy's own errors."""
+    """The base class of burnpy's exceptions."""
 
 
 class ShapeError(BurnpyError, ValueError):
-    """Shapes that do not fit the operation or each other."""
+    """Shapes that are incompatible with the operation or with each other."""
 
 
 class ArgumentError(BurnpyError, ValueError):
-    """An argument whose value makes no sense for the operation."""
+    """An argument whose value is invalid for the operation."""
 
 
 class CallError(BurnpyError, TypeError):
-    """A class called with arguments that it does not take, or without one that it needs."""
+    """A class called with unexpected arguments, or without a required one."""
 
 
 class MissingNameError(BurnpyError, AttributeError):
-    """An attribute that there is not; the message says what to write instead.
+    """A missing attribute; the message says what to write instead.
 
-    ``name`` is None, or Python would add a guess of its own to the message, by spelling alone.
+    ``name`` is None, because Python would otherwise add its own suggestion, by spelling alone, to the message.
     """
 
     if not TYPE_CHECKING:
@@ -48,19 +48,19 @@ class DTypeError(BurnpyError, TypeError):
 
 
 class KindError(BurnpyError, TypeError):
-    """Float, int and bool tensors mixed, or an operation asked of a kind that lacks it."""
+    """Float, int and bool tensors mixed, or an operation called on a kind that does not have it."""
 
 
 class ScalarError(BurnpyError, TypeError):
-    """``len()``, iteration or a dimension asked of a 0-d tensor, which has none."""
+    """``len()``, iteration or a dimension of a 0-d tensor, which has none."""
 
 
 class DeviceError(BurnpyError, TypeError):
-    """Tensors of two devices mixed, or something that is no backend where one is wanted."""
+    """Tensors of two devices mixed, or an object that is not a backend where one is required."""
 
 
 class NotTrackedError(BurnpyError, TypeError):
-    """Differentiation asked of a tensor whose backend, or history, records no graph."""
+    """Differentiation of a tensor that is not part of a graph, or whose backend records none."""
 
 
 class ImmutableError(BurnpyError, TypeError):
@@ -68,11 +68,11 @@ class ImmutableError(BurnpyError, TypeError):
 
 
 class ModuleError(BurnpyError, TypeError):
-    """A module that holds what no module can: a bare tensor or array, itself, one id twice."""
+    """A module with an invalid member: a bare tensor or array, the module itself, or a repeated id."""
 
 
 class StateError(BurnpyError, ValueError):
-    """A state that does not fit the module that it was given to; ``report`` lists what."""
+    """A state that does not match the module it is loaded into; ``report`` lists the differences."""
 
     def __init__(self, message: str, report: object = None) -> None:
         super().__init__(message)
@@ -80,19 +80,19 @@ class StateError(BurnpyError, ValueError):
 
 
 class RecordError(BurnpyError, ValueError):
-    """A file that is no record, is damaged, or would run code."""
+    """A file that is not a record, is corrupted, or would execute code."""
 
 
 class RecordFileError(BurnpyError, OSError):
-    """A file that the system cannot read or write: no permission, a full disk."""
+    """A file that the system cannot read or write, as for lack of permission or disk space."""
 
 
 class RecordNotFoundError(RecordFileError, FileNotFoundError):
-    """A file, or the folder to save it in, that is not there."""
+    """A missing file, or a missing folder to save it in."""
 
 
 class MissingPartError(BurnpyError, KeyError, AttributeError):
-    """A part asked of a record that does not have it."""
+    """Access to a part that a record does not have."""
 
     def __str__(self) -> str:  # KeyError would show the message in quotes, escaped
         return str(self.args[0])
@@ -103,39 +103,39 @@ class DimError(BurnpyError, IndexError):
 
 
 class IndexRangeError(BurnpyError, IndexError):
-    """An index outside of the dimension that it indexes."""
+    """An index out of range of its dimension."""
 
 
 class OutOfMemoryError(BurnpyError, MemoryError):
-    """An operation whose result, or what it takes to compute it, finds no memory."""
+    """An operation whose result or temporaries do not fit into memory."""
 
 
 class GraphError(BurnpyError, RuntimeError):
-    """A graph that cannot be walked: already freed, or being consumed by another pass."""
+    """A graph that cannot be traversed: already freed, or being consumed by another backward pass."""
 
 
 class EscapedError(BurnpyError, RuntimeError):
-    """A tensor that belongs to a derivative, used after the function that was differentiated has returned."""
+    """A tensor of a differentiated function, used after that function has returned."""
 
 
 class AnomalyError(GraphError):
-    """NaN or infinity that came up in a backward pass, found by `burnpy.autodiff.detect_anomaly`."""
+    """NaN or infinity in a backward pass, detected by `burnpy.autodiff.detect_anomaly`."""
 
 
 class NonFiniteError(BurnpyError, FloatingPointError):
-    """NaN or infinity that came up in an operation, found by `burnpy.backend.Checked`."""
+    """NaN or infinity in the result of an operation, detected by `burnpy.backend.Checked`."""
 
 
 class SavedTensorsError(BurnpyError, RuntimeError):
-    """What a graph saved cannot be had back: ``unpack`` gave something else, or a checkpointed function did."""
+    """Saved tensors that cannot be restored: an ``unpack`` hook or a checkpointed function returned different ones."""
 
 
 class MissingGradientError(BurnpyError, KeyError):
-    """``grads[x]`` of a leaf that the backward pass did not reach."""
+    """Access to ``grads[x]`` for a leaf that the backward pass did not reach."""
 
     def __str__(self) -> str:  # KeyError would show the message in quotes, escaped
         return str(self.args[0])
 
 
 class BackendUnavailableError(BurnpyError, RuntimeError):
-    """A backend whose library, driver or hardware is not there."""
+    """A backend whose library, driver or hardware is missing."""

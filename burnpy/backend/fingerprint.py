@@ -1,4 +1,4 @@
-"""A few elements of a primitive, by which what a second run computed is told from what the first did."""
+"""Fingerprints of primitives: a sample of their elements, to check that a recomputation gives the same values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ELEMENTS = 64
 
 
 class Fingerprint(NamedTuple):
-    """What `Backend.fingerprint` gives."""
+    """A sample of a primitive's elements, returned by `Backend.fingerprint`."""
 
-    elements: bytes  #: of the primitive, at the places that `places` names
+    elements: bytes  #: the elements of the primitive that the key `places` selects
     dtype: DType
 
     def resembles(self, other: Fingerprint) -> bool:
-        """Equal up to half of the digits: another order of summation is no difference, other random numbers are.
+        """Return whether both agree to half of the digits: summation order is ignored, other random numbers differ.
 
         >>> x, y, z = (np.float32(v) for v in (1.0, 1.0 + 2e-7, 1.1))
         >>> one, near, far = (Fingerprint(v.tobytes(), v.dtype) for v in (x, y, z))
@@ -42,7 +42,7 @@ class Fingerprint(NamedTuple):
 
 @lru_cache(256)
 def places(shape: Shape) -> Key:
-    """The key of up to 64 elements of ``shape``, evenly spaced along each dimension."""
+    """Return the key of up to 64 elements of ``shape``, evenly spaced along each dimension."""
     key: list[slice] = []
     left = _ELEMENTS
     for n in reversed(shape):

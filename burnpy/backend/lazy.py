@@ -1,4 +1,4 @@
-"""Lazy doors: what a package offers and imports at first use, since not everybody needs it."""
+"""Lazy imports: names that a package imports on first use, for a faster import of the package."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 
 def opened(package: str, later: Mapping[str, tuple[str, ...]], name: str) -> Any:
-    """What ``package`` calls ``name``, for its ``__getattr__``; from now on it is an attribute as any other.
+    """Import ``name`` for the ``__getattr__`` of ``package``, and set it as an attribute of the package.
 
     Args:
         package: the package's ``__name__``.
-        later: for each module the names that the package takes from it.
-        name: the attribute that was asked for.
+        later: the names that the package imports, by module.
+        name: the attribute that was accessed.
 
     Raises:
-        MissingNameError: the package offers no such name.
+        MissingNameError: the package has no such name.
     """
     for module, names in later.items():
         if name in names:
-            found = getattr(import_module(module), name)
-            setattr(sys.modules[package], name, found)
-            return found
+            value = getattr(import_module(module), name)
+            setattr(sys.modules[package], name, value)
+            return value
     from burnpy.hints.missing import from_package
 
     raise from_package(package, name)

@@ -1,7 +1,7 @@
-"""The context an operation runs in: a forward pass, or the rule of a backward pass.
+"""The context of an operation: a forward pass, or a rule of a backward pass.
 
-A context variable: `Autodiff` sets it during a backward pass if its inner device asks for it
-(`Backend.wants_rule_context`), and `Profiled`, `Checked` and error reports read it.
+`Autodiff` sets `op_context` while its inner device requests it (`Backend.wants_rule_context`); error messages and
+profiles read it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ Direction: TypeAlias = Literal["forward", "backward"]
 
 
 class OpContext(NamedTuple):
-    """Where an operation runs."""
+    """The pass, and in a backward pass the rule, in which an operation runs."""
 
     direction: Direction = "forward"
-    rule: str = ""  #: in a backward pass, the operation whose gradient is being made or added up; "" before the first
-    stack: Stack = ()  #: where the user's forward pass recorded that operation, if anyone looked on (`track_lines`)
+    rule: str = ""  #: in a backward pass, the operation whose vjp is computed or accumulated; "" before the first
+    stack: Stack = ()  #: where the forward pass recorded that operation, if within `track_lines`
 
 
 FORWARD = OpContext()
 op_context: ContextVar[OpContext] = ContextVar("burnpy_place", default=FORWARD)
-"""The place of the context. Sums of gradients belong to the rule that made the last addend."""
+"""The current `OpContext`. Sums of gradients belong to the rule that computed the last addend."""
 recorders: ContextVar[tuple[Profile, ...]] = ContextVar("burnpy_profiles", default=())
-"""The profiles that are being recorded in this context, the outermost first."""
+"""The profiles being recorded in this context, the outermost first."""
 
 
 def capture_context() -> Callable[[], None]:
-    """What brings the place and the profiles of this context to another, for who runs something of a backward pass in
-    a context of its own: called there."""
-    here, profiles = op_context.get(), recorders.get()
+    """Return a function that copies the `OpContext` and the profiles of this context to the context it is called in,
+    for code that runs part of a backward pass in a context of its own."""
+    context, profiles = op_context.get(), recorders.get()
 
-    def bring() -> None:
-        op_context.set(here)
+    def restore() -> None:
+        op_context.set(context)
         recorders.set(profiles)
 
-    return bring
+    return restore

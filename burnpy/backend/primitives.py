@@ -1,8 +1,8 @@
-"""The vocabulary of operation signatures: which kind of primitive an argument or a result is.
+"""Type aliases for the signatures of operations, which name the kind of primitive of each argument and result.
 
-To a type checker every primitive is ``Any``: only the backend that made it knows its class, and above the backend only
-``.shape`` and ``.dtype`` are known of it. The *names* carry the meaning. `burnpy.backend.entries` reads them from the
-signatures of `Backend`, so a signature written with them is at once documentation and schema.
+To a type checker every primitive is ``Any``: only the backend that created it knows its class, and code above the
+backend uses only ``.shape`` and ``.dtype``. The *names* of the aliases carry the meaning: `burnpy.backend.entries`
+reads them from the signatures of `Backend`, so that a signature is both documentation and schema.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 Float: TypeAlias = Any
-"""A primitive of floating point numbers: what `Tensor` holds. Only these carry gradients."""
+"""A primitive of floating point numbers, as `Tensor` stores. Only these carry gradients."""
 Int: TypeAlias = Any
-"""A primitive of integers: what `IntTensor` holds."""
+"""A primitive of integers, as `IntTensor` stores."""
 Bool: TypeAlias = Any
-"""A primitive of truth values: what `BoolTensor` holds."""
+"""A primitive of booleans, as `BoolTensor` stores."""
 Number: TypeAlias = Any
-"""Float or Int; two `Number`s of one signature are of the same kind."""
+"""Float or Int; all `Number`s of one signature have the same kind."""
 Discrete: TypeAlias = Any
-"""Int or Bool; two `Discrete`s of one signature are of the same kind."""
+"""Int or Bool; all `Discrete`s of one signature have the same kind."""
 Value: TypeAlias = Any
-"""Any kind; two `Value`s of one signature are of the same kind."""
+"""A primitive of any kind; all `Value`s of one signature have the same kind."""
 
 Scalar: TypeAlias = bool | int | float
-"""A Python number. It never changes the dtype of the operation that it takes part in."""
+"""A Python number. It does not take part in type promotion."""
 Shape: TypeAlias = tuple[int, ...]
 Dims: TypeAlias = tuple[int, ...]
-"""Dimensions, each in ``0 <= dim < ndim``, ascending, none twice."""
+"""Dimensions, each in ``0 <= dim < ndim``, ascending, without repeats."""
 Key: TypeAlias = tuple[int | slice | None, ...]
-"""A basic index: an int or a slice for each of the leading dimensions, in order, and any number of None for new ones.
+"""A basic index: an int or a slice for each leading dimension, in order, and None for each new dimension.
 
-Ints are from 0 and in range, slices as Python's: any part may be None or negative, as in ``slice(3, None, -1)``.
-Dimensions that are not mentioned are whole.
+Ints are non-negative and in range; slices are Python's, with any part None or negative, as in ``slice(3, None, -1)``.
+Trailing dimensions without an entry are selected whole.
 """
 DType: TypeAlias = "np.dtype[Any]"
 KindName: TypeAlias = Literal["float", "int", "bool"]

@@ -1,4 +1,4 @@
-"""Finding backends by name: those that come with burnpy, and those that packages register as entry points."""
+"""Lookup of backends by name: those that ship with burnpy, and those that packages register as entry points."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _OWN = {"NumPy": "burnpy_numpy", "CuPy": "burnpy_cupy"}
 
 
 def load(name: str) -> type[Backend]:
-    """The backend class registered under ``name``.
+    """Return the backend class registered under ``name``.
 
     Raises:
-        AttributeError: no installed package registers it; the message lists those that are.
+        AttributeError: no installed package registers it; the message lists the registered names.
     """
     if name in _OWN:
         return getattr(import_module(_OWN[name]), name)  # type: ignore[no-any-return]  # a backend class
@@ -29,11 +29,11 @@ def load(name: str) -> type[Backend]:
 
 
 def available() -> list[str]:
-    """The names under which backends are registered, installed extras or not."""
+    """Return the names of the registered backends, whether or not their extras are installed."""
     return sorted({*_OWN, *(entry.name for entry in _entries())})
 
 
 def _entries() -> EntryPoints:
-    from importlib.metadata import entry_points  # at the top it would be half of what burnpy takes to import
+    from importlib.metadata import entry_points  # at the top, it would double burnpy's import time
 
     return entry_points(group=GROUP)

@@ -1,9 +1,9 @@
 """The schema: one entry for each operation, read from its declaration on `Backend`.
 
-An operation is declared once, as a method whose annotations use the words of `burnpy.backend.primitives` and whose
-decorator, `required` or `derived`, says who must write it and what its algebra is. Everything generic over operations
-(Autodiff, Forward, the conformance suite, the reference page, the completeness tests) reads this table. Its entries
-are made, by `burnpy.backend.entries`, when they are asked for.
+An operation is declared once, as a method whose annotations use the aliases of `burnpy.backend.primitives` and whose
+decorator, `required` or `derived`, states its algebra and whether a backend must implement it. Everything generic over
+operations (Autodiff, Forward, the conformance suite, the reference page, the completeness tests) reads this table.
+`burnpy.backend.entries` parses its entries on first access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Algebra(Enum):
-    """What the derivative of an operation looks like; it decides which rule is written for it."""
+    """The form of an operation's derivative, which determines the kind of rule that defines it."""
 
     POINTWISE = "pointwise"  #: each element of the result depends on the same element of the arguments
     LINEAR = "linear"  #: linear in its float arguments together
@@ -28,12 +28,12 @@ class Algebra(Enum):
 
 
 def required(algebra: Algebra, *, elementwise: bool = False) -> Callable[[F], F]:
-    """Declare an operation that every backend must write itself. What is pointwise is elementwise too."""
+    """Declare an operation that every backend must implement. Pointwise operations are elementwise too."""
     return _mark(algebra, elementwise, True)
 
 
 def derived(algebra: Algebra, *, elementwise: bool = False) -> Callable[[F], F]:
-    """Declare an operation whose body is a default made of other operations; a backend may do better."""
+    """Declare an operation whose body is a default composed of other operations, which a backend may override."""
     return _mark(algebra, elementwise, False)
 
 
@@ -47,20 +47,20 @@ def _mark(algebra: Algebra, elementwise: bool, is_required: bool) -> Callable[[F
 
 
 def declarations(cls: type) -> Mapping[str, Callable[..., Any]]:
-    """The declared operations among the attributes of ``cls``, by name, in the order of their declaration."""
-    found: dict[str, Callable[..., Any]] = {}
+    """Return the declared operations among the attributes of ``cls``, by name, in the order of their declaration."""
+    declared: dict[str, Callable[..., Any]] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
             if hasattr(value, "__operation__"):
-                found[name] = value
-    return MappingProxyType(found)
+                declared[name] = value
+    return MappingProxyType(declared)
 
 
 def missing(cls: type, declared: Mapping[str, Callable[..., Any]]) -> list[str]:
-    """The required operations that ``cls`` does not write.
+    """Return the required operations that ``cls`` does not implement.
 
-    They are looked up as they stand in the classes: asked for as attributes, those that `Autodiff` makes at their
-    first use would all be made here.
+    They are looked up in the ``__dict__`` of each class: attribute access would generate all methods that `Autodiff`
+    generates on first use.
     """
-    found = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
-    return [n for n, f in declared.items() if f.__operation__[2] and found[n] is f]  # type: ignore[attr-defined]  # as above
+    attributes = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+    return [n for n, f in declared.items() if f.__operation__[2] and attributes[n] is f]  # type: ignore[attr-defined]  # as above

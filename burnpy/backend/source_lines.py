@@ -1,6 +1,6 @@
-"""The user's lines that an operation was asked from: a call stack without burnpy's own frames.
+"""The user's source lines that called an operation: the call stack without burnpy's own frames.
 
-What is kept of a frame is its code and line number, never its variables, so that nothing is kept alive by looking.
+Only the code and line number of a frame are stored, never its variables, so that no object is kept alive.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from types import CodeType, FrameType
 from typing import TypeAlias
 
 Stack: TypeAlias = tuple[tuple[CodeType, int], ...]
-"""Code and line number of each of the user's frames, the innermost last; `lines_of` makes it readable."""
+"""Code and line number of each of the user's frames, the innermost last; `lines_of` formats it."""
 
 _OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<Autodiff.")
-"""How the file names of burnpy's own code begin: its folder, and the methods that are compiled while it runs."""
+"""Prefixes of the file names of burnpy's own code: its folder, and the methods that are compiled at run time."""
 
 _OWN_BACKENDS = ("burnpy_array", "burnpy_numpy", "burnpy_cupy")
-"""The folders of the backends that burnpy brings along."""
+"""The folders of the backends that ship with burnpy."""
 
-_known: dict[str, bool] = {}  # for each file name that was met, whether it is burnpy's own
+_known: dict[str, bool] = {}  # a cache: for each file name, whether it is burnpy's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def code(self) -> str:
-        """The text of the line; empty where its file cannot be read."""
+        """The text of the line; empty if the file cannot be read."""
         return linecache.getline(self.file, self.number).strip()
 
     def __str__(self) -> str:
@@ -42,35 +42,35 @@ class Line:
 
 
 def user_stack(limit: int | None = None) -> Stack:
-    """The user's frames from which this was called, at most the ``limit`` innermost.
+    """Return the user's frames of the current call stack, at most the ``limit`` innermost.
 
     >>> def step():
     ...     return user_stack(1)
     >>> lines_of(step())[0].function
     'step'
     """
-    found: list[tuple[CodeType, int]] = []
+    frames: list[tuple[CodeType, int]] = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and len(found) != limit:
+    while frame is not None and len(frames) != limit:
         code = frame.f_code
         own = _known.get(code.co_filename)
         if own is None:
             folder = os.path.basename(os.path.dirname(code.co_filename))
             own = _known[code.co_filename] = code.co_filename.startswith(_OWN) or folder in _OWN_BACKENDS
         if not own:
-            found.append((code, frame.f_lineno or code.co_firstlineno))
+            frames.append((code, frame.f_lineno or code.co_firstlineno))
         frame = frame.f_back
-    found.reverse()
-    return tuple(found)
+    frames.reverse()
+    return tuple(frames)
 
 
 def lines_of(stack: Stack) -> tuple[Line, ...]:
-    """The stack as lines, the innermost last."""
+    """Convert a stack to lines, the innermost last."""
     return tuple(Line(code.co_filename, number, code.co_qualname) for code, number in stack)
 
 
 def format_lines(lines: tuple[Line, ...]) -> str:
-    """Lines as Python shows a traceback."""
+    """Format lines like a Python traceback."""
     return "\n".join(
         f'  File "{line.file}", line {line.number}, in {line.function}' + (f"\n    {line.code}" if line.code else "")
         for line in lines

@@ -1,4 +1,4 @@
-"""`TryLock`: a lock that is tried and never waited for, and that no exception leaves taken for good."""
+"""`TryLock`: a non-blocking lock that is released when its owner is garbage collected."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class TryLock(Generic[T]):
-    """Held by at most one object, its owner: until that releases it, or is gone.
+    """A non-blocking lock held by at most one object, its owner, until the owner releases it or is garbage collected.
 
-    Handlers of signals raise wherever Python code is, also between the call that takes a lock and what was to release
-    it. So whether it is held is no mark that somebody must remove, but whether its owner lives; what an exception drops
-    has released it. `acquire` belongs inside of the ``try`` of which the ``finally`` calls `release`.
+    Signal handlers may raise anywhere in Python code, also between acquiring a lock and the ``try`` that releases it.
+    The lock is therefore no flag that must be cleared: it is held as long as its owner is alive, so that an exception
+    that drops the owner releases it. Call `acquire` inside the ``try`` whose ``finally`` calls `release`.
 
     >>> class Job:
     ...     pass
@@ -33,10 +33,11 @@ class TryLock(Generic[T]):
 
     def __init__(self) -> None:
         self._waiting: list[ref[T]] = []
-        """Of the objects that live, the first has it. Lists are appended to, and removed from, in one piece."""
+        """The first object that is alive is the owner. Appending to and removing from a list are atomic."""
 
     def acquire(self, owner: T) -> bool:
-        """Take it for an object that does not hold it yet, and is compared by identity; whether it was free."""
+        """Try to acquire the lock for an object, compared by identity, that does not hold it; return whether it was
+        free."""
         waiting = self._waiting
         waiting.append(ref(owner))
         if waiting[0]() is owner or self.owner() is owner:
@@ -45,17 +46,17 @@ class TryLock(Generic[T]):
         return False
 
     def release(self, owner: T) -> None:
-        """Let others take it; nothing happens where the object does not hold it."""
+        """Release the lock; do nothing if the object does not hold it."""
         waiting, mine = self._waiting, ref(owner)
-        if mine in waiting:  # and none but this thread takes it out
+        if mine in waiting:  # and only this thread removes it
             waiting.remove(mine)
 
     def owner(self) -> T | None:
-        """Whose it is; None where it is free."""
-        for found in [*self._waiting]:
-            owner = found()
+        """Return the object that holds the lock; None if it is free."""
+        for reference in [*self._waiting]:
+            owner = reference()
             if owner is not None:
                 return owner
-            with suppress(ValueError):  # another thread was faster
-                self._waiting.remove(found)
+            with suppress(ValueError):  # another thread has removed it already
+                self._waiting.remove(reference)
         return None

@@ -1,9 +1,9 @@
-"""Derivatives as functions of functions, with the meaning of ``torch.func`` and JAX.
+"""Function transforms for differentiation, with the semantics of ``torch.func`` and JAX.
 
-Plain tensors go in and come out; a function that is differentiated is written, and typed, as a function of plain
-tensors. Everything here nests to any depth, and functions may close over tensors of the functions around them
-(`burnpy.func.levels`). ``no_grad`` around a call does not change it; inside of the function, what is computed under
-``no_grad`` is constant.
+Arguments and results are plain tensors, and a function to differentiate is written, and typed, as a function of plain
+tensors. The transforms nest to any depth, and functions may close over tensors of enclosing functions
+(`burnpy.func.levels`). ``no_grad`` around a call has no effect; inside the function, values computed under ``no_grad``
+are constant.
 
 >>> from burnpy import Tensor
 >>> from burnpy.backend import NumPy
@@ -39,10 +39,10 @@ __all__ = [
     "vjp",
 ]
 
-if not TYPE_CHECKING:  # which otherwise takes every name to be here
+if not TYPE_CHECKING:  # a type checker would accept any name otherwise
 
     def __getattr__(name: str) -> NoReturn:
-        """What to say of a name that there is not, as one of PyTorch's."""
+        """Raise an error with a hint for a missing name, such as one of PyTorch's."""
         from burnpy.hints.missing import from_package
 
         raise from_package(__name__, name)

@@ -1,4 +1,4 @@
-"""Which arguments of a function are differentiated, and what functions and their callers are told of mistakes."""
+"""Selection of the arguments to differentiate by, and validation of functions, arguments and outputs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
 
 Argnums: TypeAlias = "int | tuple[int, ...]"
-"""Which arguments are differentiated: the position of one, or of several."""
+"""The position of the argument to differentiate by, or a tuple of positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The arguments of a call that are differentiated, as one tree: of one argument, or a tuple of several."""
+    """The arguments of a call that are differentiated, as one tree: a single argument, or a tuple of several."""
 
     args: tuple[Any, ...]
     positions: tuple[int, ...]
@@ -28,7 +28,7 @@ class Chosen:
     structure: Structure
 
     def replaced(self, leaves: Sequence[Any]) -> list[Any]:
-        """All arguments, with other leaves in those that are differentiated."""
+        """Return all arguments, with the leaves of the differentiated ones replaced."""
         tree = self.structure.unflatten(leaves)
         args = list(self.args)
         for position, argument in zip(self.positions, [tree] if self.single else tree, strict=True):
@@ -37,10 +37,10 @@ class Chosen:
 
 
 def checked_function(api: str, f: Any) -> None:
-    """Refuse what cannot be called, and say so before it is.
+    """Check that ``f`` is callable.
 
     Raises:
-        KindError: ``f`` is no function.
+        KindError: ``f`` is not callable.
     """
     if not callable(f):
         other = "; of tensors, burnpy.autodiff.grad(outputs, inputs) takes them" if isinstance(f, TensorBase) else ""
@@ -48,16 +48,16 @@ def checked_function(api: str, f: Any) -> None:
 
 
 def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
-    """The arguments that ``argnums`` names, every leaf of which is a float tensor.
+    """Return the arguments at the positions ``argnums``, after checking that their leaves are float tensors.
 
     Raises:
-        ArgumentError: there is no such argument, one is named twice, or none.
-        KindError: a leaf is no float tensor.
+        ArgumentError: a position is out of range or repeated, or there is none.
+        KindError: a leaf is not a float tensor.
     """
     single = not isinstance(argnums, (tuple, list))
-    asked: Any = (argnums,) if single else argnums
+    numbers: Any = (argnums,) if single else argnums
     positions = []
-    for number in asked:
+    for number in numbers:
         try:
             position = index(number)
         except TypeError:
@@ -96,10 +96,10 @@ def _need_float(api: str, leaf: Any) -> None:
 
 
 def outputs_of(api: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
-    """What a function returned, taken apart into the output and, with ``has_aux``, what it returns beside.
+    """Split the return value of a function into the output and, with ``has_aux``, the auxiliary data, else None.
 
     Raises:
-        ArgumentError: ``has_aux`` was asked for, and it returned no pair.
+        ArgumentError: ``has_aux`` is set, and the function did not return a pair.
     """
     if not has_aux:
         return returned, None
@@ -112,13 +112,13 @@ def outputs_of(api: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
-    """The leaves of a function's output, float tensors all, and at least one.
+    """Flatten a function's output, which must be a tree of float tensors, at least one.
 
-    A None among them is refused, as a function without a return statement gives it, unless the tree of arguments
-    ``given`` has one, too: gradients by parameters some of which are None are a tree with None in the same places.
+    A None in the output, as a function without a return statement returns, is refused unless the tree of arguments
+    ``given`` contains None too: the gradient with respect to parameters that are None in places has None there.
 
     Raises:
-        KindError: it holds something else.
+        KindError: a leaf is not a float tensor, or there is none.
     """
     leaves, structure = flatten(output)
     missing = not leaves or (holds_none(structure) and not holds_none(flatten(given)[1]))
@@ -128,11 +128,11 @@ def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], S
 
 
 def single_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
-    """A function's output, of which there is a gradient: a float tensor of one element.
+    """Flatten a function's output, which must be a float tensor with one element, as a gradient requires.
 
     Raises:
-        KindError: it is no float tensor.
-        ShapeError: it has several elements, or none.
+        KindError: the output is not a float tensor.
+        ShapeError: the output has several elements, or none.
     """
     if not isinstance(output, Tensor):
         _refuse_output(api, "a float tensor of one element", output)
@@ -147,45 +147,45 @@ def single_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]],
 _WITH_AUX = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jacrev", "jacfwd")
 
 
-def _refuse_output(api: str, wanted: str, output: Any) -> NoReturn:
-    """Say what a function returned, and how that may have come about."""
+def _refuse_output(api: str, expected: str, output: Any) -> NoReturn:
+    """Raise an error that describes what a function returned, and the probable cause."""
     leaves, structure = flatten(output)
     wrong = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
     if wrong or holds_none(structure):
         cause = probable_cause(wrong[0] if wrong else None)
     else:
         cause = "" if leaves else ", which holds no tensor"
-    beside = structure.children and api in _WITH_AUX
-    instead = "; to return more beside the output, return a pair and say has_aux=True" if beside else ""
+    has_more = structure.children and api in _WITH_AUX
+    hint = "; to return more beside the output, return a pair and say has_aux=True" if has_more else ""
     raise KindError(
-        f"{api}() takes a function that returns {wanted}, and it returned {describe_tree(output)}{cause}{instead}"
+        f"{api}() takes a function that returns {expected}, and it returned {describe_tree(output)}{cause}{hint}"
     )
 
 
 def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of: str) -> list[Tensor[Any]]:
-    """The leaves of ``tree``, which must be float tensors in the structure, shapes and dtypes of ``like``.
+    """Return the leaves of ``tree``, which must be float tensors in the structure, shapes and dtypes of ``like``.
 
     Args:
-        api: who asks.
-        what: what the tree is called, such as "tangents".
-        structure: of ``like``.
-        tree: what was given.
-        like: what it must be like.
-        of: what that is called.
+        api: the function that is called, for messages.
+        what: the name of the tree in messages, such as "tangents".
+        structure: the structure of ``like``.
+        tree: the tree to check.
+        like: the tree with the expected structure, shapes and dtypes.
+        of: the name of ``like`` in messages.
 
     Raises:
         ArgumentError: the structures differ.
-        KindError: a leaf is no float tensor.
+        KindError: a leaf is not a float tensor.
         ShapeError: a shape or a dtype differs.
     """
     try:
-        found = structure.leaves_of(tree)
+        leaves = structure.leaves_of(tree)
     except MismatchError:
         raise ArgumentError(
             f"{api}() was given {what} of structure {describe_tree(tree)} for {of} of structure {describe_tree(like)}; "
             "they must be nested in the same way"
         ) from None
-    for k, (leaf, original) in enumerate(zip(found, structure.leaves_of(like), strict=True)):
+    for k, (leaf, original) in enumerate(zip(leaves, structure.leaves_of(like), strict=True)):
         if not isinstance(leaf, Tensor):
             raise KindError(f"{api}() was given {what} {describe_tree(tree)}, of which number {k} is no float tensor")
         if (leaf.shape, leaf.dtype) != (original.shape, original.dtype):
@@ -193,11 +193,11 @@ def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of
                 f"{api}() was given {what} of which number {k} has shape {leaf.shape} and dtype {leaf.dtype}; it must "
                 f"have shape {original.shape} and dtype {original.dtype}, as in {of}"
             )
-    return found
+    return leaves
 
 
 def several(api: str, primals: Any, what: str = "primals") -> tuple[tuple[Any, ...], bool]:
-    """Arguments given as one tuple, and whether it was a single tensor in place of that."""
+    """Return the arguments as a tuple, and whether a single tensor was passed in place of the tuple."""
     if isinstance(primals, TensorBase):
         return (primals,), True
     if not isinstance(primals, tuple):

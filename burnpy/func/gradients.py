@@ -1,4 +1,4 @@
-"""`grad` and `value_and_grad`: the gradient of a function of which the result is one number."""
+"""`grad` and `value_and_grad`: the gradient of a scalar-valued function."""
 
 from __future__ import annotations
 
@@ -95,27 +95,27 @@ def grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Any: ...
 def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that computes the gradient of ``f``.
+    """Return a function that computes the gradient of ``f``.
 
     Args:
-        f: from tensors, or nested tuples, lists and dicts of some, to a tensor of one element.
+        f: a function of tensors, or nested tuples, lists and dicts of them, that returns a tensor with one element.
         argnums: the position of the argument to differentiate by, or a tuple of positions. Others, and keyword
             arguments, may be anything.
-        has_aux: whether ``f`` returns a pair, of which the second is handed through: any tree of tensors.
+        has_aux: whether ``f`` returns a pair (output, aux), where aux, any tree of tensors, is not differentiated.
 
     Returns:
-        A function of the same arguments that gives a tensor of the argument's shape and dtype, or a tree of its
-        structure; a tuple of these for several ``argnums``; with ``has_aux`` the pair of that and what ``f`` gave
-        beside. The tensors are on the device of the arguments, plain ones where those are plain. It can be
-        differentiated again, to any depth, and ``f`` may use tensors of functions around it.
+        A function of the same arguments that returns a tensor of the argument's shape and dtype, or a tree of its
+        structure; a tuple of these for several ``argnums``; with ``has_aux``, a pair (gradient, aux). The tensors are
+        on the device of the arguments, and plain if those are plain. The function can be differentiated again, to any
+        depth, and ``f`` may close over tensors of enclosing functions.
 
     Raises:
         ShapeError: ``f`` returns several elements.
-        KindError: ``f`` does not return a float tensor, or an argument to differentiate by holds something else.
-        ArgumentError: there is no argument of that number.
+        KindError: ``f`` does not return a float tensor, or an argument to differentiate by has a leaf that is not one.
+        ArgumentError: a position in ``argnums`` is out of range or repeated.
 
-    Type checkers infer the types of named functions, trees included. To pyright a lambda is a function of one tensor,
-    or of two; mypy infers nothing of it.
+    Type checkers infer the types of named functions, trees included. Pyright takes a lambda for a function of one
+    tensor, or of two; mypy infers no type for it.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -198,12 +198,12 @@ def value_and_grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Any: ...
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that computes the value of ``f`` and its gradient, in one go.
+    """Return a function that computes both the value of ``f`` and its gradient.
 
     Arguments and errors are those of `grad`.
 
     Returns:
-        A function that gives the pair (value, gradient); with ``has_aux``, ((value, aux), gradient).
+        A function that returns the pair (value, gradient); with ``has_aux``, ((value, aux), gradient).
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -224,10 +224,10 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
 def gradient_of(
     api: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums, has_aux: bool
 ) -> tuple[Tensor[Any], Any, Any]:
-    """The value, what is beside it, and the gradients, for the function ``api``, which messages name."""
+    """Return value, aux and gradients of ``f``; ``api`` is the function named in messages."""
     picked = select_arguments(api, args, argnums)
-    found = record(api, f, picked, kwargs, has_aux, single_output)
-    base, value = found.base, found.outputs[0]
+    recording = record(api, f, picked, kwargs, has_aux, single_output)
+    base, value = recording.base, recording.outputs[0]
     seed = new_tensor(Tensor, base, base.full(value.shape, 1.0, value.dtype))
-    gradients = apply_vjp(api, base, found.roots, found.leaves, found.inputs, [seed], retain_graph=False)
-    return value, found.aux, picked.structure.unflatten(gradients)
+    gradients = apply_vjp(api, base, recording.roots, recording.leaves, recording.inputs, [seed], retain_graph=False)
+    return value, recording.aux, picked.structure.unflatten(gradients)

@@ -1,4 +1,4 @@
-"""Second derivatives: the Hessian, and its product with a vector, from either side."""
+"""Second derivatives: the Hessian, and its products with vectors from the right and from the left."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def hessian(f: Callable[P, Any], argnums: Argnums = 0, *, mode: HessianMode = "f
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, *, mode: HessianMode = "forward-over-reverse"
 ) -> Callable[..., Any]:
-    """The function that computes the Hessian of ``f``: the Jacobian of its Jacobian.
+    """Return a function that computes the Hessian of ``f``: the Jacobian of its Jacobian.
 
     Args:
-        f: from tensors, or trees of some, to a tensor, usually of one element, or a tree of some.
+        f: a function of tensors, or trees of tensors, that returns a tensor, usually with one element, or a tree.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
-        mode: how the outer derivative is taken, over how the inner one is. "forward-over-reverse", which is
-            ``jacfwd(jacrev(f))``, is best for one output of many inputs; "reverse-over-reverse" takes more memory, and
-            serves functions of which a step has no forward rule; "forward-over-forward" and "reverse-over-forward" are
-            for many outputs of few inputs.
+        mode: the modes of the outer and the inner derivative. "forward-over-reverse", which is ``jacfwd(jacrev(f))``,
+            is best for one output and many inputs; "reverse-over-reverse" takes more memory, and supports functions
+            that contain an operation without a forward rule; "forward-over-forward" and "reverse-over-forward" are for
+            many outputs and few inputs.
 
     Returns:
-        A function of the same arguments. For a tensor of a tensor it gives a tensor of shape output.shape + input.shape
-        + input.shape; for trees, trees in trees as `jacobian` does, twice.
+        A function of the same arguments. If input and output are tensors it returns a tensor of shape output.shape +
+        input.shape + input.shape; if they are trees, nested trees like those of `jacobian` applied twice.
 
     Raises:
-        ArgumentError: there is no such mode; otherwise as of `jacobian`.
-        KindError: as of `jacobian`.
+        ArgumentError: the mode is unknown, or as for `jacobian`.
+        KindError: as for `jacobian`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -79,21 +79,21 @@ def hvp(
 @overload
 def hvp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], tangents: tuple[*Ts]) -> tuple[Tensor[B], tuple[*Ts]]: ...
 def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The value of ``f`` and the product of its Hessian with ``tangents``, by forward over reverse mode.
+    """Compute the value of ``f`` and its Hessian-vector product with ``tangents``, in forward-over-reverse mode.
 
-    It costs a few times what ``f`` does, whatever the size of the Hessian, which is never made.
+    The cost is a small multiple of that of ``f``, independent of the size of the Hessian, which is never formed.
 
     Args:
-        f: from tensors, or trees of some, to a tensor of one element.
-        primals: the tuple of the arguments, or the only one where that is a tensor.
-        tangents: like the primals, with the same shapes and dtypes.
+        f: a function of tensors, or trees of tensors, that returns a tensor with one element.
+        primals: the tuple of arguments, or the argument itself if it is a single tensor.
+        tangents: the vector, with the structure, shapes and dtypes of the primals.
 
     Returns:
-        (value, product), the product like the primals.
+        (value, product), where the product has the structure of the primals.
 
     Raises:
-        ShapeError: ``f`` returns several elements, or a tangent is not of its primal's shape and dtype.
-        ArgumentError, KindError: the tangents are not like the primals, or these not of float tensors.
+        ShapeError: ``f`` returns several elements, or a tangent differs from its primal in shape or dtype.
+        ArgumentError, KindError: the structures of tangents and primals differ, or a leaf is not a float tensor.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -107,9 +107,9 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
         value, _, gradient = gradient_of("hvp", f, args, {}, tuple(range(len(args))), False)
         return value, gradient
 
-    found = pushed("hvp", both, args, (tangents,) if single else tangents, False)
-    value, _ = found.structure.unflatten(found.outputs)
-    _, product = found.structure.unflatten(found.tangents)
+    result = pushed("hvp", both, args, (tangents,) if single else tangents, False)
+    value, _ = result.structure.unflatten(result.outputs)
+    _, product = result.structure.unflatten(result.tangents)
     return value, product[0] if single else product
 
 
@@ -118,12 +118,10 @@ def vhp(f: Callable[[Tensor[B]], Tensor[B]], primals: Tensor[B], vector: Tensor[
 @overload
 def vhp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], vector: tuple[*Ts]) -> tuple[Tensor[B], tuple[*Ts]]: ...
 def vhp(f: Callable[..., Any], primals: Any, vector: Any) -> tuple[Any, Any]:
-    """The value of ``f`` and the product of ``vector`` with its Hessian, by reverse over reverse mode.
+    """Compute the value of ``f`` and the vector-Hessian product with ``vector``, in reverse-over-reverse mode.
 
-    It is what `hvp` gives, the Hessian being symmetric, at more memory; for functions of which a step has no forward
-    rule.
-
-    Arguments, result and errors are those of `hvp`.
+    The result equals that of `hvp`, since the Hessian is symmetric, but takes more memory; use it for functions that
+    contain an operation without a forward rule. Arguments, result and errors are those of `hvp`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -143,7 +141,7 @@ def vhp(f: Callable[..., Any], primals: Any, vector: Any) -> tuple[Any, Any]:
 
 
 def _checked(api: str, f: Any, primals: Any, tangents: Any) -> tuple[tuple[Any, ...], bool]:
-    """The arguments, and whether there was one tensor in their place."""
+    """Check primals and tangents; return the arguments as a tuple, and whether a single tensor was passed instead."""
     checked_function(api, f)
     args, single = several(api, primals)
     picked = select_arguments(api, args, tuple(range(len(args))))

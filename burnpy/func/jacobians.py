@@ -1,4 +1,4 @@
-"""`jacobian`: all derivatives of a function, row by row in reverse mode or column by column in forward mode."""
+"""`jacobian`: the Jacobian of a function, row by row in reverse mode or column by column in forward mode."""
 
 from __future__ import annotations
 
@@ -78,26 +78,26 @@ def jacobian(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The function that computes the Jacobian of ``f``: the derivative of every output element by every input element.
+    """Return a function that computes the Jacobian of ``f``: the derivatives of all output by all input elements.
 
     Args:
-        f: from tensors, or trees of some, to a tensor or a tree of some, all float.
+        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
-        mode: "reverse" runs ``f`` once and makes a backward pass for each output element, for few outputs of many
-            inputs; "forward" runs ``f`` once for each input element, for many outputs of few inputs.
-        has_aux: whether ``f`` returns a pair, of which the second is handed through.
-        chunk_size: how many rows, or columns, are put into the Jacobian at a time. Beside the Jacobian no more are held
-            in memory; all of them for None, which is faster where the Jacobian is to be differentiated.
+        mode: "reverse" runs ``f`` once and one backward pass per output element, best for few outputs and many inputs;
+            "forward" runs ``f`` once per input element, best for many outputs and few inputs.
+        has_aux: whether ``f`` returns a pair (output, aux), where aux is not differentiated.
+        chunk_size: the number of rows, or columns, that are copied into the Jacobian at a time, and so the number that
+            is stored besides it. None stores all of them, which is faster if the Jacobian is to be differentiated.
 
     Returns:
-        A function of the same arguments. For a tensor of a tensor it gives a tensor of shape output.shape +
-        input.shape; for trees, a tree like the output, with in the place of each of its tensors a tree like the
-        argument, or a tuple of these for several ``argnums``. Its dtype is the input's in reverse mode, the output's in
-        forward mode. With ``has_aux`` it gives the pair of that and what ``f`` gave beside.
+        A function of the same arguments. If input and output are tensors it returns a tensor of shape output.shape +
+        input.shape; if they are trees, a tree like the output with each tensor replaced by a tree like the argument, or
+        by a tuple of these for several ``argnums``. The dtype is the input's in reverse mode, the output's in forward
+        mode. With ``has_aux`` it returns a pair (Jacobian, aux).
 
     Raises:
-        ArgumentError: there is no such argument or mode, or ``chunk_size`` is not positive.
-        KindError: an argument to differentiate by, or the output, holds something else than float tensors.
+        ArgumentError: a position in ``argnums`` or the mode is invalid, or ``chunk_size`` is not positive.
+        KindError: a leaf of an argument to differentiate by, or of the output, is not a float tensor.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -148,7 +148,7 @@ def jacrev(
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """`jacobian` in reverse mode."""
+    """Return a function that computes the Jacobian of ``f`` in reverse mode, see `jacobian`."""
     return jacobian_by("jacrev", f, argnums, "reverse", has_aux, chunk_size)
 
 
@@ -191,14 +191,14 @@ def jacfwd(
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """`jacobian` in forward mode."""
+    """Return a function that computes the Jacobian of ``f`` in forward mode, see `jacobian`."""
     return jacobian_by("jacfwd", f, argnums, "forward", has_aux, chunk_size)
 
 
 def jacobian_by(
     api: str, f: Callable[..., Any], argnums: Argnums, mode: str, has_aux: bool = False, chunk_size: Any = None
 ) -> Callable[..., Any]:
-    """`jacobian`, for the function ``api``, which messages name."""
+    """Implement `jacobian`; ``api`` is the function named in messages."""
     checked_function(api, f)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ArgumentError(f"{api}() was given chunk_size={chunk_size!r}; it is a positive int, or None for no chunks")
@@ -208,29 +208,29 @@ def jacobian_by(
         picked = select_arguments(api, args, argnums)
         method = _by_rows if mode == "reverse" else _by_columns
         blocks, structure, aux = method(api, f, picked, kwargs, has_aux, chunk_size)
-        found = structure.unflatten([picked.structure.unflatten(of_output) for of_output in blocks])
-        return (found, aux) if has_aux else found
+        result = structure.unflatten([picked.structure.unflatten(row) for row in blocks])
+        return (result, aux) if has_aux else result
 
     return derivative
 
 
 def _by_rows(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
-    """For each output tensor, the block for each input tensor, by pulling back each unit cotangent."""
-    found = record(api, f, picked, kwargs, has_aux)
-    base, blocks = found.base, []
-    for root, out in zip(found.roots, found.outputs, strict=True):
-        parts = [Block(base, out.numel(), x.numel(), x.dtype, chunk_size) for x in found.inputs]
+    """Compute the block of each output and input tensor by the vjp of each unit cotangent."""
+    recording = record(api, f, picked, kwargs, has_aux)
+    base, blocks = recording.base, []
+    for root, out in zip(recording.roots, recording.outputs, strict=True):
+        parts = [Block(base, out.numel(), x.numel(), x.dtype, chunk_size) for x in recording.inputs]
         for unit in _units(base, out):
-            rows = apply_vjp(api, base, [root], found.leaves, found.inputs, [unit], retain_graph=True)
+            rows = apply_vjp(api, base, [root], recording.leaves, recording.inputs, [unit], retain_graph=True)
             for part, row in zip(parts, rows, strict=True):
                 part.append(row._primitive)
-        shapes = [out.shape + x.shape for x in found.inputs]
+        shapes = [out.shape + x.shape for x in recording.inputs]
         blocks.append([part.tensor(shape, transposed=False) for part, shape in zip(parts, shapes, strict=True)])
-    return blocks, found.structure, found.aux
+    return blocks, recording.structure, recording.aux
 
 
 def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
-    """For each output tensor, the block for each input tensor, by pushing each unit tangent."""
+    """Compute the block of each output and input tensor by the jvp of each unit tangent."""
     base = base_for(api, tensors_in((picked.args, kwargs)))
     inputs = [on_base(api, x, base) for x in picked.leaves]
     first = None
@@ -238,11 +238,11 @@ def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk
     for k, x in enumerate(inputs):
         parts: list[Block] | None = None
         for unit in _units(base, x):
-            found = apply_jvp(api, f, picked, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
-            first = first or found
+            result = apply_jvp(api, f, picked, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
+            first = first or result
             if parts is None:
-                parts = [Block(base, x.numel(), t.numel(), t.dtype, chunk_size) for t in found.tangents]
-            for part, column in zip(parts, found.tangents, strict=True):
+                parts = [Block(base, x.numel(), t.numel(), t.dtype, chunk_size) for t in result.tangents]
+            for part, column in zip(parts, result.tangents, strict=True):
                 part.append(column._primitive)
         by_input.append(parts or [])
     if first is None:  # no input has any elements
@@ -258,7 +258,7 @@ def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk
 
 
 def _units(base: Any, x: Tensor[Any]) -> Iterator[Tensor[Any]]:
-    """For each element the tensor like x that is 1 there and 0 elsewhere."""
+    """Yield, for each element of x, the tensor of x's shape that is 1 there and 0 elsewhere."""
     shape, size = x.shape, x.numel()
     zeros = base.full((size,), 0.0, x.dtype)
     for k in range(size):
@@ -266,7 +266,7 @@ def _units(base: Any, x: Tensor[Any]) -> Iterator[Tensor[Any]]:
 
 
 class Block:
-    """A matrix to which rows are appended: some are gathered, then put in their place together."""
+    """A matrix to which rows are appended; they are buffered, and copied in chunks."""
 
     def __init__(self, base: Any, count: int, width: int, dtype: Any, chunk_size: int | None) -> None:
         self.base, self.count, self.width, self.dtype = base, count, width, dtype
@@ -276,7 +276,7 @@ class Block:
         self.done = 0
 
     def append(self, row: Float) -> None:
-        """Add a row, of any shape with as many elements as the matrix is wide."""
+        """Append a row, of any shape with ``width`` elements."""
         self.rows.append(self.base.reshape(row, (1, self.width)))
         if len(self.rows) == self.chunk:
             self._flush()
@@ -292,7 +292,7 @@ class Block:
         rows.clear()
 
     def tensor(self, shape: Shape, *, transposed: bool) -> Tensor[Any]:
-        """The matrix, or its transpose, in the shape of the Jacobian."""
+        """Return the matrix, or its transpose, reshaped to ``shape``."""
         b = self.base
         if self.total is not None and self.rows:
             self._flush()

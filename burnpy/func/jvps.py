@@ -1,4 +1,4 @@
-"""`jvp`: the value of a function and its derivative in one direction, by forward mode."""
+"""`jvp`: the value of a function and its directional derivative, in forward mode."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def jvp(
     has_aux: Literal[True],
 ) -> tuple[R, R, A]: ...
 def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of ``f`` at ``primals`` and its derivative along ``tangents``: the product of the Jacobian with them.
+    """Compute the value of ``f`` at ``primals``, and the Jacobian-vector product with ``tangents``.
 
-    Nothing is recorded: memory is that of ``f``, twice.
+    No graph is recorded: the memory is twice that of ``f``.
 
     Args:
-        f: from tensors, or trees of some, to a tensor or a tree of some, all float.
-        primals: the tuple of the arguments, or the only one where that is a tensor.
-        tangents: like the primals, with the same shapes and dtypes.
-        has_aux: whether ``f`` returns a pair, of which the second is handed through.
+        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
+        primals: the tuple of arguments, or the argument itself if it is a single tensor.
+        tangents: the vector, with the structure, shapes and dtypes of the primals.
+        has_aux: whether ``f`` returns a pair (output, aux), where aux is not differentiated.
 
     Returns:
         (output, tangent of the output), with ``has_aux`` (output, tangent, aux).
 
     Raises:
-        ArgumentError, ShapeError: the tangents are not like the primals.
-        KindError: a primal, a tangent or the output holds something else than float tensors.
+        ArgumentError, ShapeError: the tangents differ from the primals in structure, shape or dtype.
+        KindError: a leaf of the primals, the tangents or the output is not a float tensor.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -70,13 +70,13 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = F
     """
     checked_function("jvp", f)
     args, single = several("jvp", primals)
-    found = pushed("jvp", f, args, (tangents,) if single else tangents, has_aux)
-    out = (found.structure.unflatten(found.outputs), found.structure.unflatten(found.tangents))
-    return (*out, found.aux) if has_aux else out
+    result = pushed("jvp", f, args, (tangents,) if single else tangents, has_aux)
+    out = (result.structure.unflatten(result.outputs), result.structure.unflatten(result.tangents))
+    return (*out, result.aux) if has_aux else out
 
 
 def pushed(api: str, f: Callable[..., Any], primals: tuple[Any, ...], tangents: Any, has_aux: bool) -> Pushed:
-    """What a function computes of ``primals``, all of which move along ``tangents``, for the function ``api``."""
+    """Run a function on ``primals`` with ``tangents``, in forward mode; ``api`` is the function named in messages."""
     picked = select_arguments(api, primals, tuple(range(len(primals))))
     directions = matching(api, "tangents", picked.structure, tangents, primals, "primals")
     return apply_jvp(api, f, picked, {}, directions, has_aux)
@@ -84,11 +84,11 @@ def pushed(api: str, f: Callable[..., Any], primals: tuple[Any, ...], tangents: 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a function computed of some arguments, and the derivative of it, on the device beneath the level."""
+    """The outputs of a function and their tangents, on the device beneath the level."""
 
     outputs: list[Tensor[Any]]
     tangents: list[Tensor[Any]]
-    structure: Structure  #: of the output
+    structure: Structure  #: the structure of the output
     aux: Any
 
 
@@ -100,9 +100,9 @@ def apply_jvp(
     tangents: Sequence[Tensor[Any] | None],
     has_aux: bool,
 ) -> Pushed:
-    """Run a function on a new level where each chosen argument's leaf moves along its tangent; None is constant."""
-    moving = [t for t in tangents if t is not None]
-    base = base_for(api, tensors_in((picked.args, kwargs, moving)))
+    """Run a function on a new level, with a tangent for each leaf of the selected arguments; None is a zero tangent."""
+    nonzero = [t for t in tangents if t is not None]
+    base = base_for(api, tensors_in((picked.args, kwargs, nonzero)))
     with Level(Forward, api, base) as level:
         duals = [
             level.lift(primitive_on(api, x, base))

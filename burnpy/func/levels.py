@@ -1,9 +1,9 @@
-"""Levels: a device for each derivative that is being taken, made when it begins and closed when it has been taken.
+"""Levels: a new device for each derivative, created when its computation starts and closed when it ends.
 
-A level is an `Autodiff` or `Forward` device that is nobody else's, on top of the device that the derivative is taken
-on: the innermost level that is open here, where that is above the arguments. So derivatives inside of each other are
-never confused, whichever tensors they close over. `burnpy.tensor.levels` lifts what lies beneath a level where the two
-meet. With one device for all, d/dx [x · d/dy (x · y)] at 3 would silently be 3; it is 6.
+A level is an `Autodiff` or `Forward` device that is not a singleton, on top of a base device: the innermost open level
+if that is above the arguments, else the device of the arguments. Nested derivatives are therefore never confused,
+whichever tensors they close over. `burnpy.tensor.levels` lifts tensors from beneath a level where they are combined
+with tensors on it. With a single device, d/dx [x · d/dy (x · y)] at 3 would silently be 3; it is 6.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from burnpy.tensor.levels import Door, common_device, levels_between, open_level
 
 
 class Level:
-    """A level for the length of a ``with`` block. It is an `Autodiff` or `Forward` device on ``base``."""
+    """A context manager that creates an `Autodiff` or `Forward` device on ``base``, and closes it on exit."""
 
     __slots__ = ("_before", "device")
 
@@ -43,10 +43,11 @@ class Level:
         self.device.door.close(self.device)
 
 
-class Closed(Subscriptable, Backend):  # bases as those of `Autodiff` and `Forward`, whose instances become its own
-    """What a level becomes once the function that ran on it has returned, for the tensors that escaped from it.
+class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`, so that `__class__` can be assigned
+    """The class of a level once the function that ran on it has returned.
 
-    They can be looked at, not computed with: nothing would ever differentiate what is made of them.
+    Tensors that escaped from the function can be displayed, but not computed with: the results could not be
+    differentiated.
     """
 
     inner: Any
@@ -55,11 +56,11 @@ class Closed(Subscriptable, Backend):  # bases as those of `Autodiff` and `Forwa
 
     @property
     def name(self) -> str:
-        """Of which derivative it was."""
+        """The name in messages, which contains that of the derivative."""
         return f"the closed level of {self.api}()"
 
     def refuse(self, operation: str) -> NoReturn:
-        """Say what happened.
+        """Raise the error for an operation on an escaped tensor.
 
         Raises:
             EscapedError: always.
@@ -70,15 +71,15 @@ class Closed(Subscriptable, Backend):  # bases as those of `Autodiff` and `Forwa
         )
 
     def lift(self, value: Value) -> NoReturn:
-        """Refuse: nothing can be lifted to it any more."""
+        """Raise an error: nothing can be lifted to a closed level."""
         self.refuse("lift")
 
     def lower(self, x: Any) -> Value:
-        """The primitive of the device beneath."""
+        """Return the primitive of the device beneath."""
         return x.value
 
     def to_numpy(self, x: Any) -> Any:
-        """The values, so that the tensor can be shown."""
+        """Return the values, so that the tensor can be displayed."""
         return self.inner.to_numpy(x.value)
 
 
@@ -96,18 +97,18 @@ for _name in declarations(Backend):
 
 
 def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) -> Any:
-    """The device that a derivative by or of ``tensors`` is taken on: the innermost open level above all of them, or
-    else the device of the highest.
+    """Return the device on which to take a derivative that involves ``tensors``: the innermost open level above all of
+    them, or else the highest of their devices.
 
     Args:
-        api: who asks.
-        tensors: what takes part, of any kind.
-        beneath: a device that must be below, or be, the one that is found.
+        api: the function that is called, for messages.
+        tensors: the tensors involved, of any kind.
+        beneath: a device that must be beneath, or equal to, the result.
 
     Raises:
-        KindError: there is no tensor at all.
-        DeviceError: they are on several devices, none of which is a level above the others.
-        EscapedError: one is of a level that was closed.
+        KindError: there is no tensor.
+        DeviceError: the tensors are on several devices, none of which is a level above the others.
+        EscapedError: a tensor is on a closed level.
     """
     devices = [x._device for x in tensors] + ([] if beneath is None else [beneath])
     if not devices:
@@ -120,7 +121,7 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
 
 
 def lowered(value: Any, level: Any) -> Any:
-    """A tensor of a level on the device beneath; anything else as it is."""
+    """Lower a tensor from a level to the device beneath; return anything else unchanged."""
     if not isinstance(value, TensorBase) or value._device is not level:
         return value
     inner = level.inner
@@ -130,11 +131,11 @@ def lowered(value: Any, level: Any) -> Any:
 
 
 def primitive_on(api: str, x: TensorBase[Any], device: Any) -> Value:
-    """A float tensor's primitive, lifted to a device above its own.
+    """Return a float tensor's primitive, lifted to a device above its own.
 
     Raises:
-        DeviceError: it is on no device beneath.
-        EscapedError: it is of a level that was closed.
+        DeviceError: the tensor's device is not beneath ``device``.
+        EscapedError: the tensor is on a closed level.
     """
     if x._device is not device and common_device(api, (device, x._device)) is not device:
         refuse_mixed(api, device, x._device)

@@ -1,4 +1,4 @@
-"""`linearize`: the value of a function and its derivative as a function, for many directions at one point."""
+"""`linearize`: the value of a function at a point, and its derivative there as a linear function of tangents."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ R = TypeVar("R")
 
 
 def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
-    """The value of ``f`` at ``primals``, and its derivative there, a linear function of tangents.
+    """Compute the value of ``f`` at ``primals``, and return its derivative there as a linear function of tangents.
 
-    ``f`` runs once; each call of the derivative costs about as much as a backward pass. For a single direction `jvp` is
-    better, and needs less memory.
+    ``f`` runs once; each call of the derivative costs about as much as a backward pass. For a single tangent, `jvp` is
+    faster and needs less memory.
 
-    The derivative is the transpose of the pullback, itself found by reverse mode: the pullback is linear, so it is
-    recorded at a cotangent of zeros, and pulling a tangent back through that gives the product of the Jacobian with it.
+    The derivative is computed as the transpose of the vjp: the vjp is linear in the cotangent, so it is recorded at a
+    cotangent of zeros, and the vjp of that recording with a tangent is the Jacobian-vector product.
     Source: J. Townsend, A new trick for calculating Jacobian vector products, 2017.
 
     Args:
-        f: from tensors, or trees of some, to a tensor or a tree of some, all float.
-        primals: the arguments, by all of which it is differentiated.
+        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
+        primals: the arguments of ``f``, all of which are differentiated.
 
     Returns:
-        (output, derivative). The derivative takes as many tangents as there are primals, of their structure, shapes and
-        dtypes, and gives the tangent of the output. It may be called any number of times, and differentiated.
+        (output, derivative). The derivative takes one tangent per primal, of the same structure, shapes and dtypes, and
+        returns the tangent of the output. It may be called any number of times, and differentiated.
 
     Raises:
-        KindError: a primal or the output holds something else than float tensors.
-        ArgumentError, ShapeError: (of the derivative) the tangents are not like the primals.
+        KindError: a leaf of the primals or of the output is not a float tensor.
+        ArgumentError, ShapeError: (of the derivative) a tangent differs from its primal in structure, shape or dtype.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -44,23 +44,25 @@ def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], 
     """
     checked_function("linearize", f)
     picked = select_arguments("linearize", primals, tuple(range(len(primals))))
-    found = record("linearize", f, picked, {}, False)
-    base = found.base
+    recording = record("linearize", f, picked, {}, False)
+    base = recording.base
     with Level(Autodiff, "linearize", base) as level:
-        cotangents = [leaf_of(level, base.full(out.shape, 0.0, out.dtype)) for out in found.outputs]
-        seeds: Any = [(root.node, c) for root, c in zip(found.roots, cotangents, strict=True) if root.node is not None]
+        cotangents = [leaf_of(level, base.full(out.shape, 0.0, out.dtype)) for out in recording.outputs]
+        seeds: Any = [
+            (root.node, c) for root, c in zip(recording.roots, cotangents, strict=True) if root.node is not None
+        ]
         gradients = walked(level, base, seeds, retain_graph=False)
         roots = [
             gradients[leaf] if leaf in gradients else level.lift(x._primitive)
-            for leaf, x in zip(found.leaves, found.inputs, strict=True)
+            for leaf, x in zip(recording.leaves, recording.inputs, strict=True)
         ]
     leaves: Any = [c.node for c in cotangents]
 
     def derivative(*tangents: *Ts) -> R:
         name = "the derivative of linearize"
         directions = matching(name, "tangents", picked.structure, tangents, primals, "primals")
-        pushed = apply_vjp(name, base, roots, leaves, found.outputs, directions, retain_graph=True)
-        out: R = found.structure.unflatten(pushed)
+        pushed = apply_vjp(name, base, roots, leaves, recording.outputs, directions, retain_graph=True)
+        out: R = recording.structure.unflatten(pushed)
         return out
 
-    return found.output, derivative
+    return recording.output, derivative

@@ -1,7 +1,7 @@
-"""Trees: tensors in nested tuples, lists and dicts, and whatever types are registered.
+"""Trees: tensors in nested tuples, lists, dicts and instances of registered classes.
 
-A tree is taken apart into its leaves and a `Structure`, which puts other leaves together again in the same way.
-``None`` is a tree without leaves. What is none of the known types is a leaf.
+`flatten` splits a tree into its leaves and a `Structure`, which rebuilds a tree from leaves. ``None`` is a tree without
+leaves. An object of any other type is a leaf.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Handler(NamedTuple):
-    """How trees of one type are taken apart and put together."""
+    """The functions that flatten and unflatten trees of one type."""
 
     flatten: Callable[[Any], tuple[Iterable[Any], Any]]
     unflatten: Callable[[Sequence[Any], Any], Any]
@@ -29,12 +29,12 @@ def register_tree(
     flatten: Callable[[T], tuple[Iterable[Any], Any]],
     unflatten: Callable[[Sequence[Any], Any], T],
 ) -> None:
-    """Let `burnpy.func` look for tensors inside of the instances of a class, and of its subclasses.
+    """Register a class whose instances, and those of its subclasses, `burnpy.func` treats as trees.
 
     Args:
         cls: the class.
-        flatten: from an instance to its children, which are trees, and the rest of it, compared with ``==``.
-        unflatten: from children, as many as there were, and the rest to an instance.
+        flatten: maps an instance to its children, which are trees, and to its static data, compared with ``==``.
+        unflatten: maps children, as many as ``flatten`` returned, and the static data to an instance.
 
     Raises:
         ArgumentError: the class is registered already.
@@ -49,8 +49,8 @@ def register_tree(
     >>> register_tree(Line, lambda line: ((line.slope, line.at_zero), None), lambda children, rest: Line(*children))
     >>> from burnpy.func import grad
     >>> x = Tensor[NumPy].from_data(5.0)
-    >>> found = grad(lambda line: line.slope * x + line.at_zero)(Line(x, x))
-    >>> found.slope.item(), found.at_zero.item()
+    >>> gradient = grad(lambda line: line.slope * x + line.at_zero)(Line(x, x))
+    >>> gradient.slope.item(), gradient.at_zero.item()
     (5.0, 1.0)
     """
     if cls in _EXACT or cls in _REGISTERED:
@@ -76,12 +76,12 @@ _NAMED = Handler(lambda x: (x, type(x)), lambda children, cls: cls(*children))
 
 
 def _handler(tree: Any) -> Handler | None:
-    """How ``tree`` is taken apart; None for a leaf."""
+    """Return the handler of a tree's type; None for a leaf."""
     if isinstance(tree, TensorBase):
         return None
-    found = _EXACT.get(type(tree))
-    if found is not None:
-        return found
+    handler = _EXACT.get(type(tree))
+    if handler is not None:
+        return handler
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return _NAMED
     for cls in type(tree).__mro__ if _REGISTERED else ():
@@ -91,19 +91,19 @@ def _handler(tree: Any) -> Handler | None:
 
 
 class MismatchError(ValueError):
-    """Two trees of different structure; a caller says of what."""
+    """Two trees have different structures; callers convert it to an error that describes both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What is left of a tree without its leaves."""
+    """The structure of a tree: its types and static data, without the leaves."""
 
     handler: Handler | None  #: None for a leaf
-    rest: Any
+    rest: Any  #: the static data, such as the keys of a dict
     children: tuple[Structure, ...]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The tree with these leaves, as many as it had."""
+        """Build the tree from leaves, as many as the structure has."""
         return self._built(iter(leaves))
 
     def _built(self, leaves: Iterator[Any]) -> Any:
@@ -112,10 +112,10 @@ class Structure:
         return self.handler.unflatten([child._built(leaves) for child in self.children], self.rest)
 
     def leaves_of(self, tree: Any) -> list[Any]:
-        """The leaves of another tree of this structure, in this one's order; entries of dicts go by their keys.
+        """Return the leaves of another tree of this structure, in this one's order; dict entries are matched by key.
 
         Raises:
-            MismatchError: its structure is another.
+            MismatchError: the tree has another structure.
         """
         if self.handler is None:
             if _handler(tree) is not None:
@@ -128,8 +128,8 @@ class Structure:
                 raise MismatchError
             members: list[Any] = [tree[key] for key in self.rest[: len(self.children)]]
         else:
-            found, rest = self.handler.flatten(tree)
-            members = list(found)
+            children, rest = self.handler.flatten(tree)
+            members = list(children)
             if len(members) != len(self.children) or rest != self.rest:
                 raise MismatchError
         return [leaf for child, member in zip(self.children, members, strict=True) for leaf in child.leaves_of(member)]
@@ -139,27 +139,27 @@ LEAF = Structure(None, None, ())
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a tree, in order, and its structure.
+    """Return the leaves of a tree, in order, and its structure.
 
     >>> leaves, structure = flatten({"a": 1, "b": [2, (3, None)]})
     >>> leaves, structure.unflatten("xyz")
     ([1, 2, 3], {'a': 'x', 'b': ['y', ('z', None)]})
     """
     leaves: list[Any] = []
-    return leaves, _taken_apart(tree, leaves)
+    return leaves, _flatten_into(tree, leaves)
 
 
-def _taken_apart(tree: Any, leaves: list[Any]) -> Structure:
+def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     handler = _handler(tree)
     if handler is None:
         leaves.append(tree)
         return LEAF
     children, rest = handler.flatten(tree)
-    return Structure(handler, rest, tuple([_taken_apart(child, leaves) for child in children]))
+    return Structure(handler, rest, tuple([_flatten_into(child, leaves) for child in children]))
 
 
 def holds_none(structure: Structure) -> bool:
-    """Whether a tree of this structure has None anywhere in it.
+    """Return whether a tree of this structure contains None.
 
     >>> holds_none(flatten({"a": 1, "b": [2, (3, None)]})[1])
     True
@@ -168,18 +168,18 @@ def holds_none(structure: Structure) -> bool:
 
 
 def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The tree with every leaf replaced by what ``function`` makes of it."""
+    """Apply ``function`` to every leaf of a tree, and return the tree of the results."""
     leaves, structure = flatten(tree)
     return structure.unflatten(map(function, leaves))
 
 
 def tensors_in(tree: Any) -> list[TensorBase[Any]]:
-    """The tensors among the leaves, of any kind."""
+    """Return the tensors, of any kind, among the leaves of a tree."""
     return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, TensorBase)]
 
 
 def describe_tree(tree: Any) -> str:
-    """A tree as it is shown in messages: the shape of each tensor in its place.
+    """Format a tree for messages, with the shape of each tensor in its place.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -1,4 +1,4 @@
-"""Reverse mode: recording a function on a level of its own, and pulling cotangents back through what was recorded."""
+"""Reverse mode: recording a function on a new level, and computing vjps of the recorded graph."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from burnpy.tensor.tensor import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a function computed of some arguments, and the graph of it."""
+    """The outputs of a function, and its recorded graph."""
 
-    base: Any  #: the device beneath the level, on which the rest is
-    leaves: list[Leaf]  #: the nodes of what is differentiated
-    inputs: list[Tensor[Any]]  #: its values
+    base: Any  #: the device beneath the level, on which inputs and outputs are
+    leaves: list[Leaf]  #: the graph's nodes of the differentiated inputs
+    inputs: list[Tensor[Any]]  #: the values of the differentiated inputs
     roots: list[Tracked]  #: the outputs on the level
     outputs: list[Tensor[Any]]
-    structure: Structure  #: of the output
+    structure: Structure  #: the structure of the output
     aux: Any
 
     @property
     def output(self) -> Any:
-        """What the function returned, without the level."""
+        """The function's output as a tree, on the device beneath the level."""
         return self.structure.unflatten(self.outputs)
 
 
@@ -48,15 +48,15 @@ def record(
     has_aux: bool,
     output_of: Callable[[str, Any, Any], tuple[list[Tensor[Any]], Structure]] = flat_output,
 ) -> Recording:
-    """Run a function with the arguments that are differentiated as leaves of a new level.
+    """Run a function on a new level, with the arguments to differentiate by as leaves.
 
     Args:
-        api: for whom.
+        api: the function that is called, for messages.
         f: the function.
-        picked: its arguments.
+        picked: its positional arguments, and which of them are differentiated.
         kwargs: its keyword arguments.
-        has_aux: whether it returns a pair of which the second is not differentiated.
-        output_of: checks what is returned for these arguments, and takes it apart.
+        has_aux: whether it returns a pair (output, aux), where aux is not differentiated.
+        output_of: checks and flattens the output; called with ``api``, the output and the arguments.
     """
     base = base_for(api, tensors_in((picked.args, kwargs)))
     inputs = [on_base(api, x, base) for x in picked.leaves]
@@ -72,12 +72,12 @@ def record(
 
 
 def on_base(api: str, x: Tensor[Any], base: Any) -> Tensor[Any]:
-    """A tensor lifted to the device that a derivative is taken on."""
+    """Lift a tensor to the device ``base``."""
     return x if x._device is base else new_tensor(Tensor, base, primitive_on(api, x, base))
 
 
 def leaf_of(level: Any, primitive: Float) -> Tracked:
-    """A leaf around an inner primitive. Unlike ``require_grad`` it does nothing to the levels beneath."""
+    """Create a leaf for an inner primitive. Unlike ``require_grad`` this does not track the levels beneath."""
     tracked: Tracked = level.lift(primitive)
     tracked.node = Leaf(tracked.value)
     return tracked
@@ -93,10 +93,10 @@ def apply_vjp(
     *,
     retain_graph: bool,
 ) -> list[Tensor[Any]]:
-    """The gradients of the leaves, zeros where none arrives, from cotangents of the roots.
+    """Compute the gradients of the leaves from cotangents of the roots; zeros for a leaf that is not reached.
 
-    The cotangents may be on a level above ``base``, and are then what a derivative is taken by: the backward pass runs
-    on that level, and what the graph kept is lifted to it.
+    The cotangents may be on a level above ``base``, when they are differentiated themselves: the backward pass then
+    runs on that level, and the saved tensors are lifted to it.
     """
     device = common_device(api, [base, *[c._device for c in cotangents]])
     seeds: Any = [
@@ -104,15 +104,15 @@ def apply_vjp(
         for root, c in zip(roots, cotangents, strict=True)
         if root.node is not None
     ]
-    found = walked(device, base, seeds, retain_graph)
+    gradients = walked(device, base, seeds, retain_graph)
     return [
-        new_tensor(Tensor, device, found[leaf] if leaf in found else device.full(x.shape, 0.0, x.dtype))
+        new_tensor(Tensor, device, gradients[leaf] if leaf in gradients else device.full(x.shape, 0.0, x.dtype))
         for leaf, x in zip(leaves, inputs, strict=True)
     ]
 
 
 def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph: bool) -> dict[Any, Float]:
-    """The gradients of all leaves, on ``device``, through a graph over ``base``."""
+    """Run a backward pass on ``device`` through a graph over ``base``, and return the gradients of all leaves."""
     mode = current_mode()
     watchers = () if mode is None else mode.watchers
     if device is not base:
@@ -123,16 +123,16 @@ def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph:
 
 
 def _lifting(levels: list[Any]) -> Watcher:
-    """Runs vjps on a level above the one that they were recorded over, with what they kept lifted to it."""
+    """Return a watcher that runs vjps on levels above the one they were recorded on, with saved tensors lifted."""
 
-    def lifted(kept: Value) -> Value:
-        if hasattr(kept, "dtype") and hasattr(kept, "shape") and kind_of(kept.dtype) == "float":
+    def lifted(saved: Value) -> Value:
+        if hasattr(saved, "dtype") and hasattr(saved, "shape") and kind_of(saved.dtype) == "float":
             for level in reversed(levels):
-                kept = level.lift(kept)
-        return kept
+                saved = level.lift(saved)
+        return saved
 
-    def watch(inner: Any, node: Any, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-        vjp, kept = opened(vjp, kept)
-        return vjp(inner, grad, *map(lifted, kept))
+    def watch(inner: Any, node: Any, vjp: Vjp, grad: Float, saved: tuple[Any, ...]) -> Any:
+        vjp, saved = opened(vjp, saved)
+        return vjp(inner, grad, *map(lifted, saved))
 
     return watch

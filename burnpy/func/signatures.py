@@ -1,10 +1,10 @@
-"""Types of functions that compute on any backend, of which checkers infer what a lambda takes, and of derivatives.
+"""Protocols for functions of tensors on any backend, and for their derivatives.
 
-A lambda is written before its arguments are known, so that nothing says which backend they are on; as a function of
-tensors on any backend it, and its derivative, have a type all the same. Only `burnpy.func`'s overloads use these.
+Nothing in a lambda says which backend its arguments are on. With these protocols type checkers infer a type for it, as
+a function of tensors on any backend, and for its derivative. Only the overloads of `burnpy.func` use them.
 """
 
-# ruff: noqa: D102  # the class says what is called
+# ruff: noqa: D102  # the docstring of the class documents ``__call__``
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OfOne(Protocol):
 
 
 class OfOneWithAux(Protocol[A_co]):
-    """A function of one tensor that returns something beside its output."""
+    """A function of one tensor that returns a pair (output, aux)."""
 
     def __call__(self, x: Tensor[B], /) -> tuple[Tensor[B], A_co]: ...
 
@@ -36,49 +36,49 @@ class OfTwo(Protocol):
 
 
 class Derivative(Protocol):
-    """Of a function of one tensor, or of a longer one by the first."""
+    """The derivative of a function with respect to its first argument, a tensor."""
 
     def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
 
 
 class DerivativeWithAux(Protocol[A_co]):
-    """The same, and what the function returned beside its output."""
+    """The derivative of a function with respect to its first argument, and the function's auxiliary data."""
 
     def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], A_co]: ...
 
 
 class DerivativeByOne(Protocol):
-    """Of a function of two tensors by one of them."""
+    """The derivative of a function of two tensors with respect to one of them."""
 
     def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
 
 
 class DerivativeByBoth(Protocol):
-    """Of a function of two tensors by both."""
+    """The derivative of a function of two tensors with respect to both."""
 
     def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
 
 
 class ValueAndDerivative(Protocol):
-    """A function of one tensor with its derivative."""
+    """The value of a function and its derivative with respect to its first argument, a tensor."""
 
     def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
 
 
 class ValueAndDerivativeWithAux(Protocol[A_co]):
-    """The same, and what the function returned beside its output."""
+    """The value of a function, its auxiliary data, and its derivative with respect to its first argument."""
 
     def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[tuple[Tensor[B], A_co], Tensor[B]]: ...
 
 
 class ValueAndDerivativeByOne(Protocol):
-    """A function of two tensors with its derivative by one."""
+    """The value of a function of two tensors and its derivative with respect to one of them."""
 
     def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
 
 
 class ValueAndDerivativeByBoth(Protocol):
-    """A function of two tensors with its derivative by both."""
+    """The value of a function of two tensors and its derivative with respect to both."""
 
     def __call__(
         self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any

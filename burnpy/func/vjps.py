@@ -1,4 +1,4 @@
-"""`vjp`: the value of a function, and a function that pulls cotangents back through it."""
+"""`vjp`: the value of a function, and a function that computes vector-Jacobian products."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def vjp(
     f: Callable[[*Ts], tuple[R, A]], *primals: *Ts, has_aux: Literal[True]
 ) -> tuple[R, Callable[[R], tuple[*Ts]], A]: ...
 def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of ``f`` at ``primals``, and its pullback: the product of a vector with the Jacobian.
+    """Compute the value of ``f`` at ``primals``, and return a function that computes vector-Jacobian products.
 
     Args:
-        f: from tensors, or trees of some, to a tensor or a tree of some, all float.
-        primals: the arguments, by all of which it is differentiated.
-        has_aux: whether ``f`` returns a pair, of which the second is handed through.
+        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
+        primals: the arguments of ``f``, all of which are differentiated.
+        has_aux: whether ``f`` returns a pair (output, aux), where aux is not differentiated.
 
     Returns:
-        (output, pullback), with ``has_aux`` (output, pullback, aux). The pullback takes a cotangent, a tree like the
-        output with the same shapes and dtypes, and gives a tuple with a gradient for each of the primals. It may be
-        called any number of times, from any thread, and differentiated; the graph lives as long as it does.
+        (output, pullback), with ``has_aux`` (output, pullback, aux). The pullback takes a cotangent with the structure,
+        shapes and dtypes of the output, and returns a tuple with a gradient for each primal. It may be called any
+        number of times, from any thread, and differentiated; it keeps the graph alive.
 
     Raises:
-        KindError: a primal or the output holds something else than float tensors.
-        ArgumentError, ShapeError: (of the pullback) the cotangent is not like the output.
+        KindError: a leaf of the primals or of the output is not a float tensor.
+        ArgumentError, ShapeError: (of the pullback) the cotangent differs from the output in structure, shape or dtype.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -47,12 +47,14 @@ def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[
     """
     checked_function("vjp", f)
     picked = select_arguments("vjp", primals, tuple(range(len(primals))))
-    found = record("vjp", f, picked, {}, has_aux)
+    recording = record("vjp", f, picked, {}, has_aux)
 
     def pullback(cotangent: Any) -> Any:
         name = "the pullback of vjp"
-        cotangents = matching(name, "a cotangent", found.structure, cotangent, found.output, "the output")
-        gradients = apply_vjp(name, found.base, found.roots, found.leaves, found.inputs, cotangents, retain_graph=True)
+        cotangents = matching(name, "a cotangent", recording.structure, cotangent, recording.output, "the output")
+        gradients = apply_vjp(
+            name, recording.base, recording.roots, recording.leaves, recording.inputs, cotangents, retain_graph=True
+        )
         return picked.structure.unflatten(gradients)
 
-    return (found.output, pullback, found.aux) if has_aux else (found.output, pullback)
+    return (recording.output, pullback, recording.aux) if has_aux else (recording.output, pullback)

@@ -1,6 +1,6 @@
-"""Tests for those who build on burnpy: `gradcheck` for functions, a conformance suite for backends.
+"""Testing utilities: `gradcheck` for functions, and a conformance suite for backends.
 
-``conformance_suite`` needs pytest, which comes with the extra ``burnpy[test]``; nothing here is imported by burnpy.
+``conformance_suite`` needs pytest, which the extra ``burnpy[test]`` installs. burnpy itself imports nothing from here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The conformance suite: every operation of the schema, put through a backend, in every dtype, under every decorator.
+"""The conformance suite: tests of every operation of a backend, in every dtype and under every decorator.
 
 A third party's backend is tested in three lines of a test file::
 
@@ -34,7 +34,7 @@ ALL_DTYPES = (*FLOATS, *INTS, "bool")
 
 
 def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str] = ALL_DTYPES) -> type:
-    """A class of tests that pytest collects where a test file gives it a name that begins with ``Test``.
+    """Return a test class for a backend, which pytest collects under a name that begins with ``Test``.
 
     Every operation is run in every dtype of its kinds, on the backend itself and on floats under `Autodiff`, twice
     nested `Autodiff` and `Forward`; on 0-d, empty, broadcast, strided and expanded arguments, with infinities and NaN;
@@ -42,15 +42,15 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
 
     Args:
         backend: the backend, as a class, an alias or a device.
-        dtypes: those that the backend has, by name. It must refuse the others with a `DTypeError`.
+        dtypes: the names of the dtypes that the backend supports. It must refuse the others with a `DTypeError`.
 
     Raises:
-        ImportError: pytest is missing; it comes with ``burnpy[test]``.
+        ImportError: pytest is missing; the extra ``burnpy[test]`` installs it.
     """
     import pytest
 
     names = tuple(dtypes)
-    found = {name: dtype_of(name) for name in ALL_DTYPES if name in names}
+    supported = {name: dtype_of(name) for name in ALL_DTYPES if name in names}
     refused = [name for name in ALL_DTYPES if name not in names]
 
     class Conformance:
@@ -60,29 +60,29 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
 
         @classmethod
         def setup_class(cls) -> None:
-            """Make the device, which would be too early while tests are collected."""
+            """Create the device, which must not happen during collection."""
             cls.device = device_of(backend)
 
-        @pytest.mark.parametrize(("name", "dtype", "level"), list(value_cases(found)))
+        @pytest.mark.parametrize(("name", "dtype", "level"), list(value_cases(supported)))
         def test_values(self, name: str, dtype: str, level: str) -> None:
-            """An operation gives what the reference gives, and leaves its arguments alone."""
+            """An operation returns what the reference returns, and does not change its arguments."""
             row = ROWS[name]
             for tracked in (False,) if level == "plain" else (False, True):
                 for layout in LAYOUTS if level == "plain" else LAYOUTS[:1]:
                     for example in row.examples:
-                        check_values(self.device, level, row, example, found[dtype], layout, tracked)
+                        check_values(self.device, level, row, example, supported[dtype], layout, tracked)
 
         @pytest.mark.parametrize(
-            ("name", "dtype"), [(n, d) for n in PROPERTIES for d in found if kinds_fit(n, found[d])]
+            ("name", "dtype"), [(n, d) for n in PROPERTIES for d in supported if kinds_fit(n, supported[d])]
         )
         def test_properties(self, name: str, dtype: str) -> None:
-            """An operation that no reference computes keeps what is claimed of it."""
-            PROPERTIES[name][1](self.device, found[dtype])
+            """An operation without a reference, such as random sampling, has its documented properties."""
+            PROPERTIES[name][1](self.device, supported[dtype])
 
         @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.gradients])
         @pytest.mark.parametrize("order", [1, 2])
         def test_derivatives(self, name: str, order: int) -> None:
-            """Derivatives are those of central differences, by reverse and by forward mode."""
+            """Derivatives in reverse and in forward mode agree with central differences."""
             row = ROWS[name]
             for k, example in enumerate(row.examples):
                 if row.smooth(example):
@@ -91,16 +91,16 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
         @pytest.mark.parametrize("level", LEVELS)
         @pytest.mark.parametrize("name", promoting())
         def test_promotion(self, name: str, level: str) -> None:
-            """Operands of two dtypes give a result of their common one, and of the reference's value."""
-            check_promotion(self.device, level, ROWS[name], found)
+            """Operands of two dtypes are promoted to their common dtype."""
+            check_promotion(self.device, level, ROWS[name], supported)
 
         @pytest.mark.parametrize("name", NEGATIVE_DIMS)
         def test_negative_dims(self, name: str) -> None:
-            """Tensors take a negative dim for the same one counted from the front."""
+            """Tensors count a negative dim from the end."""
             check_negative_dims(self.device, name)
 
         def test_refuses_the_dtypes_that_it_lacks(self) -> None:
-            """A dtype that the backend lacks is refused by name, not computed in another."""
+            """A dtype that the backend does not support raises an error, and is not replaced by another."""
             for dtype in refused:
                 with pytest.raises(DTypeError, match=dtype):
                     self.device.full((2,), 1, dtype_of(dtype))
@@ -109,11 +109,11 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
 
         def test_every_operation_is_covered(self) -> None:
             """The table has a row for every operation of the schema."""
-            lacking = [name for name in operations() if name not in ROWS and name not in PROPERTIES]
-            assert not lacking, f"no cases for the operations {lacking}"
+            absent = [name for name in operations() if name not in ROWS and name not in PROPERTIES]
+            assert not absent, f"no cases for the operations {absent}"
 
         def test_a_device_is_one_object(self) -> None:
-            """Devices are compared with `is`."""
+            """Devices are singletons."""
             assert device_of(backend) is self.device
             assert device_of(self.device) is self.device
 
@@ -121,17 +121,17 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
 
 
 def value_cases(dtypes: dict[str, DType]) -> Iterator[tuple[str, str, str]]:
-    """Operation, dtype and level of every test of values. Only floats change under a decorator."""
+    """Yield operation, dtype and level of every test of values. Decorators are tested with floats only."""
     for name, row in ROWS.items():
-        for dtype, found in dtypes.items():
-            if fits(row, found):
-                decorated = kind_of(found) == "float" or row.operation.results == ("Float",)
+        for name_of_dtype, dtype in dtypes.items():
+            if fits(row, dtype):
+                decorated = kind_of(dtype) == "float" or row.operation.results == ("Float",)
                 for level in LEVELS if decorated else LEVELS[:1]:
-                    yield name, dtype, level
+                    yield name, name_of_dtype, level
 
 
 def fits(row: Row, dtype: DType) -> bool:
-    """Whether a row is run in a dtype."""
+    """Return whether a row is run in a dtype."""
     if row.int64_only:
         return dtype.name == "int64"
     return kind_of(dtype) in row.kinds

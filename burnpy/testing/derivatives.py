@@ -1,4 +1,4 @@
-"""Derivatives of one function in three ways: by reverse mode, by forward mode, by central differences."""
+"""Derivatives of a function computed in reverse mode, in forward mode and by central differences."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Function: TypeAlias = Callable[..., Any]
-"""From float tensors on one device to one such tensor, or a tuple or list of them."""
+"""A function of float tensors on one device that returns such a tensor, or a tuple or list of them."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A function, where to differentiate it, and the weights that make one number of its results."""
+    """A function, the inputs at which to differentiate it, and the weights of the sum of its results."""
 
     function: Function
     inputs: tuple[Tensor[Any], ...]
-    weights: list[Tensor[Any]]  #: one for each result
-    before: list[NDArray[Any]]  #: copies of inputs and weights
+    weights: list[Tensor[Any]]  #: one weight, of the same shape, for each result
+    before: list[NDArray[Any]]  #: copies of inputs and weights, to detect changes in place
     eps: float
     generator: np.random.Generator
 
 
 def results(f: Function, inputs: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
-    """What f returns, as a list.
+    """Call f, and return its results as a list.
 
     Raises:
-        KindError: it is neither a float tensor nor a tuple or list of them.
-        DeviceError: it is on another device than the inputs.
-        DTypeError: it is not float64.
+        KindError: the result is neither a float tensor nor a tuple or list of them.
+        DeviceError: a result is on another device than the inputs.
+        DTypeError: a result is not float64.
     """
     returned = f(*inputs)
     outs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
@@ -60,21 +60,23 @@ def results(f: Function, inputs: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
 
 
 def by_reverse(problem: Problem, only: int | None = None) -> list[NDArray[Any]]:
-    """The gradient by each input, by one backward pass from all results, or from one; zeros where none arrives."""
+    """Compute the gradient of each input by a backward pass from all results, or ``only`` one; zeros if not reached."""
     device: Any = Autodiff(problem.inputs[0].device)
     leaves = [Tensor.from_inner(x).require_grad() for x in problem.inputs]
     outs = results(problem.function, leaves)
     roots = [(out._primitive, weight._primitive) for out, weight in zip(outs, problem.weights, strict=True)]
-    found = device.gradients(roots if only is None else [roots[only]], retain_graph=False)
+    gradients = device.gradients(roots if only is None else [roots[only]], retain_graph=False)
     inner = device.inner
     return [
-        _array(inner, found[leaf._primitive.node]) if leaf._primitive.node in found else np.zeros(x.shape, x.dtype)
+        _array(inner, gradients[leaf._primitive.node])
+        if leaf._primitive.node in gradients
+        else np.zeros(x.shape, x.dtype)
         for x, leaf in zip(problem.inputs, leaves, strict=True)
     ]
 
 
 def by_forward(problem: Problem, k: int, direction: NDArray[Any]) -> list[NDArray[Any]]:
-    """The tangent of each result where input k moves in ``direction``; zeros where none arrives."""
+    """Compute the tangent of each result for the tangent ``direction`` of input k; zeros if it has none."""
     inner: Any = problem.inputs[0].device
     device: Any = Forward(inner)
     duals = []
@@ -86,7 +88,7 @@ def by_forward(problem: Problem, k: int, direction: NDArray[Any]) -> list[NDArra
 
 
 def by_differences(problem: Problem, k: int, direction: NDArray[Any]) -> float:
-    """The derivative of the weighted sum of the results where input k moves in ``direction``."""
+    """Compute the derivative of the weighted sum of the results, by input k along ``direction``."""
     inner: Any = problem.inputs[0].device
     here = problem.inputs[k].to_numpy()
     sides = []
@@ -94,7 +96,7 @@ def by_differences(problem: Problem, k: int, direction: NDArray[Any]) -> float:
         moved = problem.inputs[k]._like(inner.from_numpy(here + step * direction))
         outs = results(problem.function, [*problem.inputs[:k], moved, *problem.inputs[k + 1 :]])
         sides.append([out.to_numpy() for out in outs])
-    # The difference of each element before the sum: the sum of all would be rounded to the size of the largest.
+    # Subtract before summing: the rounding error of each sum would be that of its largest element.
     parts = zip(*sides, problem.weights, strict=True)
     return float(sum(((up - down) * weight.to_numpy()).sum() for up, down, weight in parts) / (2 * problem.eps))
 

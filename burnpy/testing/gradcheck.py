@@ -1,4 +1,4 @@
-"""`gradcheck` and `gradgradcheck`: are the derivatives those of the function that was computed?"""
+"""`gradcheck` and `gradgradcheck`: comparison of derivatives with central differences."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class GradcheckError(BurnpyError, AssertionError):
-    """A derivative that is not the function's, or a function that cannot have one: see the message."""
+    """A wrong derivative, or a function that cannot be differentiated: see the message."""
 
 
 class Options(NamedTuple):
-    """What `gradcheck` was asked to check, and how closely."""
+    """The checks and tolerances of a call of `gradcheck`."""
 
     atol: float
     rtol: float
@@ -51,35 +51,35 @@ def gradcheck(
     elements: int = 32,
     seed: int = 0,
 ) -> bool:
-    """Compare reverse and forward mode with central differences; the arguments are PyTorch's.
+    """Check derivatives in reverse and forward mode against central differences; the arguments are PyTorch's.
 
-    The results of ``f`` are weighted with random numbers and summed; the derivative of that sum by each input is
-    compared element by element for inputs of at most ``elements`` elements, and along two random directions. Besides,
-    ``f`` must give the same results twice, must change no input, and gradients must have their input's shape and dtype.
+    The results of ``f`` are multiplied by random weights and summed; the derivative of that sum by each input is
+    compared element by element for inputs with at most ``elements`` elements, and along two random directions. ``f``
+    must also be deterministic and change no input, and gradients must have the shape and dtype of their input.
 
     Args:
-        f: takes as many tensors as there are inputs, on any device, and returns a float tensor or several.
-        inputs: float64 tensors on one device, away from points where ``f`` has no derivative. They are not changed.
-        *more: nothing; it is here to explain that several inputs are one tuple.
+        f: a function of as many tensors as there are inputs, on any device, that returns one or several float tensors.
+        inputs: float64 tensors on one device, at points where ``f`` is differentiable. They are not changed.
+        *more: must be empty; the error explains that several inputs are passed as one tuple.
         eps: the step of the central differences.
-        atol: a difference of derivatives that is always accepted,
-        rtol: and one that is accepted relative to the central difference.
-        raise_exception: raise where the check fails; otherwise return False.
-        nondet_tol: how far two runs on the same inputs may differ.
-        check_undefined_grad: where there are several results, check that one without a gradient counts as zeros.
+        atol: the absolute tolerance.
+        rtol: the tolerance relative to the central difference.
+        raise_exception: whether to raise if the check fails; otherwise return False.
+        nondet_tol: the tolerated difference of two runs on the same inputs.
+        check_undefined_grad: if there are several results, check that an undefined gradient of one counts as zeros.
         check_forward_ad: check forward mode, `Forward`.
         check_backward_ad: check reverse mode, `Autodiff`.
-        fast_mode: check along random directions only, whose number does not grow with the inputs.
+        fast_mode: check along random directions only, whose number is independent of the size of the inputs.
         elements: inputs with more elements are checked along random directions only, in any case.
-        seed: of the random weights and directions.
+        seed: the seed of the random weights and directions.
 
     Returns:
         Whether the check passed.
 
     Raises:
-        GradcheckError: it failed; the message names the input, the element or direction and both numbers.
-        DTypeError: an input or a result is not float64, in which alone differences are exact enough.
-        ArgumentError, KindError, DeviceError: inputs or results are not as described, or neither mode is to be checked.
+        GradcheckError: the check failed; the message names the input, the element or direction and both numbers.
+        DTypeError: an input or a result is not float64; other dtypes are too inexact for differences.
+        ArgumentError, KindError, DeviceError: inputs or results are invalid, or both modes are switched off.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -124,12 +124,12 @@ def gradgradcheck(
     elements: int = 32,
     seed: int = 0,
 ) -> bool:
-    """Compare second derivatives with central differences: `gradcheck` of what a backward pass through ``f`` computes.
+    """Check second derivatives against central differences: `gradcheck` of the gradients of ``f``.
 
-    The derivatives of the gradients are taken by reverse over reverse mode, ``Autodiff[Autodiff[B]]``, and by forward
-    over reverse mode, ``Autodiff[Forward[B]]``; by the inputs and by the gradients that the pass starts from.
-    Arguments, result and errors are those of `gradcheck`, and ``grad_outputs``, the gradients that the pass starts
-    from: like the results of ``f``, random ones unless given.
+    The gradients are differentiated in reverse-over-reverse mode, ``Autodiff[Autodiff[B]]``, and in
+    forward-over-reverse mode, ``Autodiff[Forward[B]]``, with respect to the inputs and to the cotangents of the
+    results. Arguments, result and errors are those of `gradcheck`, except for ``grad_outputs``, the cotangents:
+    tensors like the results of ``f``, random by default.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -141,8 +141,8 @@ def gradgradcheck(
     xs, count = first.inputs, len(first.inputs)
     seeds = first.weights if grad_outputs is None else _like(first.weights, grad_outputs)
 
-    def gradients(*given: Tensor[Any]) -> list[Tensor[Any]]:
-        return _backward(f, given[:count], given[count:])
+    def gradients(*args: Tensor[Any]) -> list[Tensor[Any]]:
+        return _backward(f, args[:count], args[count:])
 
     return gradcheck(
         gradients, (*xs, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
@@ -152,13 +152,13 @@ def gradgradcheck(
 
 
 def _backward(f: Function, inputs: Sequence[Tensor[Any]], seeds: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
-    """The gradients of all inputs by one backward pass, on the device of the inputs."""
+    """Compute the gradients of all inputs by one backward pass, on the device of the inputs."""
     leaves = [Tensor.from_inner(x).require_grad() for x in inputs]
     roots = [(out._primitive, seed._primitive) for out, seed in zip(results(f, leaves), seeds, strict=True)]
     device: Any = Autodiff(inputs[0].device)
-    found = device.gradients(roots, retain_graph=False)
+    gradients = device.gradients(roots, retain_graph=False)
     return [
-        x._like(found[leaf._primitive.node]) if leaf._primitive.node in found else x._like(_zeros(x))
+        x._like(gradients[leaf._primitive.node]) if leaf._primitive.node in gradients else x._like(_zeros(x))
         for x, leaf in zip(inputs, leaves, strict=True)
     ]
 
@@ -168,7 +168,7 @@ def _zeros(x: Tensor[Any]) -> Any:
 
 
 def _like(weights: Sequence[Tensor[Any]], given: Any) -> list[Tensor[Any]]:
-    """The gradients to start from, of the results' number, shapes and dtype."""
+    """Check that ``given`` has the number, shapes and dtypes of the results, and return it as a list."""
     seeds: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
     expected = [(w.shape, w.dtype) for w in weights]
     if not all(isinstance(s, Tensor) for s in seeds) or [(s.shape, s.dtype) for s in seeds] != expected:
@@ -214,7 +214,7 @@ def _problem(
 
 
 def _direction(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Random numbers of size ½ to 1½, of either sign: none is so small that it would hide an error."""
+    """Sample numbers of magnitude ½ to 1½ with random signs: none is so small that it would hide an error."""
     return np.asarray(generator.uniform(0.5, 1.5, shape) * generator.choice([-1.0, 1.0], shape))
 
 
@@ -234,7 +234,7 @@ def _check(problem: Problem, options: Options) -> None:
 
 
 def _gradients(problem: Problem, options: Options) -> list[NDArray[Any]]:
-    """The gradients by reverse mode, with what can be said of them without differences."""
+    """Compute the gradients in reverse mode, and check all that does not need differences."""
     gradients = by_reverse(problem)
     _unchanged(problem, "the backward pass")
     for k, (x, gradient) in enumerate(zip(problem.inputs, gradients, strict=True)):
@@ -254,7 +254,7 @@ def _gradients(problem: Problem, options: Options) -> list[NDArray[Any]]:
 
 
 def _check_undefined(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
-    """Passes that start from one result each, and from no other, must add up to the pass that starts from all."""
+    """Check that the gradients of each result alone add up to the gradients of all results together."""
     apart = [by_reverse(problem, only=j) for j in range(len(problem.weights))]
     for k, gradient in enumerate(gradients):
         total = sum(parts[k] for parts in apart)
@@ -266,7 +266,7 @@ def _check_undefined(problem: Problem, gradients: list[NDArray[Any]], options: O
 
 
 def _forward(problem: Problem, k: int, direction: NDArray[Any]) -> float:
-    """The derivative of the results' weighted sum, by forward mode."""
+    """Compute the derivative of the weighted sum of the results in forward mode."""
     tangents = by_forward(problem, k, direction)
     for j, (tangent, weight) in enumerate(zip(tangents, problem.weights, strict=True)):
         if (tangent.shape, tangent.dtype) != (weight.shape, weight.dtype):
@@ -280,33 +280,33 @@ def _forward(problem: Problem, k: int, direction: NDArray[Any]) -> float:
 def _directions(
     generator: np.random.Generator, shape: tuple[int, ...], elements: int
 ) -> list[tuple[str, NDArray[Any]]]:
-    """The directions to go from an input of ``shape``, each with its name."""
-    found = []
-    if math.prod(shape) <= elements:  # first, because their names say more
+    """Return the directions in which to differentiate by an input of ``shape``, each with its name."""
+    directions = []
+    if math.prod(shape) <= elements:  # first, since a failure then names the element
         for position in np.ndindex(shape):
             unit = np.zeros(shape)
             unit[position] = 1.0
-            found.append((f"element {position}", unit))
+            directions.append((f"element {position}", unit))
     if 0 not in shape:
-        found += [(f"random direction {d}", _direction(generator, shape)) for d in range(2)]
-    return found
+        directions += [(f"random direction {d}", _direction(generator, shape)) for d in range(2)]
+    return directions
 
 
-def _compare(mode: str, k: int, name: str, found: float, expected: float, options: Options) -> None:
+def _compare(mode: str, k: int, name: str, actual: float, expected: float, options: Options) -> None:
     atol, rtol = options.atol, options.rtol
-    if not abs(found - expected) <= atol + rtol * abs(expected):  # so that NaN fails
+    if not abs(actual - expected) <= atol + rtol * abs(expected):  # so that NaN fails
         raise GradcheckError(
-            f"the derivative by input {k}, {name}: {mode} mode gives {found!r}, central differences give {expected!r} "
+            f"the derivative by input {k}, {name}: {mode} mode gives {actual!r}, central differences give {expected!r} "
             f"(of the results' weighted sum; accepted were {atol} + {rtol} × the latter)"
         )
 
 
 def _deterministic(problem: Problem, tolerance: float) -> None:
     first, second = (results(problem.function, problem.inputs) for _ in range(2))
-    for k, (one, two) in enumerate(zip(first, second, strict=True)):
-        if not _same(one.to_numpy(), two.to_numpy(), tolerance):
+    for k, (x, y) in enumerate(zip(first, second, strict=True)):
+        if not _same(x.to_numpy(), y.to_numpy(), tolerance):
             raise GradcheckError(
-                f"two calls of the function gave different results {k}: {one.to_numpy()}, then {two.to_numpy()}"
+                f"two calls of the function gave different results {k}: {x.to_numpy()}, then {y.to_numpy()}"
             )
 
 

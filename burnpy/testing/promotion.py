@@ -1,4 +1,4 @@
-"""Promotion: what operands of two dtypes, or of 0 and more dimensions, give."""
+"""Checks of type promotion: operands of two dtypes, with and without dimensions."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ PRODUCTS = ("matmul", "matmul_nt", "matmul_tn")
 
 
 def promoting() -> list[str]:
-    """The operations of two operands that promote: those that take a number as the second, and the matrix product."""
-    found = []
+    """Return the binary operations that promote: those that take a number as second operand, and matrix products."""
+    names = []
     for name, op in operations().items():
         arguments = op.arguments
         if len(arguments) == 2 and arguments[1].scalar and arguments[0].kind == arguments[1].kind:
-            found.append(name)
-    return [*found, *PRODUCTS]
+            names.append(name)
+    return [*names, *PRODUCTS]
 
 
 def check_promotion(device: Any, level: str, row: Row, dtypes: dict[str, DType]) -> None:
-    """The operation of all pairs of dtypes of its kinds, with and without dimensions."""
+    """Check an operation for all pairs of dtypes of its kinds, with and without dimensions."""
     on, name = device_at(level, device), row.operation.name
     shapes = [((2, 2), (2, 2))] if name in PRODUCTS else list(product(SHAPES, SHAPES))
-    for one, two in product(dtypes.values(), dtypes.values()):
-        kind = kind_of(one)
-        if kind != kind_of(two) or kind not in row.kinds or (level != "plain" and kind != "float"):
+    for left_dtype, right_dtype in product(dtypes.values(), dtypes.values()):
+        kind = kind_of(left_dtype)
+        if kind != kind_of(right_dtype) or kind not in row.kinds or (level != "plain" and kind != "float"):
             continue
         try:
-            promote_types(one, two)
+            promote_types(left_dtype, right_dtype)
         except DTypeError:
-            continue  # uint64 with a signed dtype; the error is tested with tensors
+            continue  # uint64 with a signed dtype; the tests of tensors cover the error
         for shape, other in shapes:
-            _check(on, level, row, np.ones(shape, one) + np.ones(shape, one) if kind != "bool" else np.ones(shape, one),
-                   np.ones(other, two))  # fmt: skip
+            left = np.ones(shape, left_dtype)
+            left = left + left if kind != "bool" else left
+            _check(on, level, row, left, np.ones(other, right_dtype))
 
 
 def _check(on: Any, level: str, row: Row, left: Any, right: Any) -> None:
@@ -55,7 +56,7 @@ def _check(on: Any, level: str, row: Row, left: Any, right: Any) -> None:
     left, right = np.asarray(left), np.asarray(right)
     if (left.shape == ()) == (right.shape == ()):
         common = promote_types(left.dtype, right.dtype)
-    else:  # what has no dimensions does not widen what has
+    else:  # a 0-d operand does not promote one that has dimensions
         common = right.dtype if left.shape == () else left.dtype
     x, y = on.from_numpy(left), on.from_numpy(right)
     if level == "Forward":
@@ -63,12 +64,12 @@ def _check(on: Any, level: str, row: Row, left: Any, right: Any) -> None:
     x = on.require_grad(x)
     out = getattr(on, name)(x, y)
     wide: Any = np.float64 if kind_of(common) == "float" else common
-    want = np.asarray(row.reference(left.astype(wide), right.astype(wide)))
+    expected = np.asarray(row.reference(left.astype(wide), right.astype(wide)))
     dtype = np.dtype(np.bool_) if op.results == ("Bool",) else common
     assert out.dtype == dtype, f"{where}: the dtype is {out.dtype}, not {dtype}"
-    assert out.shape == want.shape, f"{where}: the shape is {out.shape}, not {want.shape}"
+    assert out.shape == expected.shape, f"{where}: the shape is {out.shape}, not {expected.shape}"
     owner = on if kind_of(dtype) == "float" else on.discrete
-    wrong = difference(np.asarray(owner.to_numpy(out)), want.astype(dtype), 1.0)
+    wrong = difference(np.asarray(owner.to_numpy(out)), expected.astype(dtype), 1.0)
     assert wrong is None, f"{where}: {wrong}"
     if op.algebra is Algebra.NONDIFFERENTIABLE:
         return

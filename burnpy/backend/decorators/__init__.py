@@ -1,6 +1,6 @@
-"""Decorators of backends that compute as the inner backend does and look on: `Checked[B]` and `Profiled[B]`.
+"""Backend decorators that observe the operations of an inner backend: `Checked[B]` and `Profiled[B]`.
 
-Both are made from the schema by `burnpy.backend.decorators.decorator`, which is also where the next one begins.
+Both derive from `burnpy.backend.decorators.decorator.Decorator`, which generates their operations from the schema.
 """
 
 from __future__ import annotations

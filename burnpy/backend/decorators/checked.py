@@ -1,4 +1,4 @@
-"""`Checked[B]`: a backend that refuses NaN, and infinity where asked, the moment that an operation makes them."""
+"""`Checked[B]`: a backend that raises an error at the first operation that returns NaN, or optionally infinity."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 _allowed: ContextVar[frozenset[str]] = ContextVar("burnpy_allowed", default=frozenset())
 _CONSUMING = ("accumulate", "accumulate_slice", "accumulate_index")
-"""Operations that may have written their result over their first argument by the time that it could be shown."""
+"""Operations that may have overwritten their first argument with the result when the error message is formatted."""
 
 
 @final
 class Checked(Decorator[I], Generic[I]):
-    """A backend that looks at every result of the inner backend ``I``, in forward and backward passes.
+    """A backend that checks every result of the inner backend ``I`` for NaN, in forward and backward passes.
 
-    An operation that gives NaN is an error that names it, its arguments' shapes, the first bad element and whether the
-    arguments were finite; data that hold NaN are refused where they come in. Infinity, which attention masks and
-    ``log(0)`` make on purpose, is looked for only with ``check_inf=True``. NaN on purpose has its way out in `allow`.
-    An index out of range is an error at once, also on a device that would report it later.
+    An operation that returns NaN raises an error that names it, its arguments' shapes, the first NaN and whether the
+    arguments were finite; input data that contain NaN are refused too. Infinity, which attention masks and ``log(0)``
+    create on purpose, is checked only with ``check_inf=True``. Intended NaN is permitted within `allow`. An index out
+    of range raises at once, also on an asynchronous device.
 
-    It goes inside `Autodiff`: ``Autodiff[Checked[NumPy]]`` checks what rules compute too, step by step, where
-    `burnpy.autodiff.detect_anomaly` checks what each rule returns. Every operation is waited for, so this is for
-    finding mistakes, not for training.
+    It goes inside `Autodiff`: ``Autodiff[Checked[NumPy]]`` also checks each operation within a rule, whereas
+    `burnpy.autodiff.detect_anomaly` checks only what each rule returns. Every operation is synchronized, so this is for
+    debugging, not for training.
 
     Args:
         inner: the backend that computes.
@@ -65,18 +65,18 @@ class Checked(Decorator[I], Generic[I]):
         return Checked, (self.inner, self.check_inf)
 
     def wants_rule_context(self) -> bool:
-        """True: errors say in which rule they came up."""
+        """Return True: error messages name the rule in which the operation ran."""
         return True
 
     @staticmethod
     @contextmanager
     def allow(*what: Literal["nan", "inf"]) -> Generator[None, None, None]:
-        """A block, or as a decorator a function, in which NaN or infinity, without arguments both, are no errors.
+        """A context manager, or function decorator, in which "nan" or "inf", by default both, raise no error.
 
-        They stay allowed in the block only: an operation outside of it that is given NaN, and so gives NaN, is refused.
+        They are allowed within the block only: a later operation that returns NaN because its argument is NaN raises.
 
         Raises:
-            ArgumentError: ``what`` is neither.
+            ArgumentError: ``what`` contains anything but "nan" and "inf".
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -96,14 +96,14 @@ class Checked(Decorator[I], Generic[I]):
             _allowed.reset(token)
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What the inner backend gives, looked at.
+        """Call the inner backend and check its results.
 
         Raises:
-            NonFiniteError: it holds NaN, or infinity where that is checked.
+            NonFiniteError: a result contains NaN, or infinity if that is checked.
         """
         out = f(*args)
         if not self.inner.eager_checks:
-            self.inner.synchronize()  # or what it found would be raised later, by another operation
+            self.inner.synchronize()  # else its deferred error would be raised by a later operation
         if op.results[0] is not None:
             allowed = _allowed.get()
             nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed
@@ -114,11 +114,11 @@ class Checked(Decorator[I], Generic[I]):
         return out
 
     def _check(self, op: Operation, args: tuple[Any, ...], k: int, result: Any, nan: bool, inf: bool) -> None:
-        found = found_in(self.inner, result, nan, inf)
-        if found is None:
+        bad = found_in(self.inner, result, nan, inf)
+        if bad is None:
             return
         which = f"result {k}" if len(op.results) > 1 else "a result"
-        given = [
+        arguments = [
             line for a, value in zip(op.arguments, args, strict=True) for line in self._described(op, a.name, value)
         ]
         at = op_context.get()
@@ -127,13 +127,13 @@ class Checked(Decorator[I], Generic[I]):
         )
         origin = f"\nThe forward pass recorded {at.rule} here:\n{format_lines(lines_of(at.stack))}" if at.stack else ""
         raise NonFiniteError(
-            f"{op.name}() on {self}{rule} gave {found} in {which} of shape {result.shape} and dtype {result.dtype}"
-            f"{'; ' if given else ''}{', '.join(given)}. If this is meant, compute it in: "
-            f'with Checked.allow("{"nan" if found.what == "NaN" else "inf"}"):{origin}'
+            f"{op.name}() on {self}{rule} gave {bad} in {which} of shape {result.shape} and dtype {result.dtype}"
+            f"{'; ' if arguments else ''}{', '.join(arguments)}. If this is meant, compute it in: "
+            f'with Checked.allow("{"nan" if bad.what == "NaN" else "inf"}"):{origin}'
         )
 
     def _described(self, op: Operation, name: str, value: Any) -> list[str]:
-        """Shape, dtype and finiteness of an argument; for the members of a sequence, each."""
+        """Describe the shape, dtype and finiteness of an argument, or of each member of a sequence."""
         if isinstance(value, (list, tuple)):
             return [line for k, member in enumerate(value) for line in self._described(op, f"{name}[{k}]", member)]
         if isinstance(value, (bool, int, float)):
@@ -147,5 +147,5 @@ class Checked(Decorator[I], Generic[I]):
             return [f"{described} brought it along"]
         if not is_float(value):
             return [described]
-        held = found_in(self.inner, value, True, True)
-        return [f"{described} is finite" if held is None else f"{described} held {held} already"]
+        bad = found_in(self.inner, value, True, True)
+        return [f"{described} is finite" if bad is None else f"{described} held {bad} already"]

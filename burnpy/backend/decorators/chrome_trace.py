@@ -1,4 +1,4 @@
-"""Profiles in the Trace Event Format, which Chrome and Perfetto show.
+"""Export of profiles in the Trace Event Format, which Chrome and Perfetto display.
 
 Source: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
@@ -22,17 +22,17 @@ def written(path: str | PathLike[str], timeline: Iterable[tuple[Event, float, fl
 
 
 def trace_events(timeline: Iterable[tuple[Event, float, float, Cost]]) -> list[dict[str, Any]]:
-    """The events of the format: one complete event for each call, and the names of processes and threads."""
+    """Return the events of the format: one complete event per call, and the names of processes and threads."""
     processes: dict[Any, int] = {}
     threads: dict[tuple[int, Any], int] = {}
     calls = []
     for e, begin, duration, spent in timeline:
         pid = processes.setdefault(e.device, len(processes) + 1)
         tid = threads.setdefault((pid, e.thread), len(threads) + 1)
-        known = {
+        details = {
             "rule": e.place.rule,
-            "arguments": ", ".join(map(_shown, e.given)),
-            "results": ", ".join(map(_shown, e.results)),
+            "arguments": ", ".join(map(_format_meta, e.given)),
+            "results": ", ".join(map(_format_meta, e.results)),
             "bytes": spent.bytes,
             "flops": spent.flops,
             "line": "; ".join(f"{line.file}:{line.number}" for line in lines_of(e.stack[-1:])),
@@ -46,7 +46,7 @@ def trace_events(timeline: Iterable[tuple[Event, float, float, Cost]]) -> list[d
                 "dur": duration / 1e3,
                 "pid": pid,
                 "tid": tid,
-                "args": {name: value for name, value in known.items() if value},
+                "args": {name: value for name, value in details.items() if value},
             }
         )
     names = [
@@ -59,5 +59,5 @@ def trace_events(timeline: Iterable[tuple[Event, float, float, Cost]]) -> list[d
     return [*names, *calls]
 
 
-def _shown(meta: Meta) -> str:
+def _format_meta(meta: Meta) -> str:
     return f"{meta[1]}{list(meta[0])}"

@@ -1,19 +1,18 @@
-"""What an operation costs, from the shapes and dtypes of its arguments and results alone.
+"""The cost of an operation, computed from the shapes and dtypes of its arguments and results alone.
 
-Floating point operations (FLOPs) are counted so:
+Floating point operations (FLOPs) are counted as follows:
 
 - a matrix product of (m, k) and (k, n): 2 m n k, a multiplication and an addition each (Golub and Van Loan, Matrix
   Computations, 1.1.15; PyTorch's ``torch.utils.flop_counter`` counts the same);
 - a convolution, and its gradients: as the matrix product of its windows and its weight;
-- what is pointwise, comparisons and choices too: 1 for each element of the result, be it an addition or a GELU, as
+- pointwise operations, comparisons and selections: 1 for each element of the result, be it an addition or a GELU, as
   XLA's ``HloCostAnalysis`` counts an elementwise instruction;
-- a reduction: 1 for each element of the argument; what is made of several, as softmax: 1 for each step of its
-  definition;
+- a reduction: 1 for each element of the argument; a composition such as softmax: 1 for each step of its definition;
 - additions and reductions at indices: 1 for each element added;
-- what only moves, makes or converts elements: 0.
+- operations that only move, create or convert elements: 0.
 
-Bytes are those of the arguments, read once, and of the results, written once; of indexing, what it picks and places;
-of what a backend may answer with a view, 0. What a cache saves, or a backend's own temporaries cost, is not in them.
+Bytes are those of the arguments, read once, and of the results, written once; for indexing, those of the elements read
+and written; for operations that may return a view, 0. Caches and temporaries of a backend are not taken into account.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Meta: TypeAlias = tuple[Shape, DType]
 
 
 class Cost(NamedTuple):
-    """What one call costs."""
+    """The cost of one call."""
 
     bytes: int
     flops: int
@@ -56,7 +55,7 @@ _STEPS = {
     "rmsprop_momentum_update": 13,
     "adagrad_update": 7,
 }
-"""For each element of the argument; softmax: largest, difference, exp, sum, quotient."""
+"""FLOPs for each element of the argument; for softmax: maximum, difference, exp, sum, quotient."""
 _COMPARING = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "floor_divide", "where"))
 _BITWISE = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 _ADDING = frozenset(("index_add", "index_reduce", "scatter_add", "accumulate_slice", "accumulate_index"))
@@ -65,8 +64,8 @@ _PICKING = frozenset(("index_select", "gather", "embedding"))
 _PLACING = frozenset(("accumulate_slice", "accumulate_index"))
 
 
-def cost(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> Cost:
-    """The cost of one call with these primitives as arguments and results, in order.
+def cost(op: Operation, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> Cost:
+    """Return the cost of one call from the shapes and dtypes of its primitive arguments and results, in order.
 
     >>> import numpy as np
     >>> from burnpy.backend import operations
@@ -74,58 +73,58 @@ def cost(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> C
     >>> cost(operations()["matmul"], (x, y), (((2, 4), np.dtype("float32")),))
     Cost(bytes=104, flops=48)
     """
-    return Cost(_bytes(op, given, results), _flops(op, given, results))
+    return Cost(_bytes(op, arguments, results), _flops(op, arguments, results))
 
 
 def _size(meta: Meta) -> int:
     return math.prod(meta[0]) * meta[1].itemsize
 
 
-def _bytes(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+def _bytes(op: Operation, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
     if op.name in _VIEWS:
         return 0
     if op.name in _PICKING:
-        return 2 * _size(results[0]) + _size(given[-1])
+        return 2 * _size(results[0]) + _size(arguments[-1])
     if op.name in _PLACING:
-        return 3 * _size(given[-1]) + sum(map(_size, given[1:-1]))
-    return sum(map(_size, given)) + sum(map(_size, results))
+        return 3 * _size(arguments[-1]) + sum(map(_size, arguments[1:-1]))
+    return sum(map(_size, arguments)) + sum(map(_size, results))
 
 
-def _flops(op: Operation, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+def _flops(op: Operation, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
     name = op.name
     if name in ("matmul", "matmul_nt", "matmul_tn"):
-        return 2 * math.prod(results[0][0]) * given[0][0][-2 if name == "matmul_tn" else -1]
+        return 2 * math.prod(results[0][0]) * arguments[0][0][-2 if name == "matmul_tn" else -1]
     if name == "linear":
-        return math.prod(results[0][0]) * (2 * given[0][0][-1] + 1)
+        return math.prod(results[0][0]) * (2 * arguments[0][0][-1] + 1)
     if name in ("attention", "attention_backward"):
-        return _attended(name, given)
+        return _attention_flops(name, arguments)
     if name == "embedding_backward":
-        return math.prod(given[0][0])
+        return math.prod(arguments[0][0])
     if name == "embedding":
         return 0
     if name.startswith("conv2d"):
-        return _convolved(name, given, results)
+        return _convolution_flops(name, arguments, results)
     if name in _STEPS:
-        return _STEPS[name] * math.prod(given[0][0])
+        return _STEPS[name] * math.prod(arguments[0][0])
     if name in _ADDING:
-        return math.prod(given[-1][0])
+        return math.prod(arguments[-1][0])
     if name == "sum_to":
-        return math.prod(given[0][0]) if given[0][0] != results[0][0] else 0
+        return math.prod(arguments[0][0]) if arguments[0][0] != results[0][0] else 0
     if op.elementwise or name in _COMPARING or name in _BITWISE or (op.algebra is Algebra.GENERAL and results):
         return math.prod(results[0][0])
     return 0
 
 
-def _attended(name: str, given: tuple[Meta, ...]) -> int:
-    """Of attention, two products and a softmax for each query and key; of its backward, five products."""
-    q, k, v = given[:3] if name == "attention" else given[1:4]
+def _attention_flops(name: str, arguments: tuple[Meta, ...]) -> int:
+    """FLOPs of attention: two products and a softmax for each query and key; of its backward, five products."""
+    q, k, v = arguments[:3] if name == "attention" else arguments[1:4]
     pairs, by_key, by_value = math.prod(q[0][:-1]) * k[0][-2], 2 * k[0][-1], 2 * v[0][-1]
     return pairs * (by_key + by_value + 6 if name == "attention" else 3 * by_key + 2 * by_value + 6)
 
 
-def _convolved(name: str, given: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
-    """Of a convolution (x, weight, …), or a gradient of one (grad, weight or x): 2 for each window and weight."""
-    out, weight = (results[0], given[1]) if name in ("conv2d", "conv2d_bias") else (given[0], given[1])
+def _convolution_flops(name: str, arguments: tuple[Meta, ...], results: tuple[Meta, ...]) -> int:
+    """FLOPs of a convolution (x, weight, …) or of a gradient of one (grad, weight or x): 2 per window and weight."""
+    out, weight = (results[0], arguments[1]) if name in ("conv2d", "conv2d_bias") else (arguments[0], arguments[1])
     if name == "conv2d_weight":
         weight = results[0]
     n, _, *counts = out[0]

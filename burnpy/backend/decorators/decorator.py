@@ -1,8 +1,8 @@
-"""`Decorator`: a backend whose primitives are the inner backend's own and whose every operation passes one place.
+"""`Decorator`: a backend that forwards every operation to an inner backend through one method, `Decorator.around`.
 
-A subclass writes `Decorator.around`, which is given the operation's entry in the schema, the inner backend's method
-and the arguments, and returns the results. It writes no operation: they are made from the schema, derived ones too, so
-that the inner backend's own softmax is one call here as it is there.
+A subclass overrides `Decorator.around`, which receives the operation's entry in the schema, the inner backend's method
+and the arguments, and returns the results. It defines no operations: they are generated from the schema, derived ones
+too, so that a softmax that the inner backend implements is a single call. The primitives are the inner backend's.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Decorator(Subscriptable, Backend, Generic[I]):
         inner: the backend that computes, as a class, an alias or a device.
 
     Raises:
-        DeviceError: the inner backend differentiates: the decorator belongs inside of it.
+        DeviceError: the inner backend differentiates; the decorator belongs inside of it.
     """
 
-    word: ClassVar[str]  #: what it does, for the message that refuses a wrong order
+    word: ClassVar[str]  #: a verb for its effect on operations, used in the message on wrong nesting
 
     def __init__(self, inner: I | type[I]) -> None:
         super().__init__()
@@ -43,67 +43,67 @@ class Decorator(Subscriptable, Backend, Generic[I]):
 
     @classmethod
     def canonical(cls, inner: Any, *options: Any) -> tuple[Any, ...]:
-        """By the inner device, however it was named."""
-        found: Any = device_of(inner)
-        if hasattr(found, "lower"):
-            name, outer = cls.__name__, type(found).__name__
+        """Replace the inner backend by its device."""
+        device: Any = device_of(inner)
+        if hasattr(device, "lower"):
+            name, outer = cls.__name__, type(device).__name__
             raise DeviceError(
-                f"{name}[{found.name}] cannot be: {name} {cls.word} the operations of the device that computes, and so "
-                f"goes inside {outer}; write {outer}[{name}[{found.inner.name}]]"
+                f"{name}[{device.name}] cannot be: {name} {cls.word} the operations of the device that computes, and "
+                f"so goes inside {outer}; write {outer}[{name}[{device.inner.name}]]"
             )
-        return (found, *options)
+        return (device, *options)
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What ``f(*args)``, the inner backend's ``op``, gives. The arguments are complete, in the schema's order."""
+        """Return ``f(*args)``, the inner backend's ``op``. The arguments are complete, in the schema's order."""
         return f(*args)
 
     @property
     def name(self) -> str:
-        """``Checked[NumPy]``."""
+        """The device's name in messages: ``Checked[NumPy]``."""
         return f"{type(self).__name__}[{self.inner.name}]"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.inner,)
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device wants to be told."""
+        """Whether the inner device requests the rule context."""
         return self.inner.wants_rule_context()
 
     def synchronize(self) -> None:
-        """Wait for the inner device."""
+        """Wait until all pending work of the inner device is done."""
         self.inner.synchronize()
 
     def transfer_from(self, x: Value, source: Backend) -> Value:
-        """As the inner device takes it; `around` sees it pass."""
+        """Transfer x to the inner device; the detach passes it through `around`."""
         return self.detach(self.inner.transfer_from(x, source))
 
     def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
-        """Let the inner device raise it."""
+        """Defer the check on the inner device."""
         self.inner.defer_check(values, error)
 
     def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception]) -> Int:
-        """As the inner device does it; `around` sees it pass."""
+        """Clamp and check the index on the inner device; the detach passes it through `around`."""
         return self.detach(self.inner.bounded(index, low, high, error))
 
     def storage_of(self, x: Value) -> tuple[Hashable, int]:
-        """The inner device's."""
+        """Return the identity and size of the memory of x on the inner device."""
         return self.inner.storage_of(x)
 
     def fingerprint(self, x: Value) -> Fingerprint | None:
-        """The inner device's."""
+        """Return the inner device's fingerprint of x."""
         return self.inner.fingerprint(x)
 
     def timestamp(self) -> Any:
-        """The inner device's."""
+        """Return the inner device's current time."""
         return self.inner.timestamp()
 
     def duration(self, start: Any, stop: Any) -> float:
-        """The inner device's."""
+        """Return the nanoseconds between two timestamps of the inner device."""
         return self.inner.duration(start, stop)
 
 
 def passing(op: Operation) -> Callable[..., Any]:
-    """The method of `Decorator` for one operation."""
+    """Return the method of `Decorator` that forwards one operation."""
     name, count = op.name, len(op.arguments)
 
     def method(self: Decorator[Any], *args: Any, **keywords: Any) -> Any:
@@ -119,18 +119,21 @@ def passing(op: Operation) -> Callable[..., Any]:
 
 
 def complete(op: Operation, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """All arguments of a call, in the schema's order.
+    """Return all arguments of a call, defaults included, in the schema's order.
 
     Raises:
-        TypeError: an argument is missing, or there is one too many.
+        TypeError: an argument is missing, repeated or unexpected.
     """
-    given = dict(zip((a.name for a in op.arguments), args, strict=False))
-    found = {a.name: a.default for a in op.arguments} | given | keywords
-    lacking = [name for name, value in found.items() if value is EMPTY]
-    if lacking or len(found) != len(op.arguments) or len(given) != len(args) or given.keys() & keywords.keys():
-        wanted = ", ".join(a.name for a in op.arguments)
-        raise TypeError(f"{op.name}({wanted}) was called with {len(args)} arguments and the keywords {list(keywords)}")
-    return tuple(found.values())
+    positional = dict(zip((a.name for a in op.arguments), args, strict=False))
+    values = {a.name: a.default for a in op.arguments} | positional | keywords
+    absent = [name for name, value in values.items() if value is EMPTY]
+    repeated = positional.keys() & keywords.keys()
+    if absent or repeated or len(values) != len(op.arguments) or len(positional) != len(args):
+        parameters = ", ".join(a.name for a in op.arguments)
+        raise TypeError(
+            f"{op.name}({parameters}) was called with {len(args)} arguments and the keywords {list(keywords)}"
+        )
+    return tuple(values.values())
 
 
 for _name in declarations(Backend):

@@ -1,4 +1,4 @@
-"""Looking for NaN and infinity with a backend's own operations, and saying where they are."""
+"""Detection of NaN and infinity in primitives, with the operations of their backend."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found in a primitive."""
+    """The NaN or infinite elements of a primitive."""
 
     what: str  #: "NaN" or "infinity"
-    index: tuple[int, ...]  #: of the first
-    count: int  #: how many of them
+    index: tuple[int, ...]  #: the index of the first
+    count: int  #: the number of such elements
 
     def __str__(self) -> str:
         where = f" at index {self.index}" if self.index else ""
@@ -26,19 +26,19 @@ class Found:
 
 
 def is_float(x: Any) -> bool:
-    """Whether x is a primitive of floats."""
+    """Return whether x is a float primitive."""
     return hasattr(x, "shape") and hasattr(x, "dtype") and kind_of(x.dtype) == "float"
 
 
 def found_in(b: Backend, x: Float, nan: bool, inf: bool) -> Found | None:
-    """The first NaN of x, where those are looked for, else the first infinity; None where all is well.
+    """Return the NaN elements of x if ``nan`` and there are any, else the infinite ones if ``inf``, else None.
 
-    The device is waited for.
+    This synchronizes the device.
     """
     if nan and inf and not _any(b, b.discrete.bitwise_not(b.isfinite(x))):
         return None
-    if nan and (found := _first(b, b.isnan(x), "NaN")):
-        return found
+    if nan and (nans := _first(b, b.isnan(x), "NaN")):
+        return nans
     return _first(b, b.isinf(x), "infinity") if inf else None
 
 

@@ -1,4 +1,4 @@
-"""`Profile`: what `Profiled` devices did while it was recorded."""
+"""`Profile`: the calls of operations recorded on `Profiled` devices."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from burnpy.backend.source_lines import Line, Stack, lines_of
 
 
 class Event(NamedTuple):
-    """One call of one operation, as it was noted; what can be computed later is."""
+    """One recorded call of an operation; everything else is computed from it when the profile is read."""
 
     op: Operation
     place: OpContext
     stack: Stack
     thread: threading.Thread
-    device: Any  #: that computed it
-    start: Any  #: a moment of the device's
+    device: Any  #: the device that ran the operation
+    start: Any  #: a timestamp of the device
     stop: Any
-    given: tuple[Meta, ...]
+    given: tuple[Meta, ...]  #: shape and dtype of each primitive argument
     results: tuple[Meta, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """What was done in one place: the sums of one or more calls."""
+    """A row of a `ProfileTable`: the totals of one or more calls."""
 
-    operation: str  #: of a row by line, all of them: ""
+    operation: str  #: the name of the operation; "" in a row by line, which sums all operations
     direction: Direction
-    rule: str  #: in a backward pass, the operation whose gradient it served
+    rule: str  #: in a backward pass, the operation whose gradient was computed
     line: Line | None
     calls: int
     seconds: float
@@ -46,7 +46,7 @@ class ProfileRow:
 
 
 class ProfileTable(tuple[ProfileRow, ...]):
-    """Rows, most time first. Printed, they are a table."""
+    """Rows in descending order of time, formatted by ``str`` as a table."""
 
     __slots__ = ()
 
@@ -55,10 +55,10 @@ class ProfileTable(tuple[ProfileRow, ...]):
         by_line = any(not row.operation for row in self)
         headers = ["line", "code"] if by_line else ["operation", "rule"]
         numbers = ["calls", "time", "share", "a call", "bytes", "a second", "FLOPs", "a second"]
-        return table([*headers, "direction", *numbers], (self._texts(row, total) for row in self), left=3)
+        return table([*headers, "direction", *numbers], (self._cells(row, total) for row in self), left=3)
 
     @staticmethod
-    def _texts(row: ProfileRow, total: float) -> list[str]:
+    def _cells(row: ProfileRow, total: float) -> list[str]:
         code = row.line.code if row.line else ""
         names = [row.operation, row.rule] if row.operation else [str(row.line or "unknown"), code[:50]]
         rate = 1 / row.seconds if row.seconds else 0.0
@@ -71,27 +71,27 @@ class ProfileTable(tuple[ProfileRow, ...]):
 
 @final
 class Profile:
-    """Every call of every operation on `Profiled` devices between the beginning and the end of a recording.
+    """Every call of an operation on `Profiled` devices during a recording.
 
-    `Profiled.record` makes it. It can be read during the recording and after it, as often as wanted; reading waits for
-    devices that work on their own, as GPUs do, and recording never does.
+    `Profiled.record` creates it. It can be read during the recording and afterwards, any number of times; reading
+    synchronizes asynchronous devices such as GPUs, and recording never does.
     """
 
     def __init__(self, lines: bool) -> None:
-        self.lines = lines  #: whether the user's lines are noted
+        self.lines = lines  #: whether the user's source lines are recorded
         self._began = perf_counter_ns()
         self._events: list[Event] = []
-        self._origins: dict[Any, tuple[Any, int]] = {}  # of each device: its first moment, and when that was here
+        self._origins: dict[Any, tuple[Any, int]] = {}  # by device: its first timestamp, and the time here
 
     def add(self, event: Event) -> None:
-        """Note a call; from any thread."""
+        """Record a call; may be called from any thread."""
         if event.device not in self._origins:
             self._origins.setdefault(event.device, (event.start, perf_counter_ns()))
         self._events.append(event)
 
     @contextmanager
     def resume(self) -> Generator[None, None, None]:
-        """A block that is recorded too: later, or in a thread of its own, which does not inherit the recording.
+        """A context manager that continues the recording: later, or in another thread, which does not inherit it.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy, Profiled
@@ -110,36 +110,36 @@ class Profile:
             recorders.reset(token)
 
     def rows(self) -> ProfileTable:
-        """What was done, by operation, direction, and in backward passes the rule that it served."""
+        """Return the totals by operation, direction and, in backward passes, rule."""
         return self._summed(lambda e: (e.op.name, e.place.direction, e.place.rule, None))
 
     def by_operation(self) -> ProfileTable:
-        """What was done, by operation and direction."""
+        """Return the totals by operation and direction."""
         return self._summed(lambda e: (e.op.name, e.place.direction, "", None))
 
     def by_line(self) -> ProfileTable:
-        """What was done, by the user's line and direction.
+        """Return the totals by source line of the user and direction.
 
-        Backward passes belong to the line that called ``backward()``; where the forward pass ran inside of
+        Backward passes belong to the line that called ``backward()``, or, if the forward pass ran within
         `burnpy.autodiff.track_lines`, to the line of the forward pass.
         """
         return self._summed(lambda e: ("", e.place.direction, "", _line(e)))
 
     @property
     def seconds(self) -> float:
-        """The time of all calls together."""
+        """The total time of all calls."""
         return float(sum(e.device.duration(e.start, e.stop) for e in tuple(self._events))) / 1e9
 
     def chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Write the calls as a file that chrome://tracing and ui.perfetto.dev open: a process for each device, in it
-        a row for each thread."""
+        """Write the calls to a file for chrome://tracing and ui.perfetto.dev, with a process for each device and a row
+        for each thread."""
         from burnpy.backend.decorators.chrome_trace import written
 
         written(path, self.timeline())
 
     def timeline(self) -> Iterator[tuple[Event, float, float, Cost]]:
-        """The calls in the order of their ends, each with its beginning and its duration in nanoseconds, the beginning
-        counted from that of the profile, and its cost."""
+        """Yield the calls in the order of their ends, each with its start, relative to that of the profile, and its
+        duration, both in nanoseconds, and its cost."""
         for e in tuple(self._events):
             first, here = self._origins[e.device]
             begin = here - self._began + e.device.duration(first, e.start)
@@ -156,14 +156,14 @@ class Profile:
 
     def _summed(self, key: Callable[[Event], tuple[str, Direction, str, Line | None]]) -> ProfileTable:
         sums: dict[tuple[str, Direction, str, Line | None], list[float]] = {}
-        known: dict[Any, Cost] = {}
+        costs: dict[Any, Cost] = {}
         for e in tuple(self._events):
             shapes = (e.op.name, e.given, e.results)
-            found = known.get(shapes)
-            if found is None:
-                found = known[shapes] = cost(e.op, e.given, e.results)
+            spent = costs.get(shapes)
+            if spent is None:
+                spent = costs[shapes] = cost(e.op, e.given, e.results)
             row = sums.setdefault(key(e), [0, 0.0, 0, 0])
-            for k, part in enumerate((1, e.device.duration(e.start, e.stop) / 1e9, *found)):
+            for k, part in enumerate((1, e.device.duration(e.start, e.stop) / 1e9, *spent)):
                 row[k] += part
         rows = [
             ProfileRow(name, direction, rule, line, int(n), t, int(size), int(flops))
@@ -173,15 +173,15 @@ class Profile:
 
 
 def metas(values: Iterable[Any]) -> tuple[Meta, ...]:
-    """Shape and dtype of the primitives among values, members of sequences included."""
-    found: list[Meta] = []
+    """Return the shape and dtype of each primitive among values, members of sequences included."""
+    result: list[Meta] = []
     for x in values:
         shape = getattr(x, "shape", None)
         if shape is not None:
-            found.append((shape, x.dtype))
+            result.append((shape, x.dtype))
         elif x.__class__ is list or x.__class__ is tuple:
-            found += metas(x)
-    return tuple(found)
+            result += metas(x)
+    return tuple(result)
 
 
 def _line(e: Event) -> Line | None:

@@ -1,4 +1,4 @@
-"""`Profiled[B]`: a backend whose operations can be timed and counted."""
+"""`Profiled[B]`: a backend whose operations are timed and counted."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 @final
 class Profiled(Decorator[I], Generic[I]):
-    """A backend that notes each operation of the inner backend ``I``, while somebody records.
+    """A backend that records each operation of the inner backend ``I`` within `record`.
 
-    It goes inside `Autodiff`, which tells it the rule whose gradient is being computed: ``Autodiff[Profiled[NumPy]]``.
-    The results belong to the `Profile` of the ``with`` block; the device keeps nothing, and outside of a block nothing
-    is noted. A derived operation that the inner backend computes by itself is one call.
+    It goes inside `Autodiff`, which sets the rule whose gradient is being computed: ``Autodiff[Profiled[NumPy]]``.
+    The calls are stored in the `Profile` of the ``with`` block, not in the device; outside of a block nothing is
+    recorded. A derived operation that the inner backend implements itself is one call.
 
-    FLOPs and bytes follow from shapes and dtypes (`burnpy.backend.decorators.costs` says how). Times are the inner
-    device's: on the CPU each call's own; on a GPU from events put before and after it, without waiting for either.
+    FLOPs and bytes are computed from shapes and dtypes, see `burnpy.backend.decorators.costs`. Times are the inner
+    device's: on the CPU those of each call; on a GPU from events recorded before and after it, without synchronizing.
 
-    Where adding 8 elements takes 0.8 µs on NumPy, it takes 1.3 here when nothing is recorded, 4 when it is, and 5 with
-    the user's lines; of that, 0.2 are part of the time that is shown.
+    Overhead: adding 8 elements takes 0.8 µs on NumPy, 1.3 µs here without recording, 4 µs with it, and 5 µs with the
+    user's lines; 0.2 µs of that are included in the reported time.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -49,25 +49,25 @@ class Profiled(Decorator[I], Generic[I]):
     word = "times"
 
     def wants_rule_context(self) -> bool:
-        """Whether anyone records."""
+        """Whether a recording is in progress."""
         return bool(recorders.get()) or self.inner.wants_rule_context()
 
     @staticmethod
     @contextmanager
     def record(*, lines: bool = True) -> Generator[Profile, None, None]:
-        """A block in which all `Profiled` devices are recorded: of this thread and coroutine.
+        """A context manager that records all `Profiled` devices in this thread or coroutine.
 
-        `Profile.resume` adds another thread's. Blocks nest, and the outer one has what the inner ones have.
+        `Profile.resume` records another thread as well. Blocks nest, and an outer one includes the calls of inner ones.
 
         Args:
-            lines: note the user's line of each call, for `Profile.by_line`.
+            lines: whether to record the user's source line of each call, for `Profile.by_line`.
         """
         profile = Profile(lines)
         with profile.resume():
             yield profile
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What the inner backend gives, noted."""
+        """Call the inner backend and record the call."""
         profiles = recorders.get()
         if not profiles:
             return f(*args)
@@ -75,11 +75,11 @@ class Profiled(Decorator[I], Generic[I]):
         start = inner.timestamp()
         out = f(*args)
         stop = inner.timestamp()
-        at = op_context.get()
-        stack = at.stack or (user_stack(1) if any(p.lines for p in profiles) else ())
-        given = metas([args[k] for k in _primitives[op.name]])
+        context = op_context.get()
+        stack = context.stack or (user_stack(1) if any(p.lines for p in profiles) else ())
+        arguments = metas([args[k] for k in _primitives[op.name]])
         results = metas(out if out.__class__ is tuple else (out,))
-        event = Event(op, at, stack, threading.current_thread(), inner, start, stop, given, results)
+        event = Event(op, context, stack, threading.current_thread(), inner, start, stop, arguments, results)
         for profile in profiles:
             profile.add(event)
         return out
@@ -88,4 +88,4 @@ class Profiled(Decorator[I], Generic[I]):
 _primitives = {
     name: tuple(k for k, a in enumerate(op.arguments) if a.kind is not None) for name, op in operations().items()
 }
-"""Where primitives stand among the arguments of each operation."""
+"""The positions of the primitives among the arguments of each operation."""

@@ -1,4 +1,4 @@
-"""Tables in plain text."""
+"""Plain text tables, and numbers with unit prefixes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Rows under their headers, a line each; the first ``left`` columns flush left, the others right.
+    """Format rows under their headers; the first ``left`` columns are left-aligned, the others right-aligned.
 
     >>> print(table(["operation", "calls"], [["add", "12"], ["matmul", "3"]]))
     operation  calls
@@ -27,7 +27,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) 
 
 
 def scaled(value: float, unit: str, step: int = 1000) -> str:
-    """A number with a prefix that makes it short.
+    """Format a number with a unit and its prefix.
 
     >>> scaled(1_234_000, "FLOP"), scaled(12, "B"), scaled(2048, "B", 1024)
     ('1.23 MFLOP', '12 B', '2.00 KiB')
@@ -40,7 +40,7 @@ def scaled(value: float, unit: str, step: int = 1000) -> str:
 
 
 def time_of(seconds: float) -> str:
-    """A time with the unit that makes it short.
+    """Format a time in s, ms or µs.
 
     >>> time_of(0.00123), time_of(12e-6), time_of(2.5)
     ('1.23 ms', '12.0 µs', '2.50 s')

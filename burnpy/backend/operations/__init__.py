@@ -1,9 +1,9 @@
-"""The declarations of all operations, a file for each family; `burnpy.backend.Backend` is their sum.
+"""The declarations of all operations, one file per family; `burnpy.backend.Backend` inherits from all families.
 
-A required operation has no body. A derived operation's body is its default, made of other operations, so that it is
-differentiable wherever those are. Inside a default, index arithmetic goes through ``self.discrete``. Binary operations
-broadcast, promote as `burnpy.backend.dtypes.result_type` says, and take a Python number as second operand.
-Operations whose algebra is not structural return fresh memory, but `detach`, `sum_to` and `clamp` may return what they
-are given where that is the result; no operation changes its arguments, except that
-``accumulate*`` may reuse their first.
+A required operation has no body. The body of a derived operation is its default implementation, composed of other
+operations, so that it is differentiable wherever those are. Inside a default, index arithmetic goes through
+``self.discrete``. Binary operations broadcast, promote dtypes with `burnpy.backend.dtypes.result_type`, and accept a
+Python number as second operand. Operations whose algebra is not structural return newly allocated memory, except that
+`detach`, `sum_to` and `clamp` may return their argument where it equals the result. No operation changes its
+arguments, except that ``accumulate*`` may reuse the memory of their first.
 """

@@ -1,6 +1,7 @@
 """Activation functions, and the derivatives that a backend may fuse.
 
-Each ``*_backward`` gives grad · f'(x); its default is made of differentiable operations, so higher orders follow.
+Each ``*_backward`` computes grad · f'(x). Its default is composed of differentiable operations, so that derivatives of
+higher order exist.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ POINTWISE, GENERAL = Algebra.POINTWISE, Algebra.GENERAL
 
 
 class Activation(OperationsBase):
-    """Functions between the layers of a network."""
+    """Activation functions of neural networks, and their gradients."""
 
     @derived(POINTWISE)
     def relu(self, x: Float) -> Float:
-        """max(x, 0), NaN of NaN; the gradient at 0 is 0."""
+        """Rectified linear unit, max(x, 0); NaN for NaN. The gradient at 0 is 0."""
         return self.maximum(x, 0.0)
 
     @derived(POINTWISE)
     def relu_backward(self, grad: Float, out: Float) -> Float:
-        """grad where relu's result is not 0: where it is positive, or NaN, which is passed on."""
+        """Gradient of `relu`: grad where ``out``, the result of relu, is positive or NaN, 0 elsewhere."""
         return self.where(self.ne(out, 0.0), grad, 0.0)
 
     @derived(POINTWISE)
     def gelu(self, x: Float, approximate: bool) -> Float:
-        """x · Φ(x), Φ the normal distribution function; or its tanh approximation.
+        """Gaussian error linear unit, x · Φ(x), with Φ the normal distribution function or its tanh approximation.
 
         Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
         """
@@ -37,7 +38,7 @@ class Activation(OperationsBase):
 
     @derived(POINTWISE)
     def gelu_backward(self, grad: Float, x: Float, approximate: bool) -> Float:
-        """grad · (Φ(x) + x · φ(x)), φ the normal density; or the derivative of the approximation."""
+        """Gradient of `gelu`: grad · (Φ(x) + x · φ(x)), φ the normal density; or that of the approximation."""
         phi = _phi(self, x, approximate)
         if not approximate:
             density = self.mul(self.exp(self.mul(self.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
@@ -48,18 +49,21 @@ class Activation(OperationsBase):
 
     @derived(POINTWISE)
     def silu(self, x: Float) -> Float:
-        """x · sigmoid(x)."""
+        """Sigmoid linear unit (swish): x · sigmoid(x)."""
         return self.mul(x, self.sigmoid(x))
 
     @derived(POINTWISE)
     def silu_backward(self, grad: Float, x: Float) -> Float:
-        """grad · s · (1 + x · (1 - s)), s = sigmoid(x)."""
+        """Gradient of `silu`: grad · s · (1 + x · (1 - s)), with s = sigmoid(x)."""
         s = self.sigmoid(x)
         return self.mul(grad, self.mul(s, self.add(self.mul(x, self.add(self.neg(s), 1.0)), 1.0)))
 
     @derived(POINTWISE)
     def softplus(self, x: Float, beta: float) -> Float:
-        """log(1 + exp(beta · x)) / beta, as relu(x) + log1p(exp(-|beta · x|)) / beta, which does not overflow."""
+        """Softplus: log(1 + exp(beta · x)) / beta.
+
+        Computed as relu(x) + log1p(exp(-|beta · x|)) / beta, which does not overflow.
+        """
         small = self.log1p(self.exp(self.neg(self.abs(self.mul(x, beta)))))
         return self.add(self.relu(x), self.mul(small, 1 / beta))
 

@@ -1,7 +1,7 @@
 """Scaled dot product attention.
 
-Source: Vaswani et al., Attention Is All You Need, 2017. What the backward pass needs besides the arguments is one
-number for each query, from which the weights are computed again: Dao et al., FlashAttention, 2022.
+Source: Vaswani et al., Attention Is All You Need, 2017. Besides the arguments, the backward pass needs one number per
+query, from which it recomputes the weights: Dao et al., FlashAttention, 2022.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ GENERAL = Algebra.GENERAL
 
 
 class Attention(OperationsBase):
-    """Queries q (…, T, E), keys k (…, S, E) and values v (…, S, F), with the same dimensions before those.
+    """Attention of queries q (…, T, E) to keys k (…, S, E) and values v (…, S, F) with equal leading dimensions.
 
-    ``mask``, which broadcasts to (…, T, S), says which keys a query attends to; with an ``offset``, which may be
-    negative, query t attends to none after key offset + t.
+    ``mask`` broadcasts to (…, T, S) and is true where a query attends to a key. With an ``offset``, which may be
+    negative, query t attends only to the keys up to and including offset + t.
     """
 
     @derived(GENERAL)
     def attention(
         self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float
     ) -> tuple[Float, Float]:
-        """softmax(q kᵀ · scale) v, and the logsumexp (…, T) of the scores; both 0 where a query attends to nothing."""
+        """Attention, softmax(q kᵀ · scale) v; and the logsumexp (…, T) of the scores; 0 for a fully masked query."""
         last = len(q.shape) - 1
         scores = attention_scores(self, q, k, scale)
         if not k.shape[-2]:
@@ -56,9 +56,10 @@ class Attention(OperationsBase):
         offset: int | None,
         scale: float,
     ) -> tuple[Float, Float, Float]:
-        """The gradients of the first result by q, k and v.
+        """Gradients of the first result of `attention` with respect to q, k and v.
 
-        ``logsumexp``, the second result, is there for those who keep scores in range by it; it cancels out.
+        ``logsumexp``, the second result, lets a backend compute the weights as exp(scores - logsumexp); the default
+        does not need it.
         """
         last = len(q.shape) - 1
         allowed = allowed_keys(self, q.shape[-2], k.shape[-2], mask, offset)
@@ -71,14 +72,14 @@ class Attention(OperationsBase):
 
 
 def attention_scores(b: Any, q: Float, k: Float, scale: float) -> Float:
-    """q kᵀ · scale: how well each key fits each query."""
+    """Compute the attention scores q kᵀ · scale."""
     return b.mul(b.matmul(q, b.mT(k)), scale)
 
 
 def attention_weights(b: Any, scores: Float, allowed: Bool | None) -> tuple[Float, Int | None]:
-    """The softmax of the scores of allowed keys, 0 for a query that has none; and each query's key of the largest.
+    """Return the softmax of the scores of allowed keys, 0 for a query without any; and the index of the largest score.
 
-    See `relative_softmax`; gradients by weights are taken relative to that of this key as well.
+    See `relative_softmax`; gradients with respect to the weights are taken relative to that of this key as well.
     """
     d, last = b.discrete, len(scores.shape) - 1
     if not scores.shape[-1]:
@@ -92,8 +93,8 @@ def attention_weights(b: Any, scores: Float, allowed: Bool | None) -> tuple[Floa
 
 
 def allowed_keys(b: Attention, queries: int, keys: int, mask: Bool | None, offset: int | None) -> Bool | None:
-    """Which keys each query attends to; None for all."""
-    if offset is None or offset >= keys - 1:  # not even the first query stands before the last key
+    """Return the mask of the keys that each query attends to; None for all."""
+    if offset is None or offset >= keys - 1:  # even the first query attends to the last key
         return mask
     d = b.discrete
     places = d.reshape(d.arange(offset, offset + queries, 1, int64), (queries, 1))

@@ -1,4 +1,4 @@
-"""What every family of operations may rely on."""
+"""The base class of all families of operations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from burnpy.backend.devices import DeviceMeta
 
 
 class OperationsBase(metaclass=DeviceMeta):
-    """The ground under the families: they call each other's operations through ``self``, whose class has them all."""
+    """The base class of the families, which call each other's operations through ``self``: a `Backend` has them all."""
 
     if TYPE_CHECKING:
-        # A family may use operations of any other family; `Backend`, which inherits them all, is where they meet.
+        # A family may use operations of any other family, since `Backend` inherits from all of them.
         def __getattr__(self, name: str) -> Any: ...

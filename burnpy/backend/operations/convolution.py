@@ -1,6 +1,6 @@
 """Convolution in two dimensions, and its two gradients, which are each other's derivatives.
 
-The defaults lay the elements under each window side by side and multiply matrices ("im2col").
+The defaults copy the elements of each window to a column of a matrix ("im2col") and multiply matrices.
 Source: Chellapilla, Puri and Simard, High Performance Convolutional Neural Networks for Document Processing, 2006.
 """
 
@@ -22,15 +22,15 @@ BILINEAR, GENERAL = Algebra.BILINEAR, Algebra.GENERAL
 
 
 class Convolution(OperationsBase):
-    """Convolutions of x (batch, channels, height, width) with a weight (out, channels / groups, high, wide).
+    """Convolution of x (batch, channels, height, width) with a weight (out, channels / groups, high, wide).
 
     ``stride``, ``padding`` and ``dilation`` are pairs, for height and width; x is padded with zeros at both ends.
-    ``groups`` divides both numbers of channels. All floats are of one dtype.
+    ``groups`` divides both numbers of channels. All floats have the same dtype.
     """
 
     @derived(BILINEAR)
     def conv2d(self, x: Float, weight: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Float:
-        """The products of the weight with what lies under each window of x, summed: no kernel is flipped."""
+        """2-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
         kernel, o = weight.shape[2:], weight.shape[0]
         counts = window_counts(x.shape, kernel, stride, padding, dilation)
         columns = _columns(self, x, kernel, stride, padding, dilation, groups, counts)
@@ -41,7 +41,7 @@ class Convolution(OperationsBase):
     def conv2d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
-        """`conv2d`, and a bias of shape (out,) added."""
+        """2-d convolution plus a bias of shape (out,): conv2d(x, weight) + bias."""
         out = self.conv2d(x, weight, stride, padding, dilation, groups)
         return self.add(out, self.reshape(bias, (bias.shape[0], 1, 1)))
 
@@ -49,7 +49,7 @@ class Convolution(OperationsBase):
     def conv2d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
-        """The gradient of `conv2d` by its x of ``shape``: the transposed convolution of grad."""
+        """Gradient of `conv2d` with respect to x of the given shape: the transposed convolution of grad."""
         (n, _, high, wide), kernel = grad.shape, weight.shape[2:]
         rows = self.reshape(grad, (n, groups, grad.shape[1] // groups, high * wide))
         columns = self.matmul(self.mT(_matrices(self, weight, groups)), rows)
@@ -65,7 +65,7 @@ class Convolution(OperationsBase):
     def conv2d_weight(
         self, grad: Float, x: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
-        """The gradient of `conv2d` by its weight of ``shape``."""
+        """Gradient of `conv2d` with respect to the weight of the given shape."""
         n, o, high, wide = grad.shape
         columns = _columns(self, x, shape[2:], stride, padding, dilation, groups, (high, wide))
         rows = self.reshape(grad, (n, groups, o // groups, high * wide))
@@ -73,7 +73,7 @@ class Convolution(OperationsBase):
 
 
 def _matrices(b: Convolution, weight: Float, groups: int) -> Float:
-    """The weight as a matrix for each group: a row for each channel of the result."""
+    """Reshape the weight to one matrix per group, with one row per channel of the result."""
     o, c, high, wide = weight.shape
     return b.reshape(weight, (groups, o // groups, c * high * wide))
 
@@ -81,7 +81,7 @@ def _matrices(b: Convolution, weight: Float, groups: int) -> Float:
 def _columns(
     b: Convolution, x: Float, kernel: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int, counts: Pair
 ) -> Float:
-    """What lies under each window, as columns of a matrix for each member of the batch and group."""
+    """Return the elements of each window as columns of one matrix per batch element and group."""
     (n, c), area = x.shape[:2], kernel[0] * kernel[1]
     size = (kernel[0], kernel[1])
     whole = padded(b, x, padded_shape(x.shape, size, stride, padding, dilation, counts), padding, 0.0)

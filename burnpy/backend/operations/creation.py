@@ -1,4 +1,4 @@
-"""Making primitives, converting their dtype and kind, and moving them to and from NumPy."""
+"""Operations that create primitives, convert their dtype and kind, and copy them to and from NumPy."""
 
 from __future__ import annotations
 
@@ -14,59 +14,59 @@ LINEAR, NONE = Algebra.LINEAR, Algebra.NONDIFFERENTIABLE
 
 
 class Creation(OperationsBase):
-    """Operations that make a primitive from none, and conversions."""
+    """Operations that create a primitive, and conversions of dtype and kind."""
 
     @required(NONE)
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Value:
-        """A copy of a NumPy array on this device; later changes of the array do not reach it."""
+        """Copy a NumPy array to this device; later changes of the array do not affect the result."""
         ...
 
     @derived(NONE)
     def adopt_numpy(self, array: np.ndarray[Any, Any]) -> Value:
-        """A NumPy array on this device, in its own memory where that is possible: nobody will write to it again."""
+        """Move a NumPy array to this device, sharing its memory if possible; the array must not be written to again."""
         return self.from_numpy(array)
 
     @required(NONE)
     def to_numpy(self, x: Value) -> np.ndarray[Any, Any]:
-        """The values as a NumPy array: ``x``'s own memory where that is possible, else a copy."""
+        """Return ``x`` as a NumPy array that shares its memory if possible, and is a copy otherwise."""
         ...
 
     @required(NONE)
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Value:
-        """All elements equal to ``value``."""
+        """Return a primitive of the given shape and dtype, filled with ``value``."""
         ...
 
     @required(NONE)
     def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Value:
-        """start, start + step, … up to but without stop, which need not fit the dtype; 1-d."""
+        """Return start, start + step, … up to stop, excluded, as 1-d; stop may exceed the range of the dtype."""
         ...
 
     @derived(NONE)
     def linspace(self, start: Scalar, stop: Scalar, num: int, dtype: DType) -> Value:
-        """``num`` numbers evenly spaced from start to stop, both included; 1-d."""
+        """Return ``num`` evenly spaced numbers from start to stop, both included; 1-d."""
         return self.from_numpy(np.linspace(start, stop, num).astype(dtype))
 
     @derived(NONE)
     def eye(self, rows: int, columns: int, dtype: DType) -> Value:
-        """Ones on the diagonal of a (rows, columns) matrix, zeros elsewhere."""
+        """Return a (rows, columns) matrix with ones on the diagonal and zeros elsewhere."""
         return self.from_numpy(np.eye(rows, columns, dtype=dtype))
 
     @required(LINEAR)
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` in another dtype of the same kind. On a plain backend any dtype to any other."""
+        """Convert ``x`` to another dtype of the same kind; a plain backend converts any dtype to any other."""
         ...
 
     @derived(NONE)
     def to_float(self, x: Discrete, dtype: DType) -> Float:
-        """Ints or bools as floats."""
+        """Convert ints or bools to a float dtype."""
         return self.discrete.cast(x, dtype)
 
     @derived(NONE)
     def to_int(self, x: Value, dtype: DType) -> Int:
-        """Floats (truncated toward zero) or bools as ints."""
+        """Convert floats, truncated toward zero, or bools to an int dtype."""
         return self.cast(x, dtype)
 
     @derived(NONE)
     def to_bool(self, x: Value) -> Bool:
-        """True where ``x`` is not zero; NaN is true."""
+        """Convert to bool: True where ``x`` is not zero; NaN gives True."""
         return self.ne(x, 0)

@@ -1,4 +1,4 @@
-"""Between and after the layers: a matrix product with a bias, rows of an embedding, dropout, and the cross entropy."""
+"""Fused operations of small layers and losses: linear, embedding, dropout and cross entropy."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIAB
 
 
 class Dense(OperationsBase):
-    """What small layers and losses are made of, in one operation each."""
+    """Linear layers, embeddings, dropout and cross entropy, one operation each."""
 
     @derived(GENERAL)
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
-        """x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of one dtype."""
+        """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)
 
     @derived(GENERAL)
     def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
-        """The rows of a matrix at an int64 ``index`` of any shape; the row ``padding`` gets no gradient."""
+        """Look up rows of weight at an int64 ``index`` of any shape; the row ``padding`` has gradient 0."""
         if padding is not None:
             column = self.discrete.reshape(
                 self.discrete.arange(0, weight.shape[0], 1, index.dtype), (weight.shape[0], 1)
@@ -38,7 +38,7 @@ class Dense(OperationsBase):
 
     @derived(LINEAR)
     def embedding_backward(self, grad: Float, index: Int, shape: Shape, padding: int | None) -> Float:
-        """The gradient of `embedding` by its weight of ``shape``: grad's rows added up where they were taken from."""
+        """Gradient of `embedding` with respect to the weight of the given shape: rows of grad summed by index."""
         flat = self.discrete.reshape(index, (math.prod(index.shape),))
         rows = self.reshape(grad, (flat.shape[0], shape[1]))
         if padding is not None:
@@ -47,17 +47,20 @@ class Dense(OperationsBase):
 
     @derived(NONE)
     def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Bool:
-        """True with probability p, each element by itself."""
+        """Sample a mask whose elements are independently True with probability p."""
         return self.lt(self.random_uniform(generator, shape, float32), p)
 
     @derived(LINEAR)
     def masked_scale(self, x: Float, mask: Bool, scale: float) -> Float:
-        """x · scale where the mask, of x's shape, is true, 0 elsewhere: dropout, given what is kept."""
+        """Apply a dropout mask of x's shape: x · scale where the mask is true, 0 elsewhere."""
         return self.where(mask, self.mul(x, scale), 0.0)
 
     @derived(GENERAL)
     def cross_entropy(self, x: Float, index: Int, dim: int) -> tuple[Float, Float]:
-        """-log(softmax(x)) at each ``index``, of x's shape without ``dim``; and logsumexp, ``dim`` kept as 1."""
+        """Cross entropy per target, -log(softmax(x))[index], along ``dim``; and the logsumexp, with ``dim`` of size 1.
+
+        ``index`` and the first result have x's shape without ``dim``.
+        """
         largest = self.detach(self.amax(x, (dim,), True))
         shift = self.where(self.isfinite(largest), largest, 0.0)
         shifted = self.sub(x, shift)
@@ -67,9 +70,10 @@ class Dense(OperationsBase):
 
     @derived(GENERAL)
     def cross_entropy_backward(self, grad: Float, x: Float, logsumexp: Float, index: Int, dim: int) -> Float:
-        """The gradient of the first result: grad · (softmax(x) - 1 at the index).
+        """Gradient of `cross_entropy`: grad · (softmax(x) - one_hot(index)).
 
-        ``logsumexp``, the second result, is there for those who keep exp in range by it; it cancels out.
+        ``logsumexp``, its second result, lets a backend compute softmax(x) as exp(x - logsumexp); the default does not
+        need it.
         """
         wide = self.reshape(grad, logsumexp.shape)
         if 0 in x.shape:

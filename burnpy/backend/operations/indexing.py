@@ -1,4 +1,4 @@
-"""Operations that pick or place elements by indices. Indices are int64, non-negative and in range."""
+"""Operations that read or write elements at indices. Indices are int64, non-negative and in range."""
 
 from __future__ import annotations
 
@@ -13,37 +13,40 @@ STRUCTURAL, LINEAR, GENERAL, NONE = Algebra.STRUCTURAL, Algebra.LINEAR, Algebra.
 
 
 class Indexing(OperationsBase):
-    """Whole slices by a 1-d index (``index_*``), single elements by an index of every element (gather, scatter)."""
+    """Indexing of whole slices with a 1-d index (``index_*``), and of single elements (gather, scatter)."""
 
     @required(STRUCTURAL)
     def index_select(self, x: Value, dim: int, index: Int) -> Value:
-        """The slices of x along ``dim`` at a 1-d ``index``."""
+        """Select slices of x along ``dim`` with a 1-d ``index``."""
         ...
 
     @required(STRUCTURAL)
     def index_put(self, x: Value, dim: int, index: Int, src: Value) -> Value:
-        """A copy of x with the slices along ``dim`` at a 1-d ``index`` set to src's; the last of duplicates stays."""
+        """Return a copy of x with the slices at a 1-d ``index`` along ``dim`` set to src; the last duplicate wins."""
         ...
 
     @required(LINEAR)
     def index_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
-        """A copy of x with src's slices added along ``dim`` at a 1-d ``index``; duplicates add up."""
+        """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
         ...
 
     @required(NONE)
     def nonzero(self, x: Bool) -> Int:
-        """The indices of the true elements, row-major, int64 of shape (count, ndim)."""
+        """Indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
 
     @derived(STRUCTURAL)
     def gather(self, x: Value, dim: int, index: Int) -> Value:
-        """``out[i][j] = x[index[i][j]][j]`` for dim 0; index has x's ndim and is elsewhere no larger."""
+        """Gather elements along ``dim``: ``out[i][j] = x[index[i][j]][j]`` for a 2-d x and dim 0.
+
+        ``index`` has as many dimensions as x, and is no larger than x in the dimensions other than ``dim``.
+        """
         picked = self.index_select(self.reshape(x, (math.prod(x.shape),)), 0, self._flat(x.shape, dim, index))
         return self.reshape(picked, index.shape)
 
     @derived(STRUCTURAL)
     def scatter(self, x: Value, dim: int, index: Int, src: Value) -> Value:
-        """A copy of x with ``x[index[i][j]][j] = src[i][j]`` for dim 0; the last of duplicates stays."""
+        """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
         return self.reshape(
             self.index_put(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
@@ -51,7 +54,10 @@ class Indexing(OperationsBase):
 
     @derived(LINEAR)
     def scatter_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
-        """A copy of x with ``x[index[i][j]][j] += src[i][j]`` for dim 0; duplicates add up. src has index's shape."""
+        """Return a copy of x with ``x[index[i][j]][j] += src[i][j]`` (2-d x, dim 0); duplicates accumulate.
+
+        ``src`` has the shape of ``index``.
+        """
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
         return self.reshape(
             self.index_add(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
@@ -59,9 +65,9 @@ class Indexing(OperationsBase):
 
     @derived(GENERAL)
     def index_reduce(self, x: Number, dim: int, index: Int, src: Number, reduce: str) -> Number:
-        """A copy of x with each slice along ``dim`` at a 1-d ``index`` reduced with src's: "prod", "amin" or "amax".
+        """Return a copy of x with src reduced ("prod", "amin", "amax") into the slices at a 1-d ``index`` of ``dim``.
 
-        Duplicates are reduced together; NaN wins. The default sorts them, and reads no values on the CPU.
+        Duplicates are reduced together; NaN propagates. The default sorts by index, and copies no values to the CPU.
         """
         from burnpy.backend.operations.segments import running
 
@@ -71,13 +77,13 @@ class Indexing(OperationsBase):
         neutral = 1 if reduce == "prod" else None
         totals = running(self, combine, neutral, self.index_select(src, dim, order), dim, ordered)
         combined = combine(self.index_select(x, dim, ordered), totals)
-        return self.index_put(x, dim, ordered, combined)  # where the last of duplicates, the whole total, stays
+        return self.index_put(x, dim, ordered, combined)  # the last duplicate, which holds the whole total, wins
 
     @derived(NONE)
     def index_order(self, index: Int, size: int) -> Int:
-        """The positions of a 1-d index into ``size`` slices, sorted by index; those of duplicates stay in order.
+        """Stable argsort of a 1-d ``index`` with values in [0, size).
 
-        The default is a radix sort by bits, each of which splits the positions in two, in order.
+        The default is a binary radix sort: a stable partition of the positions by each bit.
         Source: G. E. Blelloch, Prefix Sums and Their Applications, 1990.
         """
         d = self.discrete
@@ -92,7 +98,7 @@ class Indexing(OperationsBase):
         return order
 
     def _flat(self, shape: Shape, dim: int, index: Int) -> Int:
-        """Where in the row-major elements of ``shape`` the elements are that ``index`` names along ``dim``; 1-d."""
+        """Return the 1-d row-major offsets, in ``shape``, of the elements that ``index`` selects along ``dim``."""
         d = self.discrete
         total = d.mul(index, math.prod(shape[dim + 1 :]))
         for other, size in enumerate(index.shape):
@@ -103,21 +109,21 @@ class Indexing(OperationsBase):
 
     @derived(NONE)
     def one_hot(self, index: Int, classes: int) -> Int:
-        """1 at ``index`` of a new last dimension of size ``classes``, 0 elsewhere; int64."""
+        """One-hot encoding, int64: 1 at ``index`` of a new last dimension of size ``classes``, 0 elsewhere."""
         d = self.discrete
         return d.to_int(d.eq(d.reshape(index, (*index.shape, 1)), d.arange(0, classes, 1, int64)), int64)
 
     @derived(LINEAR, elementwise=True)
     def accumulate(self, total: Float, grad: Float) -> Float:
-        """total + grad of one shape and dtype; may reuse the memory of ``total``, which nobody else holds."""
+        """Compute total + grad, of the same shape and dtype; may reuse the memory of ``total``."""
         return self.add(total, grad)
 
     @derived(LINEAR)
     def accumulate_slice(self, total: Float, key: Key, grad: Float) -> Float:
-        """total with grad added at ``total[key]``; may reuse the memory of ``total``, which nobody else holds."""
+        """Add grad to ``total[key]`` and return total; may reuse the memory of ``total``."""
         return self.slice_scatter(total, key, self.add(self.slice(total, key), grad))
 
     @derived(LINEAR)
     def accumulate_index(self, total: Float, dim: int, index: Int, grad: Float) -> Float:
-        """`index_add` that may reuse the memory of ``total``, which nobody else holds."""
+        """Compute ``index_add(total, dim, index, grad)``; may reuse the memory of ``total``."""
         return self.index_add(total, dim, index, grad)

@@ -1,5 +1,5 @@
-"""Normalisation: one operation for the layer, batch, group and instance kinds, which differ in what they take the mean
-over and in the shape of their weight; and the root mean square kind, which has no mean."""
+"""Normalization: one operation for layer, batch, group and instance norms, which differ in the dimensions of the mean
+and in the shape of the weight; and the root mean square norm, which subtracts no mean."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ GENERAL = Algebra.GENERAL
 
 
 class Normalization(OperationsBase):
-    """Weight and bias broadcast to x and have no more dimensions; all floats are of one dtype, dims not empty.
+    """Normalization. Weight and bias broadcast to x and have no more dimensions; one float dtype, dims not empty.
 
-    Where the squares of finite numbers overflow, a result is computed from smaller ones, or is NaN: never 0.
+    Where the squares of finite numbers overflow, a result is computed from scaled numbers, or is NaN: never 0.
     """
 
     @derived(GENERAL)
     def normalize(self, x: Float, weight: Float, bias: Float, dims: Dims, eps: float) -> tuple[Float, Float, Float]:
-        """(x - mean) / √(var + eps) · weight + bias; and the mean and the biased variance over dims, kept as 1.
+        """Normalize: (x - mean) / √(var + eps) · weight + bias; and mean and biased variance over dims, of size 1.
 
-        Of x (N, C, …) dims 1 … are a layer norm, all but 1 a batch norm with a weight of shape (C, 1, …).
+        For x (N, C, …), dims 1, 2, … are a layer norm; all dims but 1, with a weight of shape (C, 1, …), a batch norm.
         Source: Ba, Kiros and Hinton, Layer Normalization, 2016; Ioffe and Szegedy, Batch Normalization, 2015.
         """
         mean = self.mean(x, dims, True)
@@ -33,9 +33,9 @@ class Normalization(OperationsBase):
     def normalize_backward(
         self, grad: Float, x: Float, weight: Float, mean: Float, var: Float, dims: Dims, eps: float
     ) -> tuple[Float, Float, Float]:
-        """The gradients of the first result by x, weight and bias.
+        """Gradients of the first result of `normalize` with respect to x, weight and bias.
 
-        That by x is (g - mean(g) - n · mean(g · n)) / √(var + eps), with g = grad · weight and n the normalised x.
+        For x: (g - mean(g) - n · mean(g · n)) / √(var + eps), with g = grad · weight and n the normalized x.
         """
         scale = _scale(self, var, eps)
         normal = self.mul(self.sub(x, mean), scale)
@@ -47,7 +47,7 @@ class Normalization(OperationsBase):
 
     @derived(GENERAL)
     def rms_norm(self, x: Float, weight: Float, dims: Dims, eps: float) -> Float:
-        """x / √(mean of x² over dims + eps) · weight.
+        """Root mean square norm: x / √(mean(x²) + eps) · weight, with the mean over dims.
 
         Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
         """
@@ -56,7 +56,10 @@ class Normalization(OperationsBase):
 
     @derived(GENERAL)
     def rms_norm_backward(self, grad: Float, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, Float]:
-        """The gradients of `rms_norm` by x, as of `normalize` without its means, and by the weight."""
+        """Gradients of `rms_norm` with respect to x and weight.
+
+        For x: (g - n · mean(g · n)) / √(mean(x²) + eps), with g = grad · weight and n the normalized x.
+        """
         scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         normal, weighted = self.mul(x, scale), self.mul(grad, weight)
         along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
@@ -65,5 +68,5 @@ class Normalization(OperationsBase):
 
 
 def _scale(b: Normalization, square: Float, eps: float) -> Float:
-    """1 / √(square + eps); NaN, not 0, where the square overflowed, for there infinity less itself is NaN."""
+    """Compute 1 / √(square + eps); NaN, not 0, where the square overflowed: there inf - inf is added."""
     return b.add(b.rsqrt(b.add(square, eps)), b.sub(square, square))

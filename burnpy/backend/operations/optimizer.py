@@ -1,12 +1,12 @@
-"""Updates of optimizers: from a parameter, its gradient and the optimizer's state to all of them after one step.
+"""Update steps of optimizers: from a parameter, its gradient and the optimizer's state to the new parameter and state.
 
-Parameters and gradients are left as they are, and new parameters are new memory, so that whoever holds the old ones
-still can use them. So are states, but where ``owned``, the last argument, says that nobody else holds the old ones and
-nobody needs them: then a backend may write the next states into their memory, and return those very arrays. The
-defaults here do not; the numbers are the same.
+Parameters and gradients are not changed, and new parameters are newly allocated, so that the old ones stay valid. So
+are states, unless ``owned``, the last argument, says that no other reference to the old states exists and that they
+are no longer needed: then a backend may update them in place and return the same arrays. The defaults here do not; the
+numbers are the same.
 
-All floats are of one shape and dtype. The order of the arithmetic is that of PyTorch's ``torch.optim``, so that the
-numbers are too. Nothing is differentiated: a step is not part of what was recorded.
+All floats have one shape and dtype. The arithmetic has the order of PyTorch's ``torch.optim``, and so gives the same
+numbers. Nothing is differentiated: a step is not recorded in the graph.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NONE = Algebra.NONDIFFERENTIABLE
 
 
 class Optimizer(OperationsBase):
-    """One step each. ``weight_decay`` adds that much of the parameter to its gradient."""
+    """One update step of an optimizer. ``weight_decay`` adds weight_decay · param to the gradient."""
 
     @derived(NONE)
     def sgd_update(self, param: Float, grad: Float, lr: float, weight_decay: float) -> Float:
-        """param - lr · grad."""
+        """Stochastic gradient descent: param - lr · grad."""
         return self.sub(param, self.mul(_decayed(self, param, grad, weight_decay), lr))
 
     @derived(NONE)
@@ -41,9 +41,10 @@ class Optimizer(OperationsBase):
         weight_decay: float,
         owned: bool,
     ) -> tuple[Float, Float]:
-        """A step along the velocity momentum · velocity + (1 - dampening) · grad; and that velocity.
+        """SGD with momentum: param - lr · v with v = momentum · velocity + (1 - dampening) · grad; and v.
 
-        With ``nesterov`` along grad + momentum · velocity. A velocity of zeros without dampening is torch's first step.
+        With ``nesterov``, param - lr · (grad + momentum · v). A velocity of zeros without dampening gives the first
+        step of ``torch.optim.SGD``.
         Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
         """
         grad = _decayed(self, param, grad, weight_decay)
@@ -67,9 +68,10 @@ class Optimizer(OperationsBase):
         step: int,
         owned: bool,
     ) -> tuple[Float, Float, Float]:
-        """A step along the mean of the gradients over the root of their mean square; and both means.
+        """Adam: param - lr · m̂ / (√v̂ + eps), where m̂, v̂ are the bias-corrected moments; and the new moments.
 
-        ``step`` counts from 1. With ``decoupled`` the parameter itself decays, by lr · weight_decay of it: AdamW.
+        The moments are mean = beta1 · mean + (1 - beta1) · grad and square = beta2 · square + (1 - beta2) · grad².
+        ``step`` counts from 1. With ``decoupled``, the parameter is multiplied by 1 - lr · weight_decay: AdamW.
         Source: Kingma and Ba, Adam, 2015; Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019.
         """
         if not decoupled:
@@ -95,7 +97,7 @@ class Optimizer(OperationsBase):
         step: int,
         owned: bool,
     ) -> tuple[Float, Float, Float, Float]:
-        """`adam_update` over the root of the largest mean square so far, which is the last result.
+        """AMSGrad: `adam_update` with the elementwise maximum of ``largest`` and the new square, the last result.
 
         Source: Reddi, Kale and Kumar, On the Convergence of Adam and Beyond, 2018.
         """
@@ -118,7 +120,7 @@ class Optimizer(OperationsBase):
         weight_decay: float,
         owned: bool,
     ) -> tuple[Float, Float]:
-        """A step along the gradient over the root of its mean square; and that mean square.
+        """RMSProp: param - lr · grad / (√s + eps) with s = alpha · square + (1 - alpha) · grad²; and s.
 
         Source: Tieleman and Hinton, Lecture 6.5 of Neural Networks for Machine Learning, 2012.
         """
@@ -142,9 +144,10 @@ class Optimizer(OperationsBase):
         centered: bool,
         owned: bool,
     ) -> tuple[Float, Float, Float, Float]:
-        """`rmsprop_update` with momentum; ``centered`` divides by the standard deviation; and the three states.
+        """RMSProp with momentum: param - lr · v with v = momentum · velocity + grad / (√s + eps); and s, average, v.
 
-        ``average``, the mean of the gradients, stays as it is where it is not needed.
+        s is that of `rmsprop_update`. With ``centered``, average = alpha · average + (1 - alpha) · grad, and average²
+        is subtracted from s under the root; otherwise ``average`` is returned unchanged.
         Source of the centered form: Graves, Generating Sequences With Recurrent Neural Networks, 2013.
         """
         grad = _decayed(self, param, grad, weight_decay)
@@ -171,9 +174,9 @@ class Optimizer(OperationsBase):
         step: int,
         owned: bool,
     ) -> tuple[Float, Float]:
-        """A step along the gradient over the root of the sum of its squares so far; and that sum.
+        """Adagrad: param - rate · grad / (√s + eps) with s = total + grad²; and s.
 
-        ``step`` counts from 1; the rate is lr / (1 + (step - 1) · lr_decay).
+        ``step`` counts from 1; rate = lr / (1 + (step - 1) · lr_decay).
         Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
         """
         grad = _decayed(self, param, grad, weight_decay)
@@ -187,7 +190,7 @@ def _decayed(b: Optimizer, param: Float, grad: Float, weight_decay: float) -> Fl
 
 
 def _nearer(b: Optimizer, x: Float, y: Float, share: float) -> Float:
-    """x moved toward y by a share of the way."""
+    """Interpolate: x + share · (y - x)."""
     return b.add(x, b.mul(b.sub(y, x), share))
 
 
@@ -204,6 +207,6 @@ def _adam(
 
 
 def adam_rates(lr: float, beta1: float, beta2: float, step: int) -> tuple[float, float]:
-    """The rate of a step of Adam, and what the root of the mean square is divided by: both correct for the zeros that
-    the means began with."""
+    """Return Adam's bias corrections: the learning rate lr / (1 - beta1**step), and √(1 - beta2**step), the divisor of
+    the root of the second moment."""
     return lr / (1.0 - beta1**step), math.sqrt(1.0 - beta2**step)

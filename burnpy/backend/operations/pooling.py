@@ -18,11 +18,11 @@ LINEAR, GENERAL, NONDIFFERENTIABLE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NO
 
 
 class Pooling(OperationsBase):
-    """``kernel``, ``stride``, ``padding`` and ``dilation`` are pairs; padding is at most half of the kernel."""
+    """Pooling. ``kernel``, ``stride``, ``padding`` and ``dilation`` are pairs; padding is at most half the kernel."""
 
     @derived(GENERAL)
     def max_pool2d(self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Float:
-        """The largest element of each window, NaN if there is one; padding is never it."""
+        """2-d max pooling: the maximum of each window, which is never padding; NaN if any element is NaN."""
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
         whole = padded(self, x, padded_shape(x.shape, kernel, stride, padding, dilation, counts), padding, -math.inf)
         first, *rest = [self.slice(whole, key) for key in window_keys(kernel, stride, dilation, counts)]
@@ -35,7 +35,7 @@ class Pooling(OperationsBase):
     def max_pool2d_backward(
         self, grad: Float, x: Float, out: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Float:
-        """grad where the window's first largest element was, row by row, or its first NaN; overlaps add up."""
+        """Gradient of `max_pool2d`: grad added at the first NaN or else the first maximum of each window, row-major."""
         shape = padded_shape(x.shape, kernel, stride, padding, dilation, out.shape[2:])
         total = self.full(shape, 0.0, grad.dtype)
         for key, chosen in chosen_in_windows(self, x, out, kernel, stride, padding, dilation):
@@ -46,7 +46,7 @@ class Pooling(OperationsBase):
     def max_pool2d_indices(
         self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
     ) -> Int:
-        """Where in its plane, whose elements are numbered row by row, lies what `max_pool2d` chose of each window."""
+        """Row-major index, within its (height, width) plane, of the element that `max_pool2d` selects per window."""
         out = self.max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
         d, width = self.discrete, x.shape[3]
         high, wide = (np.arange(n) * s - pad for n, s, pad in zip(out.shape[2:], stride, padding, strict=True))
@@ -68,7 +68,10 @@ class Pooling(OperationsBase):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Float:
-        """The mean of each window, of what is no padding in it where that does not count; or its sum / divisor."""
+        """2-d average pooling: the sum of each window over ``divisor``, or over the number of its elements if None.
+
+        Padding counts as elements only with ``count_include_pad``.
+        """
         counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
         whole = padded(self, x, padded_shape(x.shape, kernel, stride, padding, (1, 1), counts), padding, 0.0)
         first, *rest = [self.slice(whole, key) for key in window_keys(kernel, stride, (1, 1), counts)]
@@ -87,7 +90,7 @@ class Pooling(OperationsBase):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Float:
-        """The gradient of `avg_pool2d` by its x of ``shape``."""
+        """Gradient of `avg_pool2d` with respect to x of the given shape."""
         counts: Pair = grad.shape[2:]
         share = _shares(self, grad, shape, kernel, stride, padding, count_include_pad, divisor)
         whole = padded_shape(shape, kernel, stride, padding, (1, 1), counts)
@@ -98,7 +101,10 @@ class Pooling(OperationsBase):
 
     @derived(LINEAR)
     def adaptive_avg_pool2d(self, x: Float, size: Pair) -> Float:
-        """Means over ``size`` windows that cover height and width evenly; windows overlap where they must."""
+        """2-d adaptive average pooling to ``size``: means of windows i·n//s … ⌈(i+1)·n/s⌉ along each dimension.
+
+        n is the size of the input and s that of the output; windows overlap where s does not divide n.
+        """
         if size == (1, 1):
             return self.mean(x, (2, 3), True)
         for dim, count in zip((2, 3), size, strict=True):
@@ -108,7 +114,7 @@ class Pooling(OperationsBase):
 
     @derived(LINEAR)
     def adaptive_avg_pool2d_backward(self, grad: Float, shape: Shape) -> Float:
-        """The gradient of `adaptive_avg_pool2d` by its x of ``shape``."""
+        """Gradient of `adaptive_avg_pool2d` with respect to x of the given shape."""
         for dim in (3, 2):
             whole = (*grad.shape[:dim], shape[dim], *grad.shape[dim + 1 :])
             total = self.full(whole, 0.0, grad.dtype)
@@ -130,7 +136,7 @@ def _shares(
     count_include_pad: bool,
     divisor: int | None,
 ) -> Float:
-    """x over the number of elements of each window that count, or over the divisor."""
+    """Divide x by the number of counted elements of each window, or by ``divisor``."""
     if divisor is not None:
         return b.mul(x, 1 / divisor)
     high, wide = window_sizes(shape, kernel, stride, padding, x.shape[2:], count_include_pad)
@@ -142,31 +148,31 @@ def _shares(
 def window_sizes(
     shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts: Shape, count_include_pad: bool
 ) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], ...]:
-    """For each window along the height and along the width, how many of its elements count."""
-    found = []
+    """Return the number of counted elements of each window, along the height and along the width."""
+    sizes = []
     for n, k, s, p, count in zip(shape[2:], kernel, stride, padding, counts, strict=True):
         start = np.arange(count, dtype=np.int64) * s - p
         low, high = (-p, n + p) if count_include_pad else (0, n)
-        found.append(np.minimum(start + k, high) - np.maximum(start, low))
-    return tuple(found)
+        sizes.append(np.minimum(start + k, high) - np.maximum(start, low))
+    return tuple(sizes)
 
 
 def adaptive_windows(size: int, count: int) -> list[tuple[int, int]]:
-    """Where ``count`` windows that cover ``size`` elements evenly begin and end."""
+    """Return start and stop of ``count`` windows that cover ``size`` elements evenly."""
     return [(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
 
 
 def _window(shape: Shape, dim: int, bounds: tuple[int, int]) -> Key:
-    """The elements from one bound to the other along ``dim``."""
+    """Return the key that selects the elements between two bounds along ``dim``."""
     return tuple(slice(*bounds, 1) if d == dim else slice(0, n, 1) for d, n in enumerate(shape))
 
 
 def chosen_in_windows(
     b: Any, x: Float, out: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
 ) -> Iterator[tuple[Key, Bool]]:
-    """For each element of a window, row by row, its key, and of which windows with results ``out`` it is the choice.
+    """Yield, for each element of a window in row-major order, its key and the mask of windows that select it.
 
-    That is the first NaN, else the first that is not less than the result; never padding.
+    A window with result ``out`` selects its first NaN, or else its first element not less than ``out``; never padding.
     """
     d, counts = b.discrete, out.shape[2:]
     shape = padded_shape(x.shape, kernel, stride, padding, dilation, counts)

@@ -1,4 +1,4 @@
-"""Operations that reduce dimensions. ``dims`` are non-negative, ascending, each there once; () reduces nothing."""
+"""Operations that reduce dimensions. ``dims`` are non-negative, ascending, without repeats; () reduces nothing."""
 
 from __future__ import annotations
 
@@ -13,63 +13,66 @@ LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIAB
 
 
 class Reduction(OperationsBase):
-    """Sums, products, extremes and what is made of them. Ints and bools add up in int64."""
+    """Sums, products, extremes and operations derived from them. Sums of ints and bools are int64."""
 
     @required(LINEAR)
     def sum(self, x: Value, dims: Dims, keepdim: bool) -> Number:
-        """The sum over ``dims``; 0 of nothing."""
+        """Sum over ``dims``; 0 for no elements."""
         ...
 
     @required(GENERAL)
     def prod(self, x: Number, dims: Dims, keepdim: bool) -> Number:
-        """The product over ``dims``; 1 of nothing."""
+        """Product over ``dims``; 1 for no elements."""
         ...
 
     @required(GENERAL)
     def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
-        """The largest element over ``dims``, NaN if there is one; none of them empty."""
+        """Maximum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
     @required(GENERAL)
     def amin(self, x: Number, dims: Dims, keepdim: bool) -> Number:
-        """The smallest element over ``dims``, NaN if there is one; none of them empty."""
+        """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
     @required(NONE)
     def argmax(self, x: Number, dim: int, keepdim: bool) -> Int:
-        """The index of the first largest element along ``dim``, int64; a NaN counts as largest."""
+        """Index of the first maximum along ``dim``, int64; NaN counts as the largest value."""
         ...
 
     @required(NONE)
     def argmin(self, x: Number, dim: int, keepdim: bool) -> Int:
-        """The index of the first smallest element along ``dim``, int64; a NaN counts as smallest."""
+        """Index of the first minimum along ``dim``, int64; NaN counts as the smallest value."""
         ...
 
     @required(NONE)
     def any(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
-        """Whether any element over ``dims`` is true."""
+        """Test whether any element over ``dims`` is true."""
         ...
 
     @required(NONE)
     def all(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
-        """Whether every element over ``dims`` is true."""
+        """Test whether all elements over ``dims`` are true."""
         ...
 
     @required(LINEAR)
     def cumsum(self, x: Number, dim: int) -> Number:
-        """The running sum along ``dim``; ints add up in int64."""
+        """Cumulative sum along ``dim``; int64 for ints."""
         ...
 
     @derived(LINEAR)
     def mean(self, x: Float, dims: Dims, keepdim: bool) -> Float:
-        """The mean over ``dims``; NaN of nothing."""
+        """Mean over ``dims``; NaN for no elements."""
         count = math.prod(x.shape[d] for d in dims)
         total = self.sum(x, dims, keepdim)
         return self.mul(total, 1 / count) if count else self.mul(total, math.nan)
 
     @derived(LINEAR)
     def center(self, x: Float, dims: Dims) -> Float:
-        """x less its mean over ``dims``; exactly 0 where all are equal and finite, also where the mean is rounded."""
+        """Subtract the mean over ``dims``: x - mean(x).
+
+        The result is exactly 0 where all elements are equal and finite, even if the mean is rounded.
+        """
         deviation = self.sub(x, self.mean(x, dims, True))
         if 0 in x.shape:
             return deviation
@@ -80,13 +83,13 @@ class Reduction(OperationsBase):
 
     @derived(GENERAL)
     def var(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
-        """The sum of squared deviations from the mean over (count - correction), that at least 0."""
+        """Variance over ``dims``: sum((x - mean(x))²) / max(count - correction, 0)."""
         total = self.sum(self.square(self.center(x, dims)), dims, keepdim)
         return self.div(total, divisor(x.shape, dims, correction))
 
     @derived(GENERAL)
     def std(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
-        """The square root of `var`, whose squares neither overflow nor underflow; its gradient is 0 where it is 0."""
+        """Standard deviation over ``dims``, √var, without overflow or underflow; the gradient where it is 0 is 0."""
         if 0 in x.shape:
             return self.sqrt(self.var(x, dims, keepdim, correction))
         deviation = self.center(x, dims)
@@ -99,43 +102,43 @@ class Reduction(OperationsBase):
 
     @derived(GENERAL)
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:
-        """log(sum(exp(x))) over ``dims``, shifted by the largest element so that nothing overflows."""
+        """Compute log(sum(exp(x))) over ``dims``, shifted by the maximum so that exp does not overflow."""
         shift = _shift(self, x, dims)
-        shift = self.where(self.isfinite(shift), shift, 0.0)  # of infinities exp(x - x) would be NaN
+        shift = self.where(self.isfinite(shift), shift, 0.0)  # for infinities exp(x - x) would be NaN
         total = self.log(self.sum(self.exp(self.sub(x, shift)), dims, keepdim))
         return self.add(total, shift if keepdim else self.reshape(shift, total.shape))
 
     @derived(GENERAL)
     def softmax(self, x: Float, dim: int) -> Float:
-        """exp(x) over its sum along ``dim``, shifted by the largest element so that nothing overflows."""
+        """Softmax along ``dim``: exp(x) / sum(exp(x)), shifted by the maximum so that exp does not overflow."""
         e = self.exp(self.sub(x, _shift(self, x, (dim,))))
         return self.div(e, self.sum(e, (dim,), True))
 
     @derived(GENERAL)
     def softmax_backward(self, grad: Float, out: Float, dim: int) -> Float:
-        """out · (grad - sum(grad · out)): the Jacobian of softmax, which is symmetric, times grad."""
+        """Gradient of `softmax`: out · (grad - sum(grad · out)) along ``dim``."""
         weighted = self.mul(grad, out)
         return self.sub(weighted, self.mul(out, self.sum(weighted, (dim,), True)))
 
     @derived(GENERAL)
     def log_softmax(self, x: Float, dim: int) -> Float:
-        """log(softmax(x)) along ``dim``, exact where softmax underflows."""
+        """Logarithm of the softmax along ``dim``, accurate where softmax underflows."""
         shifted = self.sub(x, _shift(self, x, (dim,)))
         return self.sub(shifted, self.log(self.sum(self.exp(shifted), (dim,), True)))
 
     @derived(GENERAL)
     def log_softmax_backward(self, grad: Float, out: Float, dim: int) -> Float:
-        """grad - exp(out) · sum(grad)."""
+        """Gradient of `log_softmax`: grad - exp(out) · sum(grad) along ``dim``."""
         return self.sub(grad, self.mul(self.exp(out), self.sum(grad, (dim,), True)))
 
     @derived(GENERAL)
     def max_dim(self, x: Number, dim: int, keepdim: bool) -> tuple[Number, Int]:
-        """The first largest element along ``dim`` and its index."""
+        """Maximum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmax(x, dim, True))
 
     @derived(GENERAL)
     def min_dim(self, x: Number, dim: int, keepdim: bool) -> tuple[Number, Int]:
-        """The first smallest element along ``dim`` and its index."""
+        """Minimum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmin(x, dim, True))
 
     def _picked(self, x: Number, dim: int, keepdim: bool, index: Int) -> tuple[Number, Int]:
@@ -147,34 +150,34 @@ class Reduction(OperationsBase):
 
     @derived(LINEAR)
     def sum_to(self, x: Value, shape: Shape) -> Value:
-        """The adjoint of broadcasting ``shape`` to ``x.shape``: sums what was repeated. Floats keep their dtype."""
+        """Sum x to ``shape``, the adjoint of broadcasting ``shape`` to ``x.shape``; floats keep their dtype."""
         lead = len(x.shape) - len(shape)
         repeated = tuple(d for d, n in enumerate(x.shape) if d < lead or (shape[d - lead] == 1 != n))
         return self.reshape(self.sum(x, repeated, True), shape) if repeated else x
 
 
 def divisor(shape: Shape, dims: Dims, correction: float) -> float:
-    """By what a sum of squared deviations over ``dims`` is divided: their number less the correction, at least 0."""
+    """Return the divisor of the variance over ``dims``: max(count - correction, 0)."""
     return float(max(math.prod(shape[d] for d in dims) - correction, 0))
 
 
 def relative(b: Any, x: Float, dim: int, index: Int) -> Float:
-    """x less its element at the index along ``dim``, of which there is one."""
+    """Subtract from x its element at ``index`` along ``dim``; ``index`` has size 1 along ``dim``."""
     return b.sub(x, b.gather(x, dim, index))
 
 
 def relative_softmax(b: Any, x: Float, dim: int) -> tuple[Float, Int]:
-    """The softmax of x relative to its largest element, and where along ``dim`` that is.
+    """Return the softmax of x minus its maximum along ``dim``, and the index of that maximum.
 
-    That element is subtracted with its derivative. So the derivative by it is a sum over the other elements, which
-    keeps its digits where the largest has nearly all the weight, and 1 - weight has none.
+    The maximum is subtracted differentiably. The derivative with respect to it is therefore a sum over the other
+    elements, which stays accurate where the maximum has nearly all the weight and 1 - weight would cancel.
     """
     index = b.argmax(x, dim, True)
     return b.softmax(relative(b, x, dim, index), dim), index
 
 
 def _shift(b: Reduction, x: Float, dims: Dims) -> Float:
-    """The largest elements, by which exp(x) is kept in range; it cancels out, and so has no gradient."""
+    """Return the maximum over ``dims``, subtracted so that exp(x) stays in range; it cancels, so it is detached."""
     if 0 in x.shape:
         return b.full(tuple(1 if d in dims else n for d, n in enumerate(x.shape)), 0.0, x.dtype)
     return b.detach(b.amax(x, dims, True))

@@ -1,6 +1,7 @@
-"""Scans of segments: the slices of one index, which stand together once they are sorted by it (`index_order`).
+"""Segmented scans. A segment is the slices with one index, adjacent once they are sorted by index (`index_order`).
 
-Made of operations of whole arrays, so that no value has to be known on the CPU, and differentiable at every order.
+The scans are composed of operations on whole arrays, so that no value is copied to the CPU, and are differentiable at
+every order.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ def running(
     *,
     reverse: bool = False,
 ) -> Number:
-    """Along ``dim``, each slice of x combined with all before it in its segment, or, in reverse, with all after it.
+    """Inclusive segmented scan: combine each slice of x along ``dim`` with all before it in its segment.
 
-    Each step doubles how many slices are combined. Source: W. D. Hillis and G. L. Steele, Data Parallel Algorithms,
-    Communications of the ACM 29, 1986.
+    With ``reverse``, with all after it. Each step doubles the number of combined slices.
+    Source: W. D. Hillis and G. L. Steele, Data Parallel Algorithms, Communications of the ACM 29, 1986.
 
     Args:
         b: the backend.
         combine: an associative and commutative binary operation.
-        neutral: what it leaves everything as it is with; None where a number does so with itself.
+        neutral: the neutral element of ``combine``; None if ``combine`` is idempotent.
         x: slices sorted by segment.
-        dim: the dimension of x that they lie along.
+        dim: the dimension of x along which the slices lie.
         ordered: the segment of each slice, sorted; 1-d.
-        reverse: whether from the last slice to the first.
+        reverse: whether to scan from the last slice to the first.
     """
     count, step = x.shape[dim], 1
     while step < count:
@@ -48,7 +49,7 @@ def running(
 
 
 def others(b: Any, x: Number, dim: int, ordered: Int) -> Number:
-    """Along ``dim``, the product of all slices of a segment but each itself: exact with zeros, without division."""
+    """Product of all other slices of each slice's segment along ``dim``, without division: exact with zeros."""
     if not x.shape[dim]:
         return x
     one = b.full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), 1.0, x.dtype)
@@ -58,8 +59,8 @@ def others(b: Any, x: Number, dim: int, ordered: Int) -> Number:
 
 
 def other(b: Any, x: Number, dim: int, ordered: Int, step: int, instead: Number | float) -> Number:
-    """What stands ``step`` slices before each slice that has such, or after it for a negative step; ``instead`` where
-    that is of another segment, so that nothing of it gets into a result, nor into a derivative."""
+    """Return the slice ``step`` places before each slice (after it, if negative), and ``instead`` where that is in
+    another segment, so that it contributes neither to a result nor to a derivative. Slices without one are left out."""
     d, count, width = b.discrete, x.shape[dim], abs(step)
     same = d.eq(part(d, ordered, 0, 0, count - width), part(d, ordered, 0, width, count))
     same = d.reshape(same, (count - width, *(1,) * (len(x.shape) - dim - 1)))
@@ -68,5 +69,5 @@ def other(b: Any, x: Number, dim: int, ordered: Int, step: int, instead: Number 
 
 
 def part(b: Any, x: Number, dim: int, start: int, stop: int) -> Number:
-    """The slices of x along ``dim`` from ``start`` up to ``stop``."""
+    """Return the slices of x along ``dim`` from ``start`` up to ``stop``, excluded."""
     return b.slice(x, (*(slice(None),) * dim, slice(start, stop, 1)))

@@ -1,6 +1,6 @@
 """Operations that move elements without computing on them, and matrix multiplication.
 
-Backends may return views from these: nothing ever writes to a primitive, so a view and a copy cannot be told apart.
+Backends may return views: primitives are never written to, so that a view cannot be distinguished from a copy.
 """
 
 from __future__ import annotations
@@ -16,82 +16,82 @@ STRUCTURAL, BILINEAR, LINEAR = Algebra.STRUCTURAL, Algebra.BILINEAR, Algebra.LIN
 
 
 class Shaping(OperationsBase):
-    """Reshaping, slicing, joining."""
+    """Operations that reshape, slice and join primitives."""
 
     @required(STRUCTURAL)
     def reshape(self, x: Value, shape: Shape) -> Value:
-        """The same elements, in row-major order, in another shape of the same size."""
+        """Give x another shape with the same number of elements, in row-major order."""
         ...
 
     @required(STRUCTURAL)
     def permute(self, x: Value, dims: Shape) -> Value:
-        """Dimension i of the result is dimension dims[i] of x."""
+        """Permute the dimensions: dimension i of the result is dimension dims[i] of x."""
         ...
 
     @required(STRUCTURAL)
     def expand(self, x: Value, shape: Shape) -> Value:
-        """x broadcast to ``shape``."""
+        """Broadcast x to ``shape``."""
         ...
 
     @required(STRUCTURAL)
     def slice(self, x: Value, key: Key) -> Value:
-        """Basic indexing ``x[key]``."""
+        """Index with ints, slices and None (basic indexing): ``x[key]``."""
         ...
 
     @required(STRUCTURAL)
     def slice_scatter(self, x: Value, key: Key, src: Value | Scalar) -> Value:
-        """A copy of x with ``x[key] = src``, which broadcasts."""
+        """Return a copy of x with ``x[key] = src``; src broadcasts."""
         ...
 
     @required(STRUCTURAL)
     def cat(self, xs: Sequence[Value], dim: int) -> Value:
-        """The xs, at least one and all of one dtype, joined along an existing dimension."""
+        """Concatenate primitives, at least one and all of the same dtype, along an existing dimension."""
         ...
 
     @derived(STRUCTURAL)
     def flip(self, x: Value, dims: Dims) -> Value:
-        """x with the order of the elements along ``dims`` reversed."""
+        """Reverse the order of the elements along ``dims``."""
         whole, reverse = slice(None, None, 1), slice(None, None, -1)
         return self.slice(x, tuple(reverse if d in dims else whole for d in range(len(x.shape))))
 
     @derived(STRUCTURAL)
     def mT(self, x: Value) -> Value:  # noqa: N802  # PyTorch's and NumPy's name
-        """The last two dimensions exchanged."""
+        """Matrix transpose: swap the last two dimensions."""
         n = len(x.shape)
         return self.permute(x, (*range(n - 2), n - 1, n - 2))
 
     @derived(LINEAR)
     def tril(self, x: Value, diagonal: int) -> Value:
-        """The elements on and below the given diagonal of the last two dimensions, zeros elsewhere."""
+        """Lower triangle of the last two dimensions: the elements on and below ``diagonal``, zeros elsewhere."""
         return self.where(_band(self, x, diagonal), x, 0)
 
     @derived(LINEAR)
     def triu(self, x: Value, diagonal: int) -> Value:
-        """The elements on and above the given diagonal of the last two dimensions, zeros elsewhere."""
+        """Upper triangle of the last two dimensions: the elements on and above ``diagonal``, zeros elsewhere."""
         discrete = self.discrete
         return self.where(discrete.bitwise_not(_band(self, x, diagonal - 1)), x, 0)
 
     @required(BILINEAR)
     def matmul(self, x: Number, y: Number) -> Number:
-        """The matrix product, where dimensions before the last two broadcast; neither x nor y is 0-d.
+        """Matrix product x @ y; dimensions before the last two broadcast, and neither x nor y is 0-d.
 
-        A vector is one row on the left, one column on the right, and that dimension is not in the result.
+        A 1-d x is treated as a row and a 1-d y as a column; the added dimension is removed from the result.
         """
         ...
 
     @derived(BILINEAR)
     def matmul_nt(self, x: Number, y: Number) -> Number:
-        """x yᵀ: the matrix product with the last two dimensions of y exchanged; neither has less than two."""
+        """Matrix product x @ yᵀ, with the last two dimensions of y swapped; both have at least two dimensions."""
         return self.matmul(x, self.mT(y))
 
     @derived(BILINEAR)
     def matmul_tn(self, x: Number, y: Number) -> Number:
-        """xᵀ y: the matrix product with the last two dimensions of x exchanged; neither has less than two."""
+        """Matrix product xᵀ @ y, with the last two dimensions of x swapped; both have at least two dimensions."""
         return self.matmul(self.mT(x), y)
 
 
 def _band(b: Shaping, x: Value, diagonal: int) -> Bool:
-    """Where column - row is at most ``diagonal``, for the last two dimensions of x."""
+    """Return the mask of the last two dimensions of x that is true where column - row <= diagonal."""
     d = b.discrete
     rows, columns = x.shape[-2:]
     row = d.reshape(d.arange(diagonal, diagonal + rows, 1, int64), (rows, 1))

@@ -1,4 +1,4 @@
-"""Special functions made of required operations, for backends that have none of their own."""
+"""Special functions composed of required operations, for backends without native ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LARGE_UNDER = (
 
 
 def erf(b: Any, x: Float) -> Float:
-    """The error function to double precision, on any backend.
+    """Compute the error function to double precision, on any backend.
 
     Source: W. J. Cody, Rational Chebyshev Approximation for the Error Function, Math. Comp. 23, 1969.
     """
@@ -46,7 +46,7 @@ def erf(b: Any, x: Float) -> Float:
 
 
 def _polynomial(b: Any, x: Float, coefficients: tuple[float, ...]) -> Float:
-    """Horner's scheme, highest power first."""
+    """Evaluate a polynomial by Horner's scheme; the coefficient of the highest power is first."""
     total = b.add(b.mul(x, coefficients[0]), coefficients[1])
     for c in coefficients[2:]:
         total = b.add(b.mul(total, x), c)

@@ -1,4 +1,4 @@
-"""Windows that slide over the last two dimensions: how many there are, and where their elements lie."""
+"""Sliding windows over the last two dimensions: their number, and the positions of their elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from burnpy.backend.primitives import Float, Key, Scalar, Shape
 
 Pair: TypeAlias = tuple[int, int]
-"""A number for the height and one for the width."""
+"""A pair of numbers: for the height and for the width."""
 
 _ALL = slice(None, None, 1)
 
@@ -16,14 +16,14 @@ _ALL = slice(None, None, 1)
 def window_count(
     size: int, kernel: int, stride: int, padding: int = 0, dilation: int = 1, ceil_mode: bool = False
 ) -> int:
-    """How many windows fit along a dimension; 0 or less where not one does.
+    """Return the number of windows along a dimension; 0 or less if none fits.
 
     Args:
-        size: of the dimension.
-        kernel: elements of a window.
-        stride: from one window to the next.
+        size: the size of the dimension.
+        kernel: the number of elements of a window.
+        stride: the distance from one window to the next.
         padding: elements added at both ends.
-        dilation: from one element of a window to the next.
+        dilation: the distance from one element of a window to the next.
         ceil_mode: whether a last window may reach beyond the padding, as long as it does not begin there.
 
     >>> window_count(7, 3, 2), window_count(8, 3, 2, ceil_mode=True), window_count(5, 3, 1, padding=1)
@@ -39,7 +39,7 @@ def window_count(
 def window_counts(
     shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool = False
 ) -> Pair:
-    """How many windows fit along either of the last two dimensions of ``shape``."""
+    """Return the number of windows along each of the last two dimensions of ``shape``."""
     high, wide = (
         window_count(*sizes, ceil_mode) for sizes in zip(shape[-2:], kernel, stride, padding, dilation, strict=True)
     )
@@ -47,7 +47,8 @@ def window_counts(
 
 
 def window_keys(kernel: Pair, stride: Pair, dilation: Pair, counts: Pair) -> Iterator[Key]:
-    """For each element of a window, row by row, where it lies in all the windows of a padded array of 4 dimensions."""
+    """Yield, for each element of a window in row-major order, the key of that element of all windows of a padded 4-d
+    array."""
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             starts = (row * dilation[0], column * dilation[1])
@@ -58,7 +59,7 @@ def window_keys(kernel: Pair, stride: Pair, dilation: Pair, counts: Pair) -> Ite
 
 
 def padded_shape(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, counts: Pair) -> Shape:
-    """The shape in which all windows lie: as wide as the padding makes it, or wider where a window reaches beyond."""
+    """Return the shape that holds all windows: the padded shape, or larger if a window extends beyond the padding."""
     high, wide = (
         max(size + 2 * pad, (count - 1) * step + (k - 1) * gap + 1)
         for size, pad, count, step, k, gap in zip(shape[-2:], padding, counts, stride, kernel, dilation, strict=True)
@@ -67,12 +68,12 @@ def padded_shape(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilati
 
 
 def inside(shape: Shape, padding: Pair) -> Key:
-    """Where an array of ``shape`` lies in the padded one."""
+    """Return the key of an array of ``shape`` within the padded array."""
     return (_ALL, _ALL, *(slice(pad, pad + size, 1) for pad, size in zip(padding, shape[-2:], strict=True)))
 
 
 def padded(b: Any, x: Float, shape: Shape, padding: Pair, value: Scalar) -> Float:
-    """x in the middle of an array of ``shape``, ``value`` around it."""
+    """Return x at the offset ``padding`` within an array of ``shape`` that is filled with ``value``."""
     if x.shape == shape:
         return x
     return b.slice_scatter(b.full(shape, value, x.dtype), inside(x.shape, padding), x)

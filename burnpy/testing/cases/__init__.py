@@ -1,4 +1,4 @@
-"""The cases of the conformance suite: a row for each operation of the schema, a file for each family."""
+"""The cases of the conformance suite: one row per operation of the schema, one file per family."""
 
 from __future__ import annotations
 

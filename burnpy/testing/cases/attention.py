@@ -11,7 +11,7 @@ from burnpy.testing.cases.table import row
 
 
 def _weights(q: Any, k: Any, mask: Any, offset: int | None, scale: float) -> Any:
-    """exp of the scores, 0 for what is not attended to, and the sums of rows, 1 where those are 0."""
+    """Return exp(scores), 0 for masked keys, and the sums of its rows, replaced by 1 where they are 0."""
     scores = np.exp(q @ k.swapaxes(-1, -2) * scale)
     if mask is not None:
         scores = scores * mask
@@ -36,7 +36,7 @@ def _attention_backward(
     return by_score @ k, by_score.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
 
 
-_SHAPES: list[tuple[Any, ...]] = [  # dimensions before, queries, keys, size of keys and of values; mask, offset, scale
+_SHAPES: list[tuple[Any, ...]] = [  # leading dimensions, queries, keys, size of keys and of values; mask, offset, scale
     ((), 2, 3, 2, 2, None, None, 0.7),
     ((2,), 3, 3, 2, 1, None, 0, 0.5),
     ((2, 1), 2, 3, 2, 2, Mask((2, 3)), None, 0.5),
@@ -56,16 +56,16 @@ _LARGE: list[tuple[Any, ...]] = [
 
 
 def _examples(backward: bool) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
+    examples: list[tuple[Any, ...]] = []
     for shapes, make in ((_SHAPES, x), (_LARGE, _large)):
         for lead, t, s, e, f, *how in shapes:
             q, k, v = make(*lead, t, e, low=-1.0), make(*lead, s, e, high=1.9), make(*lead, s, f, high=1.8)
             if backward:
                 sums = make(*lead, t, low=1.0, high=2.0)
-                found.append((make(*lead, t, f, low=-1.0, high=1.0), q, k, v, sums, *how))
+                examples.append((make(*lead, t, f, low=-1.0, high=1.0), q, k, v, sums, *how))
             else:
-                found.append((q, k, v, *how))
-    return found
+                examples.append((q, k, v, *how))
+    return examples
 
 
 def _large(*shape: int, low: float = -2.0, high: float = 2.0) -> Large:

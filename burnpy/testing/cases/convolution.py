@@ -12,7 +12,7 @@ from burnpy.testing.cases.table import row
 
 
 def _conv2d(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    """Window by window."""
+    """Compute a convolution window by window."""
     o, per = weight.shape[:2]
     windows = list(_windows(x.shape, weight.shape[2:], stride, padding, dilation))
     out = np.zeros((x.shape[0], o, *(1 + max(at) for at in zip(*(at for at, _ in windows), strict=True))))
@@ -46,7 +46,7 @@ def _conv2d_weight(grad: Any, x: Any, shape: Any, stride: Any, padding: Any, dil
 
 
 def _windows(shape: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Iterator[tuple[Any, Any]]:
-    """The place of each window among them, and the key of what lies under it in the padded array."""
+    """Yield the position of each window, and the key of its elements in the padded array."""
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     places = zip(shape[2:], padding, reach, stride, strict=True)
     for at in np.ndindex(*((n + 2 * p - r) // s + 1 for n, p, r, s in places)):
@@ -55,7 +55,7 @@ def _windows(shape: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) 
 
 
 _ONE = ((1, 1), (0, 0), (1, 1), 1)
-_SHAPES: list[tuple[Any, ...]] = [  # of x, of the weight, of the result; stride, padding, dilation, groups
+_SHAPES: list[tuple[Any, ...]] = [  # shapes of x, weight and result; stride, padding, dilation, groups
     ((2, 1, 4, 4), (2, 1, 3, 3), (2, 2, 4, 4), (1, 1), (1, 1), (1, 1), 1),
     ((1, 2, 3, 4), (3, 2, 2, 2), (1, 3, 2, 3), *_ONE),
     ((2, 2, 3, 2), (3, 2, 1, 1), (2, 3, 3, 2), *_ONE),
@@ -65,7 +65,7 @@ _SHAPES: list[tuple[Any, ...]] = [  # of x, of the weight, of the result; stride
     ((1, 1, 5, 5), (1, 1, 1, 1), (1, 1, 3, 3), (2, 2), (0, 0), (1, 1), 1),
     ((0, 1, 3, 3), (1, 1, 2, 2), (0, 1, 2, 2), *_ONE),
 ]
-_SMOOTH = [Array, Large, Large, Array, Array, Large, Large, Large]  # derivatives are checked of some
+_SMOOTH = [Array, Large, Large, Array, Array, Large, Large, Large]  # derivatives are checked for some
 _BLOCK: list[tuple[Any, ...]] = [
     ((7, 3, 9, 8), (5, 3, 3, 3), (7, 5, 9, 8), (1, 1), (1, 1), (1, 1), 1),
     ((3, 13, 6, 7), (2, 13, 2, 3), (3, 2, 4, 3), (2, 2), (1, 0), (1, 1), 1),
@@ -76,20 +76,20 @@ _WIDE: list[tuple[Any, ...]] = [((40, 16, 12, 12), (3, 16, 3, 3), (40, 3, 12, 12
 
 
 def _arguments(first: int, second: int, given: int | None = None, *, bias: bool = False) -> list[tuple[Any, ...]]:
-    """An example of each: two of the three arrays, the shape of the third where it is ``given``, and where."""
+    """Return examples of two of the three arrays, the shape of the third if ``given``, and the geometry."""
 
     def drawn(sample: Any, shape: tuple[int, ...], scale: float = 1.0) -> Array:
         array: Array = sample(shape, -scale, scale)
         return array
 
-    found = []
+    examples = []
     for three, sample in [*zip(_SHAPES, _SMOOTH, strict=True), *((s, Large) for s in _BLOCK)]:
         arrays = [drawn(sample, three[first]), drawn(sample, three[second])]
         middle = [] if given is None else [three[given]]
         if bias:
             middle = [drawn(sample, three[1][:1])]
-        found.append((*arrays, *middle, *three[3:]))
-    return found
+        examples.append((*arrays, *middle, *three[3:]))
+    return examples
 
 
 _FAR = [(Large(s[0], -0.5, 0.5), Large(s[1], -0.5, 0.5), *s[3:]) for s in _WIDE]

@@ -1,4 +1,4 @@
-"""Cases of making primitives and converting them."""
+"""Cases of operations that create and convert primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of what lies between and after the layers."""
+"""Cases of linear, embedding, dropout and cross entropy."""
 
 from __future__ import annotations
 

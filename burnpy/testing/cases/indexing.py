@@ -1,4 +1,4 @@
-"""Cases of what picks and places elements by indices."""
+"""Cases of operations that read or write elements at indices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _along(dim: int, index: Any) -> Any:
 
 def _put(x: Any, dim: int, index: Any, src: Any) -> Any:
     out = x.copy()
-    for position, target in enumerate(index):  # one by one: of duplicates the last stays
+    for position, target in enumerate(index):  # one by one: the last duplicate wins
         out[_along(dim, target)] = src[_along(dim, position)]
     return out
 

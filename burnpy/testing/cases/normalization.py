@@ -1,4 +1,4 @@
-"""Cases of normalisation."""
+"""Cases of normalization."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _rms_norm_backward(grad: Any, x: Any, weight: Any, dims: Any, eps: float) ->
 
 
 def _moments(shape: Any, dims: Any, kind: Any) -> tuple[Any, Any]:
-    """A mean and a variance, which a backward of its own need not be told truly."""
+    """Describe a random mean and variance, which need not be those of x to test the backward operation."""
     small = tuple(1 if d in dims else n for d, n in enumerate(shape))
     return kind(*small, low=-0.5, high=0.5), kind(*small, low=0.7, high=1.5)
 
@@ -40,7 +40,7 @@ def _large(*shape: int, low: float, high: float) -> Large:
     return Large(shape, low, high)
 
 
-_SHAPES: list[tuple[Any, ...]] = [  # of x, of weight and bias, dims
+_SHAPES: list[tuple[Any, ...]] = [  # shape of x, shape of weight and bias, dims
     ((3, 4), (4,), (1,)),
     ((2, 2, 3), (2, 3), (1, 2)),
     ((3, 2, 2), (2, 1), (0, 2)),

@@ -1,4 +1,4 @@
-"""Cases of updates of optimizers."""
+"""Cases of the update steps of optimizers."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def _large(*shape: int, low: float = -2.0, high: float = 2.0) -> Array:
 
 
 def _states(squares: int, others: int) -> list[tuple[Array, ...]]:
-    """Parameters, gradients, so many states of squares, and so many others."""
-    made: list[tuple[Array, ...]] = []
+    """Return examples of a parameter, a gradient, ``squares`` positive states and ``others`` other states."""
+    examples: list[tuple[Array, ...]] = []
     for kind, shape in ((x, (2, 3)), (x, ()), (x, (0, 3)), (_large, (130, 140))):
         squared = [kind(*shape, low=4.0, high=4.5 + k) for k in range(squares)]
         rest = [kind(*shape, low=-1.0, high=1.0 + 0.1 * k) for k in range(others)]
-        made.append((kind(*shape), kind(*shape, low=0.2, high=1.5), *squared, *rest))
-    return made
+        examples.append((kind(*shape), kind(*shape, low=0.2, high=1.5), *squared, *rest))
+    return examples
 
 
 def _row(name: str, reference: Reference, states: int, examples: Sequence[Example], loose: float) -> None:
-    """The cases of an update of so many states, of which the memory may be reused if they are owned."""
+    """Add the cases of an update with a number of states, whose memory may be reused if they are owned."""
     row(
         name,
-        lambda *given: reference(*given[:-1]),
+        lambda *arguments: reference(*arguments[:-1]),
         [(*example, owned) for example in examples for owned in (False, True)],
         consumes=range(2, 2 + states),
         loose=loose,

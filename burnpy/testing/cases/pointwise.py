@@ -40,7 +40,7 @@ def _positive(low: float = 0.3) -> list[tuple[Any, ...]]:
 
 
 def _over(*, edges: bool = True) -> list[tuple[Any, ...]]:
-    """Pairs of which the second is positive, and ints of the second are not 0."""
+    """Return pairs whose second member is positive, and not 0 for ints."""
     pairs = [
         (x(2, 3), x(2, 3, low=0.4)),
         (x(2, 3), x(3, low=0.4)),

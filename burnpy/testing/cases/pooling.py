@@ -13,7 +13,7 @@ from burnpy.testing.cases.table import row
 
 
 def _places(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any) -> Any:
-    """For each window its place, and the positions of its elements in x, those in the padding left out."""
+    """Yield the position of each window, and the positions of its elements in x, without padding."""
     for at in np.ndindex(*counts):
         inside = [
             [i * s - p + k * d for k in range(n) if 0 <= i * s - p + k * d < size]
@@ -46,11 +46,11 @@ def _max_pool2d_backward(grad: Any, x: Any, out: Any, kernel: Any, stride: Any, 
 def _max_pool2d_indices(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
     places = np.arange(x.shape[2] * x.shape[3]).reshape(x.shape[2:])
-    found = np.zeros((*x.shape[:2], *counts), np.int64)
+    indices = np.zeros((*x.shape[:2], *counts), np.int64)
     for (i, j), key in _places(x, kernel, stride, padding, dilation, counts):
         window = x[key].reshape((*x.shape[:2], key[2].size * key[3].size))
-        found[:, :, i, j] = places[key[2][0, 0], key[3][0, 0]].ravel()[window.argmax(2)]
-    return found
+        indices[:, :, i, j] = places[key[2][0, 0], key[3][0, 0]].ravel()[window.argmax(2)]
+    return indices
 
 
 def _area(shape: Any, at: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool) -> int:
@@ -102,7 +102,7 @@ def _adaptive_backward(grad: Any, shape: Any) -> Any:
     return total
 
 
-_SIZES: list[tuple[Any, ...]] = [  # of x, of the result
+_SIZES: list[tuple[Any, ...]] = [  # shape of x, size of the result
     ((2, 2, 4, 6), (2, 3)),
     ((1, 2, 5, 3), (2, 2)),
     ((2, 1, 3, 3), (1, 1)),
@@ -111,7 +111,7 @@ _SIZES: list[tuple[Any, ...]] = [  # of x, of the result
 ]
 _NAN, _INF = math.nan, math.inf
 _SPECIAL = [(Values((1.0, 2.0, _NAN, 3.0, 4.0, _INF, 5.0, 6.0, 7.0), (1, 1, 3, 3)), (2, 3))]
-_WHERE: list[tuple[Any, ...]] = [  # of x, kernel, stride, padding, dilation, ceil_mode
+_WHERE: list[tuple[Any, ...]] = [  # shape of x, kernel, stride, padding, dilation, ceil_mode
     ((2, 1, 4, 4), (2, 2), (2, 2), (0, 0), (1, 1), False),
     ((1, 2, 4, 3), (3, 2), (1, 1), (1, 1), (1, 1), False),
     ((1, 1, 5, 5), (2, 2), (2, 2), (0, 0), (1, 1), True),
@@ -133,7 +133,7 @@ _TOPS = [
     Values((_NAN, _NAN, 2.0, 4.0, _INF, -_INF), (1, 1, 3, 2)),
     Values((-_INF,) * 4, (1, 1, 2, 2)),
 ]
-"""Windows with a NaN, and windows where nothing is larger than the padding; and the largest of each."""
+"""The maxima of the windows of `_LOST`, which contain a NaN or no element larger than the padding."""
 _AVERAGES = [
     *((shape, *how[:3], how[4], count, None) for shape, *how in [*_WHERE[:3], *_WHERE[4:]] for count in (True, False)),
     *((shape, *how[:3], how[4], False, 3) for shape, *how in (_WHERE[1], _WHERE[4])),
@@ -141,7 +141,7 @@ _AVERAGES = [
 
 
 def _some(k: int, shape: Any, low: float = -2.0) -> Array:
-    """A sample for the k-th of many cases; derivatives are checked of every third."""
+    """Describe a sample for the k-th of many cases; derivatives are checked for every third."""
     return Large(shape, low, 2.0) if k % 3 else Array(shape, low, 2.0)
 
 

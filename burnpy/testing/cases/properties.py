@@ -1,4 +1,4 @@
-"""What is claimed of operations that no reference can compute: random draws, and the exchange with NumPy."""
+"""Checks of operations without a reference: random sampling, and conversion from and to NumPy."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
 
 Property: TypeAlias = "Callable[[Any, DType], None]"
-"""Raises AssertionError where the operation of a device does not keep what is claimed, for primitives of a dtype."""
+"""A function that raises an AssertionError if the operation of a device lacks a property, for a dtype."""
 
 SHAPES = ((2, 3), (), (0, 3))
 
 
 def from_numpy(device: Any, dtype: DType) -> None:
-    """Keeps values, shape and dtype, of any layout; copies."""
+    """Check that values, shape and dtype are preserved, for any layout, and that the array is copied."""
     wide = np.arange(24).reshape(4, 6).astype(dtype)
     for array in (wide, wide.T, wide[::-2, 1::3], wide[0, 0], wide[:0], np.broadcast_to(wide[:1], (3, 6))):
         array = np.asarray(array)
-        made = device.from_numpy(array)
-        assert (made.shape, made.dtype) == (array.shape, dtype), f"from_numpy made {made.shape} and {made.dtype}"
-        assert np.array_equal(device.to_numpy(made), array), f"from_numpy changed {array} to {device.to_numpy(made)}"
+        x = device.from_numpy(array)
+        assert (x.shape, x.dtype) == (array.shape, dtype), f"from_numpy made {x.shape} and {x.dtype}"
+        assert np.array_equal(device.to_numpy(x), array), f"from_numpy changed {array} to {device.to_numpy(x)}"
     array = np.ones((3,), dtype)
-    made = device.from_numpy(array)
+    x = device.from_numpy(array)
     array[0] = 0
-    assert device.to_numpy(made)[0] == 1, "a change of the array reached the primitive that from_numpy made of it"
+    assert device.to_numpy(x)[0] == 1, "a change of the array reached the primitive that from_numpy made of it"
     swapped = np.ones((3,), dtype).astype(dtype.newbyteorder())
     assert device.from_numpy(swapped).dtype == dtype, "from_numpy keeps a foreign byte order"
 
 
 def adopt_numpy(device: Any, dtype: DType) -> None:
-    """Keeps values, shape and dtype."""
+    """Check that values, shape and dtype are preserved."""
     for shape in SHAPES:
         array = np.ones(shape, dtype)
-        made = device.adopt_numpy(array)
-        assert (made.shape, made.dtype) == (shape, dtype), f"adopt_numpy made {made.shape} and {made.dtype}"
-        assert np.array_equal(device.to_numpy(made), np.ones(shape, dtype)), f"adopt_numpy made {device.to_numpy(made)}"
+        x = device.adopt_numpy(array)
+        assert (x.shape, x.dtype) == (shape, dtype), f"adopt_numpy made {x.shape} and {x.dtype}"
+        assert np.array_equal(device.to_numpy(x), np.ones(shape, dtype)), f"adopt_numpy made {device.to_numpy(x)}"
 
 
 def to_numpy(device: Any, dtype: DType) -> None:
-    """Keeps values, shape and dtype; gives an array for 0-d too."""
+    """Check that values, shape and dtype are preserved, and that 0-d primitives give an array too."""
     for shape in SHAPES:
         array = device.to_numpy(device.full(shape, 1, dtype))
         assert isinstance(array, np.ndarray), f"to_numpy gave a {type(array).__name__}"
@@ -52,25 +52,26 @@ def to_numpy(device: Any, dtype: DType) -> None:
 
 
 def _draws(name: str, mean: float, variance: float, low: float, below: float, *arguments: Any) -> Property:
-    """A draw of independent numbers with that mean and variance, in low … below, as the generator says."""
+    """Return a check that samples are independent, determined by the generator, with a mean and variance, and in
+    [low, below)."""
 
     def check(device: Any, dtype: DType) -> None:
         def draw(seed: int, shape: tuple[int, ...]) -> Any:
-            made = getattr(device, name)(np.random.default_rng(seed), *arguments, shape, dtype)
-            assert (made.shape, made.dtype) == (shape, dtype), f"{name} gave {made.shape} and {made.dtype}"
-            return device.to_numpy(made)
+            x = getattr(device, name)(np.random.default_rng(seed), *arguments, shape, dtype)
+            assert (x.shape, x.dtype) == (shape, dtype), f"{name} gave {x.shape} and {x.dtype}"
+            return device.to_numpy(x)
 
         for shape in SHAPES:
             draw(0, shape)
-        some = draw(1, (4000,)).astype(np.float64)
-        assert abs(some.mean() - mean) < 6 * (variance / 4000) ** 0.5, (
-            f"the mean of {name} is {some.mean()}, not {mean}"
+        sample = draw(1, (4000,)).astype(np.float64)
+        assert abs(sample.mean() - mean) < 6 * (variance / 4000) ** 0.5, (
+            f"the mean of {name} is {sample.mean()}, not {mean}"
         )
-        assert abs(some.var() / variance - 1) < 0.15, f"the variance of {name} is {some.var()}, not {variance}"
-        assert low <= some.min(), f"{name} gave {some.min()}"
-        assert some.max() < below, f"{name} gave {some.max()}"
-        assert np.array_equal(some, draw(1, (4000,))), f"{name} draws differently with the same seed"
-        assert not np.array_equal(some, draw(2, (4000,))), f"{name} draws alike with another seed"
+        assert abs(sample.var() / variance - 1) < 0.15, f"the variance of {name} is {sample.var()}, not {variance}"
+        assert low <= sample.min(), f"{name} gave {sample.min()}"
+        assert sample.max() < below, f"{name} gave {sample.max()}"
+        assert np.array_equal(sample, draw(1, (4000,))), f"{name} draws differently with the same seed"
+        assert not np.array_equal(sample, draw(2, (4000,))), f"{name} draws alike with another seed"
         generator = np.random.default_rng(1)
         first, second = (getattr(device, name)(generator, *arguments, (64,), dtype) for _ in range(2))
         assert not np.array_equal(device.to_numpy(first), device.to_numpy(second)), (
@@ -81,33 +82,33 @@ def _draws(name: str, mean: float, variance: float, low: float, below: float, *a
 
 
 def permutation(device: Any, dtype: DType) -> None:
-    """Every number once, in an order that the generator says."""
-    one, two, three = (
+    """Check that each number occurs once, in an order determined by the generator."""
+    first, same, other = (
         device.to_numpy(device.random_permutation(np.random.default_rng(seed), 50, dtype)) for seed in (1, 1, 2)
     )
-    assert one.dtype == dtype, f"random_permutation gave {one.dtype}"
-    assert sorted(one.tolist()) == list(range(50)), f"random_permutation gave {one}"
-    assert np.array_equal(one, two), "random_permutation draws differently with the same seed"
-    assert not np.array_equal(one, three), "random_permutation draws alike with another seed"
+    assert first.dtype == dtype, f"random_permutation gave {first.dtype}"
+    assert sorted(first.tolist()) == list(range(50)), f"random_permutation gave {first}"
+    assert np.array_equal(first, same), "random_permutation draws differently with the same seed"
+    assert not np.array_equal(first, other), "random_permutation draws alike with another seed"
     assert device.random_permutation(np.random.default_rng(1), 0, dtype).shape == (0,)
 
 
 def mask(device: Any, dtype: DType) -> None:
-    """True as often as it should be, as the generator says."""
+    """Check that elements are true with the right frequency, determined by the generator."""
 
     def draw(seed: int, p: float, shape: tuple[int, ...] = (4000,)) -> Any:
-        made = device.random_mask(np.random.default_rng(seed), shape, p)
-        assert (made.shape, made.dtype) == (shape, dtype), f"random_mask gave {made.shape} and {made.dtype}"
-        return device.to_numpy(made)
+        x = device.random_mask(np.random.default_rng(seed), shape, p)
+        assert (x.shape, x.dtype) == (shape, dtype), f"random_mask gave {x.shape} and {x.dtype}"
+        return device.to_numpy(x)
 
     for shape in SHAPES:
         draw(0, 0.5, shape)
     for p in (0.0, 0.1, 0.5, 0.9, 1.0):
-        some = draw(1, p)
-        assert abs(some.mean() - p) <= 6 * (p * (1 - p) / 4000) ** 0.5, (
-            f"{some.mean()} of random_mask are true, not {p}"
+        sample = draw(1, p)
+        assert abs(sample.mean() - p) <= 6 * (p * (1 - p) / 4000) ** 0.5, (
+            f"{sample.mean()} of random_mask are true, not {p}"
         )
-        assert np.array_equal(some, draw(1, p)), "random_mask draws differently with the same seed"
+        assert np.array_equal(sample, draw(1, p)), "random_mask draws differently with the same seed"
     assert not np.array_equal(draw(1, 0.5), draw(2, 0.5)), "random_mask draws alike with another seed"
 
 
@@ -121,9 +122,9 @@ PROPERTIES: dict[str, tuple[frozenset[str], Property]] = {
     "random_mask": (frozenset({"bool"}), mask),
     "random_permutation": (frozenset({"int"}), permutation),
 }
-"""By operation: the kinds of dtypes that it is checked in, and the check."""
+"""The check of each operation, and the kinds of dtypes in which it runs."""
 
 
 def kinds_fit(name: str, dtype: DType) -> bool:
-    """Whether the property of an operation is checked in a dtype."""
+    """Return whether the property of an operation is checked in a dtype."""
     return kind_of(dtype) in PROPERTIES[name][0]

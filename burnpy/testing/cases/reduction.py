@@ -33,7 +33,10 @@ _FULL: list[tuple[Any, ...]] = [
     (Large((9000,)), (0,), False),
 ]
 _PRODUCTS = [e for e in _FULL if not isinstance(e[0], Large)] + [(_NARROW, (0,), False)]
-_EMPTY = [(x(0, 3), (1,), False), (x(2, 0), (0,), True)]  # nothing is left, but something was reduced
+_EMPTY = [
+    (x(0, 3), (1,), False),
+    (x(2, 0), (0,), True),
+]  # empty results of nonempty dims
 _OF_NOTHING = [(x(0, 3), (0,), False), (x(2, 0), (0, 1), False), (x(2, 0), (1,), True)]
 _NAN_OF_NOTHING = [(Values(()), (0,), keepdim) for keepdim in (False, True)]
 _ALONG = [
@@ -58,7 +61,7 @@ _ONE.extend(
 
 
 def _accumulated(f: Any) -> Any:
-    """f of ints and bools in int64, as the contract says."""
+    """Wrap f so that it computes ints and bools in int64, as the operation is specified to."""
 
     def reference(x: Any, *arguments: Any) -> Any:
         return f(x if x.dtype.kind == "f" else x.astype(int64), *arguments)
@@ -108,7 +111,7 @@ _SPREAD = [
     if not (c and e[1] == (1,))
 ]
 _VARIANCES = [*_SPREAD, (x(5), (0,), False, 1.5), (x(3, 1), (1,), False, 0.0), (x(0, 3), (1,), False, 1.0)]
-_CONSTANT: list[tuple[Any, ...]] = [(Values((0.1,) * n), (0,), False, 0.0) for n in (3, 700)]  # whose sum is rounded
+_CONSTANT: list[tuple[Any, ...]] = [(Values((0.1,) * n), (0,), False, 0.0) for n in (3, 700)]  # their sum is rounded
 _CENTERED = [(e[0], e[1]) for e in [*_FULL[:15:2], *_FULL[17:], *_EMPTY, *_CONSTANT]]
 _SMOOTH_STD = [e for e in _VARIANCES if e[0] is not _WITH_NAN and e[0] != x(3, 1)]
 _JACOBIANS: list[tuple[Any, ...]] = [(x(2, 3, 2), x(2, 3, 2, low=0.1, high=0.9), dim) for dim in (0, 1, 2)] + [

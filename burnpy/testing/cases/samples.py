@@ -1,4 +1,4 @@
-"""How the arguments of a case are written down: by shape and range, to be made in any dtype and any layout."""
+"""Descriptions of the arguments of a case, by shape and range; arrays of any dtype and layout are created from them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
 
 LAYOUTS = ("contiguous", "strided", "expanded")
-"""As made; every second element of a reversed, transposed array; repeated by ``expand`` along the first dimension."""
+"""Contiguous; every second element of a reversed, transposed array; expanded along the first dimension."""
 
 
 class Sample:
     """An argument that becomes a primitive."""
 
-    smooth: ClassVar[bool] = True  #: whether operations are differentiable there
+    smooth: ClassVar[bool] = True  #: whether operations are differentiable at these values
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
-        """The values."""
+        """Return the values in a dtype."""
         raise NotImplementedError
 
 
@@ -39,7 +39,7 @@ class Array(Sample):
     high: float = 2.0
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
-        """Random, and the same for the same arguments."""
+        """Return random values, the same for the same arguments."""
         generator = np.random.default_rng([seed, zlib.crc32(repr(self).encode())])
         kind = kind_of(dtype)
         if kind == "bool":
@@ -53,21 +53,21 @@ class Array(Sample):
 
 @dataclass(frozen=True)
 class Large(Array):
-    """An array for which a backend may go another way than for small ones. Derivatives are left to the small."""
+    """An array large enough that a backend may use another implementation. Its derivatives are not checked."""
 
     smooth: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class Values(Sample):
-    """An array of given floats, among them edges: infinities, NaN, zeros of both signs. Ints and bools: what fits."""
+    """An array of given values, for edge cases such as infinities, NaN and signed zeros; see `array` for ints."""
 
     values: tuple[float, ...]
     shape: Shape = (-1,)
     smooth: ClassVar[bool] = False
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
-        """The values that the dtype holds exactly, each in its place; 1 for one that it does not hold."""
+        """Return the values, replaced by 1 where an int or bool dtype cannot represent them."""
         if kind_of(dtype) == "float":
             return np.asarray(np.array(self.values).astype(dtype)).reshape(self.shape)
         limits = np.iinfo(dtype) if kind_of(dtype) == "int" else None
@@ -78,24 +78,24 @@ class Values(Sample):
 
 @dataclass(frozen=True)
 class Mask(Sample):
-    """A bool primitive, whatever the dtype of the case."""
+    """A bool primitive, independent of the dtype of the case."""
 
     shape: Shape
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
-        """Random."""
+        """Return random bools."""
         generator = np.random.default_rng([seed, zlib.crc32(repr(self).encode())])
         return np.asarray(generator.integers(0, 2, self.shape).astype(np.bool_))
 
 
 @dataclass(frozen=True)
 class Index(Sample):
-    """An int64 primitive of given values, whatever the dtype of the case."""
+    """An int64 primitive of given values, independent of the dtype of the case."""
 
     values: int | tuple[Any, ...]
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
-        """The values."""
+        """Return the values."""
         return np.array(self.values, int64)
 
 
@@ -106,45 +106,45 @@ class EmptyIndex(Sample):
     shape: Shape = (0,)
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
-        """No values."""
+        """Return an empty array."""
         return np.zeros(self.shape, int64)
 
 
 @dataclass(frozen=True)
 class ByKind:
-    """A Python value that depends on the kind of the dtype that the case is run in: a number, or another dtype."""
+    """A Python value, such as a number or a dtype, that depends on the kind of the dtype of the case."""
 
     of_float: Any
     of_int: Any
     of_bool: Any = True
 
     def of(self, dtype: DType) -> Any:
-        """The value for the kind of ``dtype``."""
+        """Return the value for the kind of ``dtype``."""
         return {"float": self.of_float, "int": self.of_int, "bool": self.of_bool}[kind_of(dtype)]
 
 
 class CaseDType:
-    """What `CASE` is."""
+    """The class of `CASE`."""
 
 
 CASE = CaseDType()
-"""Stands for the dtype that the case is run in."""
+"""A placeholder for the dtype of the case."""
 
 
 def x(*shape: int, low: float = -2.0, high: float = 2.0) -> Array:
-    """A random array: ``x(2, 3)``, ``x(4, low=0.1)``."""
+    """Describe a random array: ``x(2, 3)``, ``x(4, low=0.1)``."""
     return Array(shape, low, high)
 
 
 def arranged(values: NDArray[Any], layout: str) -> NDArray[Any]:
-    """What ``values`` are in a layout: the same, but for "expanded", of which the first slice repeats."""
+    """Return ``values`` as they are in a layout: unchanged, except that "expanded" repeats the first slice."""
     if layout == "expanded" and values.ndim and len(values) > 1:
         return np.ascontiguousarray(np.broadcast_to(values[:1], values.shape))
     return values
 
 
 def laid_out(device: Any, values: NDArray[Any], layout: str) -> Any:
-    """``values``, which `arranged` made, as a primitive of ``device`` in that layout."""
+    """Convert ``values``, returned by `arranged`, to a primitive of ``device`` in that layout."""
     if layout == "contiguous" or not values.ndim:
         return device.from_numpy(values)
     if layout == "expanded":

@@ -1,4 +1,4 @@
-"""Cases of what moves elements, and of the matrix product."""
+"""Cases of operations that reshape, slice and join, and of the matrix product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of cases: for each operation how to call it, and what it gives, computed by NumPy."""
+"""The table of cases: for each operation, the arguments of its calls, and a reference implementation in NumPy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from burnpy.backend.schema import Algebra
 from burnpy.testing.cases.samples import ByKind, Sample
 
 Example: TypeAlias = tuple[Any, ...]
-"""The arguments of one call, in the order of the operation's: samples for primitives, other things as they are."""
+"""The arguments of one call, in the operation's order: samples for primitives, other values unchanged."""
 Reference: TypeAlias = Callable[..., Any]
-"""The operation in NumPy: takes arrays (floats in float64) for primitives and returns an array, or a tuple of them."""
+"""The operation in NumPy, a function of arrays (floats in float64) that returns an array or a tuple of arrays."""
 
 _KINDS: dict[str, tuple[KindName, ...]] = {
     "Float": ("float",),
@@ -37,21 +37,22 @@ class Row:
     operation: Operation
     reference: Reference
     examples: tuple[Example, ...]
-    kinds: tuple[KindName, ...]  #: of the dtypes that it is run in
-    int64_only: bool  #: among ints it takes int64 alone: it is an operation on indices
+    kinds: tuple[KindName, ...]  #: the kinds of the dtypes in which it is run
+    int64_only: bool  #: int64 is the only int dtype in which it is run, since its arguments are indices
     gradients: bool  #: whether first and second derivatives are compared with differences
-    fresh: bool  #: whether the result is memory of its own; views and identities are not
-    consumes: range  #: the arguments of which it may reuse the memory: see `reuses`
-    loose: float  #: by how much rounding errors may be larger than those of one operation
+    fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
+    consumes: range  #: the positions of the arguments whose memory it may reuse, see `reuses`
+    loose: float  #: the factor by which rounding errors may exceed those of one operation
 
     def reuses(self, example: Example) -> range:
-        """The arguments of which a call may reuse the memory: where it is told whether they are ``owned``, those."""
-        told = bool(self.operation.arguments) and self.operation.arguments[-1].name == "owned"
-        return range(0) if told and not example[-1] else self.consumes
+        """Return the arguments whose memory a call may reuse: none if it has an argument ``owned`` that is False."""
+        has_owned = bool(self.operation.arguments) and self.operation.arguments[-1].name == "owned"
+        return range(0) if has_owned and not example[-1] else self.consumes
 
     def smooth(self, example: Example) -> bool:
-        """Whether derivatives are checked on an example."""
-        narrow = any(isinstance(a, ByKind) and a.of_float is float32 for a in example)  # differences would be rounding
+        """Return whether derivatives are checked on an example."""
+        # Differences in float32 would be mostly rounding error.
+        narrow = any(isinstance(a, ByKind) and a.of_float is float32 for a in example)
         return self.gradients and not narrow and all(a.smooth for a in flat(example) if isinstance(a, Sample))
 
 
@@ -70,7 +71,7 @@ def row(
     consumes: range = range(0),
     loose: float = 1.0,
 ) -> None:
-    """Enter the cases of an operation; what is left out follows from its declaration."""
+    """Add the cases of an operation to the table; arguments that are None are derived from its declaration."""
     op = operations()[name]
     if kinds is None:
         arguments = [a.kind for a in op.arguments if a.kind not in (None, "Bool" if name == "where" else None)]
@@ -90,15 +91,15 @@ def row(
 
 
 def flat(example: Example) -> list[Any]:
-    """The arguments, those in lists too."""
-    found: list[Any] = []
+    """Return the arguments, with the members of lists in place of the lists."""
+    members: list[Any] = []
     for a in example:
-        found += a if isinstance(a, list) else [a]
-    return found
+        members += a if isinstance(a, list) else [a]
+    return members
 
 
 def indices(dim: int, index: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """The key with which NumPy gathers or scatters along ``dim``."""
+    """Return the key with which NumPy gathers or scatters along ``dim``."""
     grid: list[Any] = list(np.indices(index.shape))
     grid[dim] = index
     return tuple(grid)

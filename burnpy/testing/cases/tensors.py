@@ -1,4 +1,4 @@
-"""Cases of negative dims, which tensors normalise before a backend sees them."""
+"""Cases of negative dims, which tensors normalize before they call a backend."""
 
 from __future__ import annotations
 
@@ -49,17 +49,18 @@ _CALLS: dict[str, Callable[[Any, int], Any]] = {
     "gather": lambda x, dim: x.gather(dim, x.argmax(dim, keepdim=True)),
 }
 NEGATIVE_DIMS = list(_CALLS)
-"""The methods of tensors that are tried, by name."""
+"""The names of the tested methods of tensors."""
 
 
 def check_negative_dims(device: Any, name: str) -> None:
-    """For every dim, dim and dim - ndim mean the same."""
+    """Check for every dim that dim and dim - ndim give the same result."""
     values = np.random.default_rng(0).uniform(-2, 2, SHAPE)
     x: Tensor[Any] = Tensor.from_data(values, device=device)
     for dim in range(len(SHAPE)):
         front, back = _CALLS[name](x, dim), _CALLS[name](x, dim - len(SHAPE))
         pairs = list(zip(front, back, strict=True)) if isinstance(front, (tuple, list)) else [(front, back)]
-        for one, two in pairs:
+        for x_front, x_back in pairs:
             where = f"{name} along {dim} and along {dim - len(SHAPE)} of shape {SHAPE}"
-            assert one.shape == two.shape, f"{where}: shapes {one.shape} and {two.shape}"
-            assert np.array_equal(one.to_numpy(), two.to_numpy()), f"{where}:\n{one.to_numpy()}\nand\n{two.to_numpy()}"
+            a, b = x_front.to_numpy(), x_back.to_numpy()
+            assert a.shape == b.shape, f"{where}: shapes {a.shape} and {b.shape}"
+            assert np.array_equal(a, b), f"{where}:\n{a}\nand\n{b}"
