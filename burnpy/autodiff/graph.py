@@ -57,7 +57,7 @@ class Tracked:
 
 
 class Node:
-    """The operation that computed one tracked primitive, with its edges. Each operation has a subclass, named after it."""
+    """The operation that computed one tracked primitive, and its edges. Each operation has its own subclass."""
 
     __slots__ = ("__weakref__", "alive", "metadata", "parent0", "parent1", "saved0", "saved1", "seq", "vjp0", "vjp1")
 
