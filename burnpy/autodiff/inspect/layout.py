@@ -73,7 +73,7 @@ def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) 
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the layer of each box: below all boxes with an arrow to it; boxes without, just above their first target."""
+    """Return the layer of each box: below all boxes with an arrow to it, or just above its first target if none has."""
     layer = [0] * count
     targets = {b for _, b in arrows}
     for a, b in sorted(arrows, key=lambda arrow: arrow[1]):
