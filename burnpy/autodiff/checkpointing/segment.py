@@ -153,7 +153,7 @@ class Section(Saver):
                     sampled[parent] = True
 
     def ran_again(self, needed: int) -> Any:
-        """Run the function again, assign its arrays to all living handles, and return the one at position ``needed``."""
+        """Run the function again, assign its arrays to all living handles, and return the ``needed`` one."""
         second = _SecondRun(self)
         watchers = (current_mode() or Mode()).watchers
         self.context.copy().run(second.run, watchers, capture_context())

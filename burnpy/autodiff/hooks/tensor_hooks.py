@@ -120,7 +120,7 @@ class Hooked(Seen):
 
 
 class _Fixed:
-    """A descriptor for a slot of `Node` that is written once; later writes, as when a pass frees a node, are ignored."""
+    """A descriptor for a slot of `Node` that is written once; later writes, such as freeing, are ignored."""
 
     def __init__(self, slot: Any) -> None:
         self.slot = slot
