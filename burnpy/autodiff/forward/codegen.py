@@ -74,7 +74,7 @@ def compiled(name: str) -> Callable[..., Any]:
 
 
 def jvps(op: Operation, rule: Rule | None) -> tuple[Callable[..., Any], ...] | None:
-    """Return the jvps of an operation, one for each float argument; None if the operation itself is applied to tangents.
+    """Return the jvps of an operation, one per float argument; None if the operation itself is applied to tangents.
 
     The Jacobian of an elementwise operation is diagonal, so that its vjps are its jvps.
     """

@@ -79,12 +79,12 @@ def between(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
 
 
 def at_low(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
-    """g where the result is the lower bound, else 0."""
+    """g where x was raised to the lower bound, else 0."""
     return i.where(i.discrete.bitwise_and(i.lt(x, low), i.lt(low, high)), g, 0.0)
 
 
 def at_high(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
-    """g where the result is the upper bound, also where that is below the lower bound, else 0."""
+    """g where x was lowered to the upper bound, or the upper bound is below the lower one, else 0."""
     return i.where(i.discrete.bitwise_or(i.gt(x, high), i.lt(high, low)), g, 0.0)
 
 
