@@ -58,7 +58,7 @@ def gathered(i: Any, g: Float, x_shape: Shape, dim: int, index: Int) -> Float:
 
 
 def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tuple[Bool, Bool, Float]:
-    """The ties of ``index_reduce`` with amax or amin: masks of x and src where they are the result, and their number."""
+    """The ties of ``index_reduce`` with amax or amin: masks of x and src where they are extreme, and their number."""
     d = i.discrete
     mine = is_extreme(i, x, out)
     theirs = is_extreme(i, src, i.index_select(out, dim, index))
