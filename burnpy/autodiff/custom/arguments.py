@@ -75,7 +75,7 @@ def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence
 
 
 def brought(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
-    """Lift a tensor to ``device`` if that is a level above its own, for results that user code computed from constants."""
+    """Lift a tensor, computed by user code from constants alone, to ``device`` if that is a level above its own."""
     if device is None or x._device is device or levels_between(device, x._device) is None:
         return x
     return raised(x, device)

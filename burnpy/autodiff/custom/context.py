@@ -28,7 +28,7 @@ class Context:
     """For each argument, whether its gradient is needed; in jvp(), whether it has a tangent."""
 
     def __init__(self, name: str, phase: str, needs: tuple[bool, ...], device: Any, saved: Any = None) -> None:
-        """Called by `Function`. ``phase``: forward, backward or jvp; ``saved``: in the latter two, the saved tensors."""
+        """Called by `Function`. ``phase``: forward, backward or jvp; ``saved``: the saved tensors in the latter two."""
         self._name = name
         self._phase = phase
         self._device = device

@@ -74,7 +74,7 @@ class _Custom(Generic[F]):
         return f"<{type(self).__name__} {self._name}>"
 
     def _called(self, args: Sequence[Any]) -> Any:
-        """Compute the results on the device of the arguments; levels that do not differentiate defer to the next one."""
+        """Compute the results on the device of the arguments; levels that do not differentiate call the next one."""
         device, arguments = lined_up(self._name, args)
         if not hasattr(device, "lower"):
             return self._function(*arguments)

@@ -15,7 +15,7 @@ from burnpy.tensor.tensor import Tensor
 
 
 def misfit(returned: object, like: Kept, device: Any) -> Exception | None:
-    """Return an error if a gradient or tangent is not a float tensor of the expected shape, dtype and device, else None.
+    """Return an error if a gradient or tangent is no float tensor of the expected shape, dtype and device, else None.
 
     The error's message is the end of a sentence that begins with the name of the function.
     """

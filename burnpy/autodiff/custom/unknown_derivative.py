@@ -1,4 +1,4 @@
-"""Gradients and tangents whose derivative is not known: differentiating them raises an error instead of giving zeros."""
+"""Gradients and tangents whose derivative is unknown: differentiating them raises an error instead of giving zeros."""
 
 from __future__ import annotations
 

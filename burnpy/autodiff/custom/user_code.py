@@ -15,7 +15,7 @@ def called(who: str, expected: str, function: Callable[..., Any], device: Any, *
 
     Args:
         who: the function, for messages, such as ``Exp.backward()``.
-        wanted: the arguments that it must take, in words.
+        expected: the arguments that it must take, in words.
         function: the user's function.
         device: the device of its arguments; None if that is the innermost open level.
         *args: the arguments.
