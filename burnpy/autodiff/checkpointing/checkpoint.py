@@ -34,7 +34,7 @@ def checkpoint(  # type: ignore[overload-cannot-match]  # it is, by calls that t
     determinism_check: bool = True,
     **kwargs: Any,
 ) -> R: ...
-def checkpoint(  # type: ignore[misc]  # the options are taken from what is handed on
+def checkpoint(  # type: ignore[misc]  # the options are separated from the keyword arguments
     function: Callable[..., R],
     *args: Any,
     preserve_rng_state: bool = True,

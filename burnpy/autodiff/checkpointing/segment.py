@@ -157,7 +157,7 @@ class Section(Saver):
         second = _SecondRun(self)
         watchers = (current_mode() or Mode()).watchers
         self.context.copy().run(second.run, watchers, capture_context())
-        for position in second.wanted:
+        for position in second.needed:
             alive = self.handles[position]()
             if alive is not None and position != needed:
                 alive.array = second.arrays[position]
@@ -214,20 +214,20 @@ class _Enough(BaseException):  # a BaseException, so that the function's own han
 class _SecondRun(Saver):
     """A saver that collects the arrays of the second run and compares its steps with those of the first."""
 
-    __slots__ = ("arrays", "compared", "early", "last", "position", "section", "step", "traced", "wanted")
+    __slots__ = ("arrays", "compared", "early", "last", "needed", "position", "section", "step", "traced")
 
     leaves = False
 
     def __init__(self, section: Section) -> None:
         self.section = section
         self.step, self.position, self.traced = _BEFORE, 0, 0
-        self.wanted = [k for k, handle in enumerate(section.handles) if handle() is not None]
-        self.last = max(section.kept[k].step for k in self.wanted)  #: the step that this run ends with
+        self.needed = [k for k, handle in enumerate(section.handles) if handle() is not None]
+        self.last = max(section.kept[k].step for k in self.needed)  #: the step that this run ends with
         self.early: dict[int, list[int]] = {}  #: by step, positions of arrays that are saved after the last step only
-        for k in self.wanted:
+        for k in self.needed:
             if section.keepers[k] > self.last:
                 self.early.setdefault(section.kept[k].step, []).append(k)
-        self.arrays: dict[int, Any] = dict.fromkeys(self.wanted)
+        self.arrays: dict[int, Any] = dict.fromkeys(self.needed)
         self.compared: set[_Kept] = set()
 
     def run(self, watchers: tuple[Watcher, ...], bring: Callable[[], None]) -> None:
