@@ -1,4 +1,4 @@
-"""Operations under layers: the values their rules save, derivatives of third order, conventions, gradients that stop."""
+"""Operations under layers: what their rules save, derivatives of third order, conventions, gradients that stop."""
 
 from __future__ import annotations
 
