@@ -115,7 +115,7 @@ _LATER = {
     "burnpy.autodiff.saved_tensors.hooks": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
     "burnpy.autodiff.inspect.track_lines": ("track_lines",),
 }
-"""What is imported at first use."""
+"""The names that are imported at first use, by module."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`detect_anomaly`: which operation's backward made the first NaN, and where the forward pass recorded it."""
+"""`detect_anomaly`: finds the operation whose backward produced the first NaN, and the line that recorded it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from burnpy.backend.source_lines import format_lines, lines_of, user_stack
 
 
 class Detector:
-    """The watcher: looks at what each vjp gives, before anything is added up."""
+    """A watcher that checks the result of each vjp, before it is accumulated."""
 
     __slots__ = ("check_inf", "check_nan")
 
@@ -26,26 +26,26 @@ class Detector:
         self.check_inf = check_inf
 
     def __call__(self, inner: Backend, node: Node, vjp: Any, grad: Float, kept: tuple[Any, ...]) -> Any:
-        """What the vjp gives, looked at.
+        """Call the vjp and check its result.
 
         Raises:
-            AnomalyError: it holds NaN, or infinity where that is checked; or the gradient that came in does.
+            AnomalyError: the result contains NaN, or infinity if that is checked; or the incoming gradient does.
         """
         operation = operation_of(node, vjp)
-        for came in _floats(grad):
-            found = self._found(inner, came)
+        for incoming in _floats(grad):
+            found = self._found(inner, incoming)
             if found is not None:
-                raise self._arrived(node, operation, found, came)
+                raise self._arrived(node, operation, found, incoming)
         part = vjp(inner, grad, *kept)
-        if rule_of(vjp) is not pick:  # which hands on one of several that were looked at together
-            for k, made in enumerate(_floats(part)):
-                found = self._found(inner, made)
+        if rule_of(vjp) is not pick:  # pick selects from gradients that were already checked together
+            for k, result in enumerate(_floats(part)):
+                found = self._found(inner, result)
                 if found is not None:
-                    raise self._made(inner, node, operation, vjp, k, found, made, kept)
+                    raise self._made(inner, node, operation, vjp, k, found, result, kept)
         return part
 
     def finish(self, inner: Backend, gradients: dict[Any, Any]) -> None:
-        """Look at the sums, of which every addend was looked at.
+        """Check the accumulated gradients, whose addends were all checked.
 
         Raises:
             AnomalyError: the sum of two infinities of opposite sign is NaN.
@@ -94,7 +94,7 @@ class Detector:
 
 
 def _floats(part: Any) -> list[Float]:
-    """The float primitives of what a vjp was given or gives: one, several, or those that go into a place."""
+    """Return the float primitives in an argument or result of a vjp: one, several, or those of a `PartialGrad`."""
     if isinstance(part, PartialGrad):
         part = part.arguments
     members = part if isinstance(part, (list, tuple)) else (part,)
@@ -109,7 +109,7 @@ def _origin(node: Node, operation: str) -> str:
 
 
 def _noting(device: Any, node: Any) -> None:
-    """The observer: what is recorded notes where."""
+    """The observer that stores the user's lines in each recorded node."""
     nodes = [node]
     stack = user_stack()
     while nodes:
@@ -125,7 +125,7 @@ def _detector() -> Detector | None:
 
 
 def _with(detector: Detector | None) -> Mode:
-    """The current mode with this detector, and no other."""
+    """Return the current mode with this detector in place of any other."""
     mode = current_mode() or Mode()
     watchers: tuple[Any, ...] = tuple(w for w in mode.watchers if not isinstance(w, Detector))
     observers = tuple(o for o in mode.observers if o is not _noting)
@@ -135,19 +135,19 @@ def _with(detector: Detector | None) -> Mode:
 
 
 class detect_anomaly(Switch):  # noqa: N801  # PyTorch's name; it is used like a function
-    """A block, or as a decorator a function, in which the first NaN of a backward pass is an error.
+    """A context manager and decorator that raises at the first NaN of a backward pass.
 
-    The error names the operation whose backward made it, the argument whose gradient it is in, and the user's lines
-    that recorded the operation, if the forward pass ran in the block too. NaN that was in the gradient already is not
-    blamed on the operation that it comes to. Each rule's result is looked at, and waited for: this is
-    for finding mistakes. For NaN in forward passes, and inside of rules, there is `burnpy.backend.Checked`.
+    The error names the operation whose backward produced it, the argument whose gradient it is in, and the user's lines
+    that recorded the operation, if the forward pass ran in the block too. NaN that was already in the incoming gradient
+    is not attributed to the operation that receives it. Each rule's result is checked, which waits for the device: use
+    this for debugging. For NaN in forward passes, and inside of rules, use `burnpy.backend.Checked`.
 
     Args:
-        check_nan: whether NaN is an error. False leaves the noting of lines.
-        check_inf: whether infinity is one too, as PyTorch cannot say.
+        check_nan: whether NaN is an error. False only tracks the lines.
+        check_inf: whether infinity is an error too; PyTorch has no such option.
 
     Raises:
-        AnomalyError: in the block, from ``backward()`` and its kin.
+        AnomalyError: in the block, from any backward pass.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -176,7 +176,7 @@ class detect_anomaly(Switch):  # noqa: N801  # PyTorch's name; it is used like a
 
 
 class set_detect_anomaly(Setting):  # noqa: N801  # as above
-    """`detect_anomaly` by a flag: at once, as a function, and until the end of the block, as a context manager.
+    """Turn `detect_anomaly` on or off by a flag: as a function at once, as a context manager until the block ends.
 
     >>> with set_detect_anomaly(True):
     ...     is_anomaly_enabled()
@@ -190,19 +190,19 @@ class set_detect_anomaly(Setting):  # noqa: N801  # as above
         super().__init__("set_detect_anomaly")
 
     def _copy(self) -> Self:
-        found = self._detector
-        return type(self)(found is not None, *(() if found is None else (found.check_nan, found.check_inf)))
+        detector = self._detector
+        return type(self)(detector is not None, *(() if detector is None else (detector.check_nan, detector.check_inf)))
 
     def _mode(self) -> Mode:
         return _with(self._detector)
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether this is inside of `detect_anomaly`."""
+    """Whether `detect_anomaly` is active here."""
     return _detector() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether this is inside of `detect_anomaly`, and NaN is an error there."""
-    found = _detector()
-    return found is not None and found.check_nan
+    """Whether `detect_anomaly` is active here and NaN is an error."""
+    detector = _detector()
+    return detector is not None and detector.check_nan

@@ -1,4 +1,4 @@
-"""`Autodiff[B]`: a backend that wraps a backend and records what is done to tracked tensors."""
+"""`Autodiff[B]`: a backend that wraps a backend and records the operations on tracked tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 @final
 class Autodiff(Subscriptable, Backend, Generic[I]):
-    """A backend that differentiates what the inner backend ``I`` computes.
+    """A backend that computes with the inner backend ``I`` and adds reverse-mode differentiation.
 
     In types it is written ``Autodiff[NumPy]``; as a device, ``Autodiff(NumPy())``. It nests: gradients computed on
     ``Autodiff[Autodiff[NumPy]]`` are tensors on ``Autodiff[NumPy]`` and can be differentiated again. Int and bool
@@ -38,21 +38,21 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
 
     def __init__(self, inner: I | type[I]) -> None:
         self.wraps: Backend = device_of(inner)
-        planner = getattr(self.wraps, "planner", None)  # a strategy's, as that of `Balanced`
+        planner = getattr(self.wraps, "planner", None)  # present on strategies such as `Balanced`
         self.inner: I = planner.inner if planner else self.wraps  #: the device of gradients, and of ``x.inner()``
-        self.computing: Any = planner or self.inner  #: what recorded operations call
+        self.computing: Any = planner or self.inner  #: the device whose operations recorded operations call
         self.discrete: Backend = self.inner.discrete
-        self.level = 0  #: which modes silence it: see `burnpy.autodiff.modes`
+        self.level = 0  #: the level number, by which modes silence it: see `burnpy.autodiff.modes`
         self.mode = getattr(self.computing, "mode", current_mode)
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:
-        """By the inner device, however it was named."""
+        """Return the key of the singleton: the inner device, however it was named."""
         return (device_of(inner),)
 
     @property
     def name(self) -> str:
-        """``Autodiff[NumPy]``."""
+        """The name with the inner device's in brackets, such as ``Autodiff[NumPy]``."""
         return f"Autodiff[{self.wraps.name}]"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,15 +63,15 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         self.inner.synchronize()
 
     def lift(self, value: Value) -> Tracked:
-        """An inner float primitive as one of this backend, untracked."""
+        """Wrap an inner float primitive as an untracked primitive of this backend."""
         return untracked(value if self.computing is self.inner else self.computing.lift(value))
 
     def lower(self, x: Tracked) -> Value:
-        """The inner primitive, without the graph."""
+        """Return the inner primitive of x, without the graph."""
         return x.value if self.computing is self.inner else self.computing.lower(x.value)
 
     def require_grad(self, x: Float) -> Float:
-        """x as a leaf, on every level of the device; x itself where it is one already.
+        """Return x as a leaf, on every level of the device; x itself if it is a leaf already.
 
         Raises:
             NotTrackedError: x was computed from tracked tensors and cannot become a leaf.
@@ -88,11 +88,11 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         return leaf
 
     def is_require_grad(self, x: Float) -> bool:
-        """Whether x is tracked, on any level."""
+        """Whether x is tracked on any level of the device."""
         return x.node is not None or self.computing.is_require_grad(x.value)
 
     def retain_grad(self, x: Float) -> Float:
-        """x with a gradient in `Gradients` though it is no leaf.
+        """Return x such that `Gradients` has its gradient although it is no leaf.
 
         Raises:
             NotTrackedError: x is not tracked.
@@ -107,7 +107,7 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         out = untracked(x.value)
         leaf = Leaf(x.value)
         node = new_node(Retained, [(x.node.beneath, identity, ()), (leaf, identity, ())])
-        node.kept_leaf = leaf  # type: ignore[attr-defined]  # linked makes the class it is given
+        node.kept_leaf = leaf  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
         out.node = x.node.over(node)
         return out
 
@@ -118,7 +118,7 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         retain_graph: bool,
         targets: Collection[Node | Leaf] | None = None,
     ) -> Gradients[I]:
-        """`gradients`, as users get them."""
+        """Run the backward pass of `gradients` and return the result as `Gradients`."""
         return Gradients(self, self.gradients(roots, retain_graph=retain_graph, targets=targets))
 
     def gradients(
@@ -129,8 +129,11 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         targets: Collection[Node | Leaf] | None = None,
         unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     ) -> dict[Any, Float]:
-        """The gradients of the leaves under ``roots``, pairs of a tracked primitive and the gradient to start from;
-        or of ``targets``. ``unused`` is told of those that no root depends on, and may raise."""
+        """Compute the gradients of the leaves that ``roots`` depend on, or of ``targets``.
+
+        ``roots`` are pairs of a tracked primitive and the gradient to start from. ``unused`` is called with the targets
+        that no root depends on, and may raise.
+        """
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
         mode = self.mode()
         watchers = () if mode is None else mode.watchers
@@ -143,12 +146,12 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         )
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device wants to be told which rule is at work."""
+        """Whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()
 
 
 class CompiledAtFirstUse:
-    """Stands for a method until its first use, and then gives its place in the class to what ``compiled`` makes."""
+    """A descriptor that compiles a method with ``compiled(name)`` at its first use and then replaces itself by it."""
 
     def __init__(self, name: str, compiled: Callable[[str], Callable[..., Any]]) -> None:
         self.name, self.compiled = name, compiled
@@ -160,7 +163,7 @@ class CompiledAtFirstUse:
 
 
 def recorded(name: str) -> Callable[..., Any]:
-    """The method of `Autodiff` for one operation."""
+    """Return the compiled method of `Autodiff` for one operation."""
     from burnpy.autodiff.codegen import compiled
 
     return compiled(name)

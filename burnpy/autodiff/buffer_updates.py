@@ -1,7 +1,8 @@
-"""Updates that travel with gradients: a node beside the way of the gradient, which hands a vector to a leaf of its own.
+"""Buffer updates that travel with gradients, such as running statistics: a node that passes the gradient on unchanged
+and adds a vector to a leaf of its own.
 
-The vector does not depend on the gradient. Its leaf is marked with the id of what it is for, and `Gradients` keeps it
-apart from the gradients, under that id.
+The vector does not depend on the gradient. Its leaf carries the id of the buffer that it updates, and `Gradients`
+stores it under that id, separately from the gradients.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from burnpy.backend.primitives import Float
 
 
 class BufferUpdate(Node):
-    """The node that a gradient passes unchanged, and that sends an update on its way."""
+    """A node that passes its gradient on unchanged and sends an update to a leaf."""
 
     __slots__ = ()
 
@@ -21,16 +22,17 @@ class BufferUpdate(Node):
 
 
 def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
-    """x, such that a pass which comes to it has ``update``, a primitive of the inner device, for ``buffer``.
+    """Return x such that a backward pass that reaches it delivers ``update`` for ``buffer``.
 
-    What is not tracked becomes so: it has something to say. Where nothing is recorded it is x itself.
+    ``update`` is a primitive of the inner device. The result is tracked even if x is not, so that the update is
+    delivered. If recording is off, x itself is returned.
     """
     mode = device.mode()
     if mode is not None and mode.silences(device.level):
         return x
     leaf = Leaf(update)
     leaf.buffer = buffer
-    to_leaf = (leaf, given, (update,))
+    to_leaf = (leaf, constant_vjp, (update,))
     node = new_node(BufferUpdate, [to_leaf] if x.node is None else [(x.node, identity, ()), to_leaf])
     if mode is not None:
         mode.record(device, node)
@@ -40,6 +42,6 @@ def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
     return out
 
 
-def given(inner: Any, grad: Float, update: Float) -> Float:
-    """The vjp of an update: itself, whatever the gradient is."""
+def constant_vjp(inner: Any, grad: Float, update: Float) -> Float:
+    """The vjp of an update: the update, whatever the gradient is."""
     return update

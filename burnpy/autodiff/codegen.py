@@ -1,7 +1,8 @@
-"""Methods of `Autodiff`, one for each operation, made of the operation's schema and rule.
+"""Generation of the methods of `Autodiff`, one for each operation, from the operation's schema and rule.
 
-A method is written as source text and compiled at its first use, as `dataclasses` does: against closures over a rule
-that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles nothing. `source` shows what is made::
+A method is generated as source text and compiled at its first use, as `dataclasses` does. Compared with closures over
+a rule that saves 75 to 150 ns of a tiny operation's 900, and importing burnpy compiles nothing. `source` returns the
+generated text::
 
     >>> print(source("exp"))
     def exp(self, x):
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def compiled(name: str) -> Callable[..., Any]:
-    """The method of `Autodiff` for one operation."""
+    """Generate and compile the method of `Autodiff` for one operation."""
     op = operation(getattr(Backend, name))
     rule = rule_of(name)
     names: dict[str, Any] = {
@@ -73,40 +74,43 @@ def compiled(name: str) -> Callable[..., Any]:
 
 
 def rule_of(name: str) -> Rule | None:
-    """The rule of an operation. The table is made at first use: importing burnpy should not wait for it."""
+    """Return the rule of an operation, or None. The table is imported at first use, to keep ``import burnpy`` fast."""
     from burnpy.autodiff.rules import RULES
 
     return RULES.get(name)
 
 
 def unbroadcast(vjp: Callable[..., Any]) -> Callable[..., Any]:
-    """The adjoint of broadcasting, for any vjp: used only where an argument's shape is not the result's."""
+    """Return ``vjp`` followed by the adjoint of broadcasting: a sum to the argument's shape.
 
-    def vjp_and_sum(inner: Any, grad: Float, shape: Shape, *kept: Any) -> Float:
-        part = vjp(inner, grad, *kept)
+    It is used only where an argument's shape differs from the result's.
+    """
+
+    def vjp_and_sum(inner: Any, grad: Float, shape: Shape, *saved: Any) -> Float:
+        part = vjp(inner, grad, *saved)
         return part if part.shape == shape else inner.sum_to(part, shape)
 
-    vjp_and_sum.unbroadcasts = vjp  # type: ignore[attr-defined]  # for those who look at graphs
+    vjp_and_sum.unbroadcasts = vjp  # type: ignore[attr-defined]  # for graph inspection
     return vjp_and_sum
 
 
 def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
-    """A joint vjp that gives the gradients of the tracked arguments alone."""
+    """Return a joint vjp reduced to the gradients of the tracked arguments."""
 
-    def vjp_and_select(inner: Any, grads: Any, needs: tuple[bool, ...], *kept: Any) -> tuple[Float, ...]:
-        parts = vjp(inner, grads, needs, *kept)
+    def vjp_and_select(inner: Any, grads: Any, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
+        parts = vjp(inner, grads, needs, *saved)
         return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
 
     return vjp_and_select
 
 
 def source(name: str) -> str:
-    """The source text of the method for one operation."""
+    """Return the source text of the method for one operation."""
     op = operation(getattr(Backend, name))
     rule = rule_of(name)
     lines = [f"def {name}({', '.join(['self', *map(_parameter, op.arguments)])}):"]
     if any(a.sequence for a in op.float_arguments):
-        lines += _of_a_sequence(op)
+        lines += _sequence(op)
     elif (
         not op.float_arguments
         or not any(op.float_results)
@@ -150,13 +154,16 @@ def _unrecorded(op: Operation) -> list[str]:
 
 
 def _wrapped_results(op: Operation) -> str:
-    """Several results, untracked."""
+    """Generate the return statement for several untracked results."""
     wraps = [f"untracked(results[{k}])" if is_float else f"results[{k}]" for k, is_float in enumerate(op.float_results)]
     return f"return {', '.join(wraps)}"
 
 
 def _defaulted(op: Operation) -> list[str]:
-    """No rule: the inner backend's own operation where nothing is tracked, else the default, which is recorded."""
+    """Generate a method without a rule: the inner backend's operation if nothing is tracked, else the default.
+
+    The default is made of other operations, which are recorded.
+    """
     untracked = [
         f"({a.name}.__class__ is not Tracked or {a.name}.node is None)" if a.scalar else f"{a.name}.node is None"
         for a in op.float_arguments
@@ -170,40 +177,43 @@ def _defaulted(op: Operation) -> list[str]:
     return [*lines, f"    return default(self, {', '.join(a.name for a in op.arguments)})"]
 
 
-def _kept(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> str:
-    """What a node keeps for a vjp: one primitive, or a tuple; see `burnpy.autodiff.graph.kept_of`."""
-    kept = [*([] if fit is None else [fit]), *_all_kept(op, vjp)]
-    if len(kept) == 1 and kept[0] in {"value", *(f"{a.name}_" for a in op.float_arguments)}:
-        return kept[0]
-    return f"({', '.join(kept)},)" if kept else "()"
+def _saved(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> str:
+    """Generate the expression of what a node saves for a vjp: one primitive, or a tuple, as `graph.kept_of` reads it.
+
+    ``fit`` is the expression of the argument's shape, saved first for a vjp that undoes broadcasting.
+    """
+    saved = [*([] if fit is None else [fit]), *_saved_values(op, vjp)]
+    if len(saved) == 1 and saved[0] in {"value", *(f"{a.name}_" for a in op.float_arguments)}:
+        return saved[0]
+    return f"({', '.join(saved)},)" if saved else "()"
 
 
-def _all_kept(op: Operation, vjp: Callable[..., Any]) -> list[str]:
-    """What a vjp keeps, read off the names of its parameters."""
+def _saved_values(op: Operation, vjp: Callable[..., Any]) -> list[str]:
+    """Return the expressions of the values that a vjp needs saved, from the names of its parameters."""
     floats = {a.name for a in op.float_arguments}
-    kept = []
+    saved = []
     for name in list(signature(vjp).parameters)[2:]:
         if name == "needs":
             continue
         base = name.removesuffix("_shape").removesuffix("_dtype")
         if name == "out":
-            kept.append("value")
+            saved.append("value")
         elif name in _RESULTS:
-            kept.append(f"results[{_RESULTS.index(name)}]")
+            saved.append(f"results[{_RESULTS.index(name)}]")
         elif name in floats:
-            kept.append(f"{name}_")
+            saved.append(f"{name}_")
         elif base in floats and base != name:
-            kept.append(f"{base}_.{name.removeprefix(base + '_')}")
+            saved.append(f"{base}_.{name.removeprefix(base + '_')}")
         else:
-            kept.append(name)
-    return kept
+            saved.append(name)
+    return saved
 
 
 _RESULTS = ("out", "out1", "out2", "out3")
 
 
-def _edge(k: int, parent: str, vjp: str, kept: str) -> list[str]:
-    return [f"node.parent{k} = {parent}", f"node.vjp{k} = {vjp}", f"node.saved{k} = {kept}"]
+def _edge(k: int, parent: str, vjp: str, saved: str) -> list[str]:
+    return [f"node.parent{k} = {parent}", f"node.vjp{k} = {vjp}", f"node.saved{k} = {saved}"]
 
 
 _SILENT = "((mode := self.mode()) is not None and mode.silences(self.level))"
@@ -212,14 +222,14 @@ _CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node
 
 
 def _one_edge(op: Operation, k: int, argument: str, rule: Rule, indent: str) -> list[str]:
-    """Recording where only the k-th float argument can be tracked."""
+    """Generate the recording of a node where only the k-th float argument can be tracked."""
     lines = [
         f"parent = {argument}.node",
         f"if parent is None or {_SILENT}:",
         "    out.node = None",
         "    return out",
         "node = Kind()",
-        *_edge(0, "parent", f"vjp{k}", _kept(op, rule.vjps[k])),
+        *_edge(0, "parent", f"vjp{k}", _saved(op, rule.vjps[k])),
         "node.parent1 = None",
         *_CLOSE,
     ]
@@ -231,55 +241,55 @@ def _output(meta: str, indent: str) -> list[str]:
 
 
 def _recorded(op: Operation, rule: Rule) -> list[str]:
-    """One float argument, or two whose vjps see to their shapes themselves."""
+    """Generate a method with one float argument, or with two whose vjps undo broadcasting themselves."""
     first = op.float_arguments[0]
     meta = f"{first.name}.meta" if op.elementwise else "None"
     if len(rule.vjps) == 1:
-        one = first.name
-        values = [f"{one}_" if a is first else a.name for a in op.arguments]
-        lines = [f"    {one}_ = {one}.value", f"    value = {_call(op, values)}", *_output(meta, "    ")]
-        if f"{one}_" not in _kept(op, rule.vjps[0]):
+        left = first.name
+        values = [f"{left}_" if a is first else a.name for a in op.arguments]
+        lines = [f"    {left}_ = {left}.value", f"    value = {_call(op, values)}", *_output(meta, "    ")]
+        if f"{left}_" not in _saved(op, rule.vjps[0]):
             lines = [f"    value = {_call(op, map(_value, op.arguments))}", *_output(meta, "    ")]
-        return [*lines, *_one_edge(op, 0, one, rule, "    ")]
+        return [*lines, *_one_edge(op, 0, left, rule, "    ")]
     second = op.float_arguments[1]
-    one, two = first.name, second.name
+    left, right = first.name, second.name
     values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
-    lines = [f"    {one}_ = {one}.value"]
+    lines = [f"    {left}_ = {left}.value"]
     if second.scalar:
         lines += [
-            f"    if {two}.__class__ is not Tracked:",
-            f"        {two}_ = {two}",
+            f"    if {right}.__class__ is not Tracked:",
+            f"        {right}_ = {right}",
             f"        value = {_call(op, values)}",
             *_output(meta, "        "),
-            *_one_edge(op, 0, one, rule, "        "),
+            *_one_edge(op, 0, left, rule, "        "),
         ]
-    lines += [f"    {two}_ = {two}.value", f"    value = {_call(op, values)}", *_output(meta, "    ")]
+    lines += [f"    {right}_ = {right}.value", f"    value = {_call(op, values)}", *_output(meta, "    ")]
     if rule.matrices is not None:
-        lines += _matrices(op, rule.matrices, one, two)
-    kepts = [_kept(op, vjp) for vjp in rule.vjps]
-    return [*lines, *_two_edges(one, two, ("vjp0", "vjp1"), (kepts[0], kepts[1]))]
+        lines += _matrices(op, rule.matrices, left, right)
+    saved0, saved1 = (_saved(op, vjp) for vjp in rule.vjps)
+    return [*lines, *_two_edges(left, right, ("vjp0", "vjp1"), (saved0, saved1))]
 
 
-def _matrices(op: Operation, rule: Matrices, one: str, two: str) -> list[str]:
-    """The branch of a product for two matrices of one dtype, whose result's shape follows from theirs."""
-    kept0, kept1 = (_kept(op, vjp) for vjp in rule.vjps)
-    row, column = f"{one}_shape[{rule.dims[0]}]", f"{two}_shape[{rule.dims[1]}]"
-    same = [f"{had} == {one}_shape[{k}]" for k, had in enumerate((row, column)) if had != f"{one}_shape[{k}]"]
+def _matrices(op: Operation, rule: Matrices, left: str, right: str) -> list[str]:
+    """Generate the branch of a product for two matrices of one dtype, whose result's shape follows from theirs."""
+    saved0, saved1 = (_saved(op, vjp) for vjp in rule.vjps)
+    row, column = f"{left}_shape[{rule.dims[0]}]", f"{right}_shape[{rule.dims[1]}]"
+    same = [f"{size} == {left}_shape[{k}]" for k, size in enumerate((row, column)) if size != f"{left}_shape[{k}]"]
     return [
-        f"    {one}_shape, {one}_dtype = meta = {one}.meta or {one}.measured()",
-        f"    {two}_shape, {two}_dtype = {two}.meta or {two}.measured()",
-        f"    if {one}_dtype is {two}_dtype and len({one}_shape) == 2 == len({two}_shape):",
-        f"        out.meta = meta if {' and '.join(same)} else (({row}, {column}), {one}_dtype)",
-        *("    " + line for line in _two_edges(one, two, ("matrix_vjp0", "matrix_vjp1"), (kept0, kept1))),
+        f"    {left}_shape, {left}_dtype = meta = {left}.meta or {left}.measured()",
+        f"    {right}_shape, {right}_dtype = {right}.meta or {right}.measured()",
+        f"    if {left}_dtype is {right}_dtype and len({left}_shape) == 2 == len({right}_shape):",
+        f"        out.meta = meta if {' and '.join(same)} else (({row}, {column}), {left}_dtype)",
+        *("    " + line for line in _two_edges(left, right, ("matrix_vjp0", "matrix_vjp1"), (saved0, saved1))),
     ]
 
 
-def _two_edges(one: str, two: str, vjps: tuple[str, str], kepts: tuple[str, str]) -> list[str]:
-    """Recording where either of two arguments, or both, can be tracked: edges for tracked parents only."""
-    first, second = [_edge(0, "parent", vjps[0], kepts[0]), _edge(0, "other", vjps[1], kepts[1])]
+def _two_edges(left: str, right: str, vjps: tuple[str, str], saved: tuple[str, str]) -> list[str]:
+    """Generate the recording of a node with two arguments: edges for tracked parents only."""
+    first, second = [_edge(0, "parent", vjps[0], saved[0]), _edge(0, "other", vjps[1], saved[1])]
     lines = [
-        f"parent = {one}.node",
-        f"other = {two}.node",
+        f"parent = {left}.node",
+        f"other = {right}.node",
         f"if parent is None and other is None or {_SILENT}:",
         "    out.node = None",
         "    return out",
@@ -292,14 +302,14 @@ def _two_edges(one: str, two: str, vjps: tuple[str, str], kepts: tuple[str, str]
         "    if other is None:",
         "        node.parent1 = None",
         "    else:",
-        *("        " + line for line in _edge(1, "other", vjps[1], kepts[1])),
+        *("        " + line for line in _edge(1, "other", vjps[1], saved[1])),
         *_CLOSE,
     ]
     return ["    " + line for line in lines]
 
 
 def _linked() -> list[str]:
-    """Recording a list of edges."""
+    """Generate the recording of a node with a list of edges."""
     return [
         f"if not edges or {_SILENT}:",
         "    out.node = None",
@@ -312,20 +322,20 @@ def _linked() -> list[str]:
 
 
 def _many(op: Operation, rule: Rule) -> list[str]:
-    """Three float arguments or more: an edge for each that is tracked."""
+    """Generate a method with three float arguments or more: an edge for each that is tracked."""
     lines = [f"    {a.name}_ = {a.name}.value" for a in op.float_arguments]
     values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
     lines += [f"    value = {_call(op, values)}", *_output("None", "    "), "    edges = []"]
     for k, a in enumerate(op.float_arguments):
         lines += [
             f"    if {a.name}.node is not None:",
-            f"        edges.append(({a.name}.node, vjp{k}, {_kept(op, rule.vjps[k])}))",
+            f"        edges.append(({a.name}.node, vjp{k}, {_saved(op, rule.vjps[k])}))",
         ]
     return [*lines, *("    " + line for line in _linked())]
 
 
 def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
-    """Several results, whose gradients go to all arguments through one vjp."""
+    """Generate a method whose results' gradients go to all arguments through one joint vjp."""
     lines = [f"    {a.name}_ = {a.name}.value" for a in op.float_arguments]
     values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
     nodes = ", ".join(f"{a.name}.node" for a in op.float_arguments)
@@ -341,56 +351,59 @@ def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
         "    value = results[0]",
         "    needs = tuple([node is not None for node in nodes])",
         f"    values = [{', '.join(f'results[{k}]' for k in floats)}]",
-        f"    kept = ({', '.join(['needs', *_all_kept(op, vjp)])},)",
-        "    outs = record_outputs(self, Kind, values, parents, joint, kept)",
+        f"    saved = ({', '.join(['needs', *_saved_values(op, vjp)])},)",
+        "    outs = record_outputs(self, Kind, values, parents, joint, saved)",
         f"    return {', '.join(outs)}",
     ]
 
 
 def _elementwise_binary(op: Operation, rule: Rule) -> list[str]:
-    """Two arguments that broadcast and promote; the adjoint of either is entered only where they differ."""
-    one, two = (a.name for a in op.float_arguments)
+    """Generate a method with two arguments that broadcast and promote.
+
+    The adjoints of broadcasting and promotion are recorded only where the shapes or dtypes differ.
+    """
+    left, right = (a.name for a in op.float_arguments)
     values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
-    kept0, kept1 = (_kept(op, vjp) for vjp in rule.vjps)
-    fit0, fit1 = (_kept(op, vjp, f"{a}_meta[0]") for vjp, a in zip(rule.vjps, (one, two), strict=True))
+    saved0, saved1 = (_saved(op, vjp) for vjp in rule.vjps)
+    fit0, fit1 = (_saved(op, vjp, f"{a}_meta[0]") for vjp, a in zip(rule.vjps, (left, right), strict=True))
     scalar = [
-        f"    if {two}.__class__ is not Tracked:",
-        f"        {two}_ = {two}",
+        f"    if {right}.__class__ is not Tracked:",
+        f"        {right}_ = {right}",
         f"        value = {_call(op, values)}",
-        *_output(f"{one}.meta", "        "),
-        *_one_edge(op, 0, one, rule, "        "),
+        *_output(f"{left}.meta", "        "),
+        *_one_edge(op, 0, left, rule, "        "),
     ]
     return [
-        f"    {one}_ = {one}.value",
+        f"    {left}_ = {left}.value",
         *(scalar if op.float_arguments[1].scalar else []),
-        f"    {two}_ = {two}.value",
-        f"    meta = {one}.meta",
-        f"    if meta is not {two}.meta or meta is None:",
-        f"        {one}_meta = {one}.meta or {one}.measured()",
-        f"        {two}_meta = {two}.meta or {two}.measured()",
-        f"        if {one}_meta[1] != {two}_meta[1]:",
-        f"            return self.{op.name}(*self.promote({one}, {two}))",
-        f"        if {one}_meta[0] != {two}_meta[0]:",
+        f"    {right}_ = {right}.value",
+        f"    meta = {left}.meta",
+        f"    if meta is not {right}.meta or meta is None:",
+        f"        {left}_meta = {left}.meta or {left}.measured()",
+        f"        {right}_meta = {right}.meta or {right}.measured()",
+        f"        if {left}_meta[1] != {right}_meta[1]:",
+        f"            return self.{op.name}(*self.promote({left}, {right}))",
+        f"        if {left}_meta[0] != {right}_meta[0]:",
         f"            value = {_call(op, values)}",
         "            shape = value.shape",
-        f"            same0, same1 = shape == {one}_meta[0], shape == {two}_meta[0]",
-        f"            meta = {one}_meta if same0 else {two}_meta if same1 else (shape, {one}_meta[1])",
+        f"            same0, same1 = shape == {left}_meta[0], shape == {right}_meta[0]",
+        f"            meta = {left}_meta if same0 else {right}_meta if same1 else (shape, {left}_meta[1])",
         *_output("meta", "            "),
-        f"            edge_vjp0, edge_saved0 = (vjp0, {kept0}) if same0 else (unbroadcast0, {fit0})",
-        f"            edge_vjp1, edge_saved1 = (vjp1, {kept1}) if same1 else (unbroadcast1, {fit1})",
+        f"            edge_vjp0, edge_saved0 = (vjp0, {saved0}) if same0 else (unbroadcast0, {fit0})",
+        f"            edge_vjp1, edge_saved1 = (vjp1, {saved1}) if same1 else (unbroadcast1, {fit1})",
         *(
             "        " + line
-            for line in _two_edges(one, two, ("edge_vjp0", "edge_vjp1"), ("edge_saved0", "edge_saved1"))
+            for line in _two_edges(left, right, ("edge_vjp0", "edge_vjp1"), ("edge_saved0", "edge_saved1"))
         ),
-        f"        meta = {two}.meta = {one}_meta",
+        f"        meta = {right}.meta = {left}_meta",
         f"    value = {_call(op, values)}",
         *_output("meta", "    "),
-        *_two_edges(one, two, ("vjp0", "vjp1"), (kept0, kept1)),
+        *_two_edges(left, right, ("vjp0", "vjp1"), (saved0, saved1)),
     ]
 
 
-def _of_a_sequence(op: Operation) -> list[str]:
-    """``cat``: an edge for each tracked member, whose vjp is told its shape and where it begins."""
+def _sequence(op: Operation) -> list[str]:
+    """Generate the recording of ``cat``: an edge for each tracked member, whose vjp gets its shape and offset."""
     return [
         f"    value = {_call(op, ['[x.value for x in xs]', 'dim'])}",
         *_output("None", "    "),

@@ -1,4 +1,4 @@
-"""The mode of a context, where recording looks for it; `burnpy.autodiff.modes` says what modes are, and sets it."""
+"""The context variable that holds the current mode; `burnpy.autodiff.modes` defines modes and sets it."""
 
 from __future__ import annotations
 

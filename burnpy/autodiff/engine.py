@@ -1,8 +1,8 @@
-"""The backward pass: from one or more roots to the leaves, each node once, in descending order of creation.
+"""The backward pass: visits the nodes from one or more roots to the leaves, each once, newest first.
 
-Nothing recurses, nothing is locked, and nothing is consumed before everything is known to be there. A pass claims its
-nodes in descending order; of two passes that share a node, the first to reach the first shared one wins, and the other
-gives back what it had claimed and raises.
+There is no recursion and no lock, and no node is consumed before all are known to be alive. A pass claims its nodes in
+descending order of creation; of two passes that share a node, the first to reach the newest shared one wins, and the
+other releases the nodes it had claimed and raises.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def propagate(
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...] = (),
 ) -> dict[Any, Float]:
-    """The gradients of all leaves that the roots depend on, or of ``targets``.
+    """Compute the gradients of all leaves that the roots depend on, or of ``targets``.
 
     Args:
         inner: the backend that computes the gradients.
-        roots: nodes with the gradients to start from; a node may occur twice.
-        retain_graph: whether the nodes can be walked again; otherwise what they kept is freed on the way.
-        targets: nodes, interior ones too; only the paths between them and the roots are walked, and consumed.
-        unused: told of targets on which no root depends, if there are any, before anything is consumed; it may raise.
-        watchers: called in place of each vjp, which they call: the last of them outermost.
+        roots: pairs of a node and the gradient to start from; a node may occur twice.
+        retain_graph: keep the nodes for another pass; otherwise their saved values are freed on the way.
+        targets: leaves or interior nodes; only the paths between them and the roots are walked, and consumed.
+        unused: called with the targets that no root depends on, if any, before anything is consumed; it may raise.
+        watchers: wrappers called in place of each vjp, which they call in turn; the last one is outermost.
 
     Raises:
         GraphError: a node was consumed by an earlier pass, or is being consumed by another thread's.
@@ -50,11 +50,11 @@ def propagate(
     for root, seed in roots:
         _add(inner, totals, owned, root, seed)
     nodes = _reachable(totals)
-    wanted: Collection[Node | Leaf | None] = ()
-    found: dict[Any, Float] = {}
+    on_path: Collection[Node | Leaf | None] = ()
+    interior: dict[Any, Float] = {}  # the gradients of targets that are no leaves
     if targets is not None:
         _check_alive(nodes)
-        wanted, nodes = _between(nodes, targets)
+        on_path, nodes = _between(nodes, targets)
         if unused is not None:
             missing = {target for target in targets if target not in totals}
             for walked in nodes:
@@ -71,7 +71,7 @@ def propagate(
         node: Any = nodes.pop()
         try:
             grad = totals.pop(node)
-        except KeyError:  # every part of it is absent
+        except KeyError:  # every contribution to its gradient is `absent`
             if not retain_graph:
                 node.parent0 = node.parent1 = None
                 node.saved0 = node.saved1 = ()
@@ -79,19 +79,19 @@ def propagate(
         parent0, saved0, vjp0, parent1 = node.parent0, node.saved0, node.vjp0, node.parent1
         saved1: Any = node.saved1 if parent1 is not None else ()
         if retain_graph:
-            _check_alive((node,))  # after the edges were read: had another pass freed them, this would tell
+            _check_alive((node,))  # checked after the edges were read, since another pass may have freed them
         else:
             node.parent0 = node.parent1 = None
             node.saved0 = node.saved1 = ()
         if targets is not None:
             if node in targets:
-                found[node] = grad
-            if parent1 is not None and parent1 not in wanted:
+                interior[node] = grad
+            if parent1 is not None and parent1 not in on_path:
                 parent1 = None
-        if targets is None or parent0 in wanted:
+        if targets is None or parent0 in on_path:
             if watchers:
                 part = watched(watchers, inner, node, vjp0, grad, kept_of(saved0))
-            elif saved0.__class__ is tuple:  # a call with a star costs twice what one without does
+            elif saved0.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
                 part = vjp0(inner, grad, *saved0) if saved0 else vjp0(inner, grad)
             else:
                 part = vjp0(inner, grad, saved0)
@@ -120,47 +120,53 @@ def propagate(
             else:
                 _add(inner, totals, owned, parent1, part)
     if targets is None:
-        totals.pop(None, None)  # what nodes without parents gave
+        totals.pop(None, None)  # the results of nodes without parents
         return totals
-    found |= totals
-    return {target: found[target] for target in targets if target in found}
+    interior |= totals
+    return {target: interior[target] for target in targets if target in interior}
 
 
 def watched(
     watchers: tuple[Watcher, ...], inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]
 ) -> Any:
-    """What a vjp gives, run by the last watcher, which the others watch from within."""
+    """Call a vjp through the watchers, the last one outermost, and return its result."""
     for watch in watchers:
-        vjp = partial(_handed, watch, node, vjp)
+        vjp = partial(_call_watcher, watch, node, vjp)
     return vjp(inner, grad, *kept)
 
 
-def _handed(watch: Watcher, node: Node, vjp: Vjp, inner: Backend, grad: Float, *kept: Any) -> Any:
+def _call_watcher(watch: Watcher, node: Node, vjp: Vjp, inner: Backend, grad: Float, *kept: Any) -> Any:
     return watch(inner, node, vjp, grad, kept)
 
 
 def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[Any], list[Node]]:
-    """Of nodes, oldest first: those from which a target can be reached, targets included; and, of them, those with
-    such a parent, which is where something must be computed. A node without parents is walked with its children."""
-    wanted: set[Any] = set(targets)
+    """Find the paths between the roots and the targets; ``nodes`` are all nodes, oldest first.
+
+    Returns the set of nodes from which a target can be reached, targets included, and the list of nodes with a parent
+    in that set, whose vjps must run. A node without parents is walked with its children.
+    """
+    on_path: set[Any] = set(targets)
     walked, ends = [], []
     for node in nodes:
-        if node.parent0 in wanted or node.parent1 in wanted:
-            wanted.add(node)
+        if node.parent0 in on_path or node.parent1 in on_path:
+            on_path.add(node)
             walked.append(node)
         elif node.parent0 is None:
             ends.append(node)
     if ends:
         children = {node.parent1 for node in walked}
         ends = [end for end in ends if end in children]
-        wanted.update(ends, (None,))
+        on_path.update(ends, (None,))
         walked = sorted([*ends, *walked], key=_creation)
-    return wanted, walked
+    return on_path, walked
 
 
 def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | Leaf, part: Any) -> None:
-    """Add ``part`` to the total at a node. Only totals allocated here (``owned``) may be reused for their sum:
-    the first part belongs to whoever made it, and rules of identity give one array to two parents."""
+    """Add ``part`` to the total at a node.
+
+    Only totals allocated here (``owned``) may be overwritten with the sum: the first part may be shared, since
+    identity rules pass one array to two parents.
+    """
     total = totals.get(at)
     if part.__class__ is PartialGrad:
         if part.add is absent:
@@ -179,7 +185,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
 
 
 def _reachable(roots: Iterable[Node | Leaf]) -> list[Node]:
-    """The nodes that the roots depend on, leaves not among them, oldest first."""
+    """Return the nodes that the roots depend on, without leaves, oldest first."""
     stack = [root for root in roots if root.__class__ is not Leaf]
     seen: set[Any] = set(stack)
     nodes: list[Any] = []
@@ -199,7 +205,7 @@ def _reachable(roots: Iterable[Node | Leaf]) -> list[Node]:
 
 
 def _claim(nodes: list[Node]) -> None:
-    """Make the nodes this pass's own, or raise and leave every one as it was."""
+    """Claim the nodes for this pass, or raise and leave every one as it was."""
     claimed = 0
     try:
         for node in reversed(nodes):
@@ -212,7 +218,7 @@ def _claim(nodes: list[Node]) -> None:
 
 
 def _check_alive(nodes: Iterable[Node]) -> None:
-    """Raise where a pass has claimed one of the nodes: the rest of a freed graph would give wrong gradients."""
+    """Raise if a pass has claimed one of the nodes: a partly freed graph would give wrong gradients."""
     try:
         for node in nodes:
             node.alive  # noqa: B018  # reading it is the check

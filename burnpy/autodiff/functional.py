@@ -1,4 +1,4 @@
-"""Backward passes from several tensors at once: `backward`, and `grad` along the paths to given tensors only."""
+"""Backward passes from several tensors at once: `backward`, and `grad` with respect to selected tensors only."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def backward(
     inputs: Any = None,
     **removed: Any,
 ) -> Gradients[Any]:
-    """The gradients of the sum of several tensors, in one pass.
+    """Compute the gradients of the sum of several tensors in one backward pass.
 
     Args:
         tensors: one or several tensors of one device, each of one element or with a gradient to start from.
-        gradients: for each tensor what to start from, or None for 1.
+        gradients: the gradient to start from for each tensor, or None for 1.
         retain_graph: keep the graph for another pass.
-        inputs: leaves; others get no gradient, and only the paths to these are walked.
-        **removed: nothing; it is here to explain what PyTorch takes and this does not.
+        inputs: the leaves to differentiate by; others get no gradient, and only the paths to these are walked.
+        **removed: not used; it catches arguments of PyTorch that do not exist here, to explain them.
 
     Raises:
-        KindError: something else than float tensors was given.
-        ArgumentError: the gradients are not as many as the tensors.
+        KindError: an argument is no float tensor.
+        ArgumentError: the number of gradients differs from the number of tensors.
         TypeError: ``create_graph`` was passed.
         NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is no leaf.
         ShapeError: a tensor of several elements has no gradient, or one of another shape.
@@ -78,8 +78,8 @@ def backward(
         same_device("backward", outputs[0], *leaves)
         empty: Gradients[Any] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
-    found: Gradients[Any] = device.backward(roots, retain_graph=retain_graph, targets=targets)
-    return found
+    grads: Gradients[Any] = device.backward(roots, retain_graph=retain_graph, targets=targets)
+    return grads
 
 
 @overload
@@ -152,20 +152,20 @@ def grad(
     materialize_grads: bool = False,
     **removed: Any,
 ) -> tuple[Any, ...]:
-    """The gradients of ``outputs`` with respect to ``inputs``: only the paths between the two are walked and consumed.
+    """Compute the gradients of ``outputs`` with respect to ``inputs``; only the paths between them are consumed.
 
     To differentiate the result again, compute on ``Autodiff[Autodiff[B]]``: its gradients are tensors on
     ``Autodiff[B]``. There is no ``create_graph``.
 
     Args:
         outputs: one or several tensors of one device, each of one element or with a gradient to start from.
-        inputs: one or several tensors of that device, leaves or not, outputs too, the same one several times if wanted.
-        grad_outputs: for each output what to start from, or None for 1.
+        inputs: one or several tensors of that device, leaves or not; outputs and repeated tensors are allowed.
+        grad_outputs: the gradient to start from for each output, or None for 1.
         retain_graph: keep the graph for another pass.
-        allow_unused: None for an input that the outputs do not depend on, or for which the backward() of a `Function`
-            returned None, instead of an error.
-        materialize_grads: zeros instead of None; implies ``allow_unused``.
-        **removed: nothing; it is here to explain what PyTorch takes and this does not.
+        allow_unused: return None instead of raising for an input that the outputs do not depend on, or for which the
+            backward() of a `Function` returned None.
+        materialize_grads: return zeros instead of None; implies ``allow_unused``.
+        **removed: not used; it catches arguments of PyTorch that do not exist here, to explain them.
 
     Raises:
         ArgumentError: an output does not depend on an input, which the message names.
@@ -195,25 +195,25 @@ def grad(
         )
 
     allowed = allow_unused or materialize_grads
-    found = device.gradients(roots, retain_graph=retain_graph, targets=keys, unused=None if allowed else refuse)
-    absent = [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key not in found]
+    grads = device.gradients(roots, retain_graph=retain_graph, targets=keys, unused=None if allowed else refuse)
+    absent = [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key not in grads]
     if absent and not allowed:
         _refuse_unused(absent, "for which each backward() on the way returned None")
-    return tuple(_result(source, found.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
+    return tuple(_result(source, grads.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
 
 
 def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
-    several = [tensors] if isinstance(tensors, TensorBase) else tensors
-    found: list[Any] = list(several) if isinstance(several, Iterable) else []
-    if not found or not all(isinstance(t, Tensor) for t in found):
-        wrong = next((t for t in found if not isinstance(t, Tensor)), tensors)
+    sequence = [tensors] if isinstance(tensors, TensorBase) else tensors
+    members: list[Any] = list(sequence) if isinstance(sequence, Iterable) else []
+    if not members or not all(isinstance(t, Tensor) for t in members):
+        wrong = next((t for t in members if not isinstance(t, Tensor)), tensors)
         raise KindError(
             f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {describe(tensors)}"
             f"{probable_cause(wrong)}"
         )
-    for t in found:
+    for t in members:
         inner_of(t, f"{operation}()")
-    return found
+    return members
 
 
 def _roots(
@@ -222,7 +222,7 @@ def _roots(
     same_device(operation, *tensors)
     if gradients is None:
         gradients = [None] * len(tensors)
-    elif not isinstance(gradients, (list, tuple)):  # one, or something that none can be, which is then told
+    elif not isinstance(gradients, (list, tuple)):  # a single gradient, or a wrong argument, which seed_of reports
         gradients = [gradients]
     if len(gradients) != len(tensors):
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""`Gradients`: what a backward pass returns. Nothing changes it, and it changes no tensor."""
+"""`Gradients`: the immutable result of a backward pass. Creating it changes no tensor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]", "Tensor[I]"], Generic[I]):
     """The gradients of one backward pass: an immutable mapping from leaves to tensors on the inner backend ``I``.
 
-    A leaf is known by identity: ``grads[x]`` and ``x.grad(grads)`` want the very tensor that ``require_grad`` gave.
+    Leaves are compared by identity: ``grads[x]`` and ``x.grad(grads)`` need the very tensor that ``require_grad``
+    returned.
     Gradients can be read from any thread, added, scaled and mapped; each such call returns new ones.
 
     >>> from burnpy import Autodiff, Tensor
@@ -52,23 +53,23 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def __init__(
         self, device: Autodiff[I], values: Mapping[Leaf, Float], updates: Mapping[str, Float] | None = None
     ) -> None:
-        """Made by backward passes; ``values`` holds the inner primitives by leaf, ``updates`` those of buffers by id.
+        """Called by backward passes. ``values`` maps leaves, ``updates`` maps ids of buffers, to inner primitives.
 
-        Updates among ``values`` are put to the others.
+        Entries of ``values`` whose leaf belongs to a buffer are moved to the updates.
         """
-        kept = dict(values)
-        told = dict(updates) if updates else {}
-        for leaf in [leaf for leaf in kept if leaf.buffer is not None]:
-            update, buffer = kept.pop(leaf), leaf.buffer or ""
-            told[buffer] = device.inner.add(told[buffer], update) if buffer in told else update
+        own_values = dict(values)
+        own_updates = dict(updates) if updates else {}
+        for leaf in [leaf for leaf in own_values if leaf.buffer is not None]:
+            update, buffer = own_values.pop(leaf), leaf.buffer or ""
+            own_updates[buffer] = device.inner.add(own_updates[buffer], update) if buffer in own_updates else update
         object.__setattr__(self, "_device", device)
-        object.__setattr__(self, "_updates", told)
-        object.__setattr__(self, "_values", kept)
+        object.__setattr__(self, "_updates", own_updates)
+        object.__setattr__(self, "_values", own_values)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise ImmutableError(f"Gradients are immutable: {name} cannot be set; grads.map(f) makes new ones")
 
-    if not TYPE_CHECKING:  # checkers refuse both as long as they know of neither
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report both as errors
 
         def __setitem__(self, leaf, value):
             raise ImmutableError("Gradients are immutable: grads[x] cannot be set; grads.map(f) makes new ones")
@@ -91,15 +92,15 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
 
     @property
     def buffer_updates(self) -> Mapping[str, Tensor[I]]:
-        """What the forward pass would have buffers become, such as running statistics, by the buffers' ids.
+        """The updates of buffers, such as running statistics, that the forward pass recorded, by the buffers' ids.
 
-        Each is a vector: the sum of what was recorded, flat, and at its end how many times something was. They are none
-        of the gradients: not counted, mapped, scaled or part of the norm. Adding gradients adds them.
+        Each is a vector: the flattened sum of the recorded values, followed by the number of recordings. Updates are
+        not gradients: they are not counted, mapped, scaled or part of the norm. Adding gradients adds them.
         """
         return MappingProxyType({buffer: self._tensor(update) for buffer, update in self._updates.items()})
 
     def __getitem__(self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]) -> Tensor[I]:
-        """The gradient of a leaf.
+        """Return the gradient of a leaf.
 
         Raises:
             MissingGradientError: (a KeyError) the backward pass did not reach it.
@@ -141,44 +142,47 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def remove(
         self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]
     ) -> tuple[Tensor[I] | None, Gradients[I]]:
-        """The gradient of a leaf, None where there is none, and new gradients without it."""
+        """Return the gradient of a leaf, or None, and new gradients without it."""
         return self.get(leaf), self.without([leaf])
 
     def without(self, leaves: Iterable[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]) -> Gradients[I]:
-        """New gradients without those of ``leaves``."""
+        """Return new gradients without those of ``leaves``."""
         dropped = {self.key(leaf) for leaf in leaves}
-        kept = {leaf: v for leaf, v in self._values.items() if leaf not in dropped}
-        return Gradients(self._device, kept, self._updates)
+        remaining = {leaf: v for leaf, v in self._values.items() if leaf not in dropped}
+        return Gradients(self._device, remaining, self._updates)
 
     def map(self, f: Callable[[Tensor[I]], Tensor[I]]) -> Gradients[I]:
-        """New gradients, each the result of ``f``, which keeps shape and dtype.
+        """Return new gradients with ``f`` applied to each; ``f`` must preserve shape and dtype.
 
         Raises:
             ArgumentError: ``f`` returned something else.
         """
         mapped: dict[Leaf, Float] = {}
         for leaf, value in self._values.items():
-            found: object = f(self._tensor(value))
+            result: object = f(self._tensor(value))
             if (
-                not isinstance(found, Tensor)
-                or found.device is not self.device
-                or (found.shape, found.dtype) != (value.shape, value.dtype)
+                not isinstance(result, Tensor)
+                or result.device is not self.device
+                or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
                 raise ArgumentError(
                     f"the function given to map() was given a Tensor of shape {value.shape} and dtype {value.dtype} on "
-                    f"{self.device} and must return one such, but returned {describe(found)}"
+                    f"{self.device} and must return one such, but returned {describe(result)}"
                 )
-            mapped[leaf] = found._primitive
+            mapped[leaf] = result._primitive
         return Gradients(self._device, mapped, self._updates)
 
     def norm(self) -> Tensor[I]:
-        """The 2-norm of all gradients together, 0-d; 0 of none. At least float32, so that squares of float16 fit."""
+        """Return the 2-norm of all gradients together as a 0-d tensor; 0 if there are none.
+
+        The dtype is at least float32, so that squares of float16 values do not overflow.
+        """
         from burnpy.tensor.norms import norm
 
         return self._tensor(norm(self.device, list(self._values.values())))
 
     def __add__(self, other: Gradients[I]) -> Gradients[I]:
-        """The sum, leaf by leaf; what only one of the two has stays. Updates of buffers add up too."""
+        """Add two gradients leaf by leaf; a leaf present in only one is kept. Buffer updates are added as well."""
         if not isinstance(other, Gradients):
             raise KindError(
                 f"gradients are added to gradients, not to {describe(other)}; to change each, use grads.map(f)"
@@ -194,20 +198,20 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         return Gradients(self._device, total, updates)
 
     def __mul__(self, factor: float) -> Gradients[I]:
-        """Every gradient times a number."""
+        """Multiply every gradient by a number."""
         return self.map(lambda grad: grad * factor)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> Gradients[I]:
-        """Every gradient over a number."""
+        """Divide every gradient by a number."""
         return self.map(lambda grad: grad / divisor)
 
     def _tensor(self, value: Float) -> Tensor[I]:
         return new_tensor(Tensor, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
     def key(self, leaf: Any) -> Leaf:
-        """The leaf node of a tensor, by which its gradient is kept."""
+        """Return the leaf node of a tensor: the key under which its gradient is stored."""
         if not isinstance(leaf, Tensor):
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             raise KindError(f"gradients are asked for by tensor, not by {describe(leaf)}; {hint}")

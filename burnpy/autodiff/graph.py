@@ -1,7 +1,7 @@
-"""The graph: tracked primitives own nodes, nodes own their parents and what their rules kept.
+"""The autodiff graph: tracked primitives own nodes; nodes own their parents and the values saved for their vjps.
 
-References run one way, from results to arguments, so that reference counting frees a graph the moment that nothing
-holds its end. A node has at most two edges, kept in its own slots; what needs more is made of further nodes.
+References run one way, from results to arguments, so that reference counting frees a graph as soon as nothing refers
+to its output. A node has at most two edges, stored in its own slots; an operation with more edges uses further nodes.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from typing import Any, ClassVar, TypeAlias
 from burnpy.backend.primitives import DType, Float, Shape
 
 Vjp: TypeAlias = Callable[..., Any]
-"""``(inner, grad, *kept) -> gradient``: how a gradient goes from a result to one argument."""
+"""``(inner, grad, *saved) -> gradient``: maps the gradient of a result to the gradient of one argument."""
 Meta: TypeAlias = tuple[Shape, DType]
 
 next_seq = count().__next__
-"""Creation numbers. A node's is above all of its ancestors', so descending order is an order for the backward pass."""
+"""Creation numbers. A node's number is larger than those of its ancestors, so descending order is a valid order for
+the backward pass."""
 
 
 class Tracked:
-    """The primitive of `Autodiff`: a primitive of the inner backend and, where it is tracked, its node."""
+    """The primitive of `Autodiff`: a primitive of the inner backend and, if it is tracked, its graph node."""
 
     __slots__ = ("meta", "node", "value")
 
     value: Any
     node: Node | Leaf | None
-    meta: Meta | None  #: (shape, dtype), carried from operation to operation where known; compared with ``is`` first
+    meta: Meta | None  #: (shape, dtype), passed on from operation to operation if known; compared with ``is`` first
 
     @property
     def shape(self) -> Shape:
@@ -40,14 +41,14 @@ class Tracked:
         return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
     def measured(self) -> Meta:
-        """The meta, read off the value where it was not carried along."""
-        found = self.meta
-        if found is None:
-            found = self.meta = (self.value.shape, self.value.dtype)
-        return found
+        """Return ``meta``, reading it from the value and storing it if it is not known yet."""
+        meta = self.meta
+        if meta is None:
+            meta = self.meta = (self.value.shape, self.value.dtype)
+        return meta
 
     def mapped(self, f: Callable[[Any], Any]) -> Tracked:
-        """The same node with another value: ``f`` of each innermost array."""
+        """Return a tracked primitive with the same node and ``f`` applied to each innermost array."""
         out = Tracked()
         out.value = mapped(f, self.value)
         out.node = self.node
@@ -56,7 +57,7 @@ class Tracked:
 
 
 class Node:
-    """What made one tracked primitive. There is a subclass for each operation, which names it."""
+    """The operation that computed one tracked primitive, and its edges. Each operation has its own subclass."""
 
     __slots__ = ("__weakref__", "alive", "metadata", "parent0", "parent1", "saved0", "saved1", "seq", "vjp0", "vjp1")
 
@@ -65,41 +66,41 @@ class Node:
     seq: int
     alive: bool  #: present until a pass claims the node: deleting an attribute is atomic, and succeeds only once
     parent0: Node | Leaf | None  #: the parent of the first edge,
-    vjp0: Vjp  #: how its gradient is made,
-    saved0: Any  #: and what was kept for that: one primitive, or a tuple of whatever it is; see `kept_of`
+    vjp0: Vjp  #: the function that computes its gradient,
+    saved0: Any  #: and the values saved for that function: one primitive, or a tuple of any values; see `kept_of`
     parent1: Node | Leaf | None
     vjp1: Vjp
     saved1: Any
-    metadata: dict[str, Any]  #: what observers and users noted of it; not there until someone does
+    metadata: dict[str, Any]  #: notes of observers and users; the attribute is absent until the first note
 
     @property
     def leaf(self) -> Leaf | None:
-        """Under which leaf `Gradients` has this node's gradient; None for what is neither leaf nor retained."""
+        """The leaf under which `Gradients` stores this node's gradient; None if its gradient is not retained."""
         return None
 
     @property
     def target(self) -> Node | Leaf:
-        """The node whose gradient is the tensor's; another than this where this shows a tensor through hooks."""
+        """The node whose gradient is the tensor's gradient: this node, or the hooked tensor's own for a hook's node."""
         return self
 
     @property
     def beneath(self) -> Node | Leaf:
-        """The node that is asked in this one's place to retain the gradient: what hooks hand it on to."""
+        """The node under the tensor's hooks, where `retain_grad` attaches; this node itself if it is no hook."""
         return self
 
     def over(self, node: Node) -> Node:
-        """A node like this one, on ``node`` instead of on what is `beneath` this one."""
+        """Return a node with the same hooks on top of ``node`` instead of `beneath`; ``node`` itself without hooks."""
         return node
 
 
 class Leaf:
-    """The node of a tracked primitive that no operation made: where a backward pass ends."""
+    """The node of a tracked primitive that no operation computed: an end point of the backward pass."""
 
     __slots__ = ("__weakref__", "buffer", "value")
 
     def __init__(self, value: Any) -> None:
-        self.value = value  #: the inner primitive, by which `Gradients` can show its leaves
-        self.buffer: str | None = None  #: of which buffer this takes updates: see `burnpy.autodiff.buffer_updates`
+        self.value = value  #: the inner primitive, so that `Gradients` can return its leaves as tensors
+        self.buffer: str | None = None  #: the id of the buffer to update: see `burnpy.autodiff.buffer_updates`
 
     @property
     def leaf(self) -> Leaf:
@@ -113,7 +114,7 @@ class Leaf:
 
 
 class Retained(Node):
-    """A node that hands its gradient on, and to a leaf of its own besides."""
+    """A node that passes its gradient on, both to its parent and to a leaf of its own."""
 
     __slots__ = ("kept_leaf",)
 
@@ -122,30 +123,32 @@ class Retained(Node):
 
     @property
     def leaf(self) -> Leaf:
-        """The leaf under which the gradient is kept; it outlives the edges, which a backward pass frees."""
+        """The leaf under which `Gradients` stores the gradient; it outlives the edges, which a backward pass frees."""
         return self.kept_leaf
 
 
 class Relay(Node):
-    """A node that hands its gradient on through two edges more, for operations of more than two arguments."""
+    """A node that passes its gradient on through two more edges, for operations of more than two arguments."""
 
     __slots__ = ()
 
     operation = "relay"
 
 
-def kept_of(k: Any) -> tuple[Any, ...]:
-    """What was kept for an edge, as the arguments that its vjp takes.
+def kept_of(saved: Any) -> tuple[Any, ...]:
+    """Return the saved values of an edge as a tuple: the arguments that its vjp takes.
 
-    One primitive, the most frequent case, is kept as it is: a tuple around each would be a tenth of what a tiny
-    operation costs, of time and of objects for the garbage collector to visit.
+    A single primitive, the most frequent case, is saved without a tuple: a tuple around each would cost a tenth of the
+    time of a tiny operation, and as much of the garbage collector's work.
     """
-    return k if k.__class__ is tuple else (k,)
+    return saved if saved.__class__ is tuple else (saved,)
 
 
 class PartialGrad:
-    """A part of a gradient that goes into one place of it: ``add(inner, total, *arguments)`` makes the new total of the
-    old one, or of None, and may reuse the old one's memory. So n slices of a vector cost n, not n²."""
+    """A contribution to one region of a gradient: ``add(inner, total, *arguments)`` returns the new total.
+
+    ``total`` is the sum so far, or None; ``add`` may reuse its memory. So n slices of a vector cost n, not n².
+    """
 
     __slots__ = ("add", "arguments")
 
@@ -155,28 +158,31 @@ class PartialGrad:
 
 
 def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
-    """The ``add`` of a part that is not there, as where a backward() of the user's returns None: zeros, for whoever
-    needs an array. The engine adds nothing, so that what no other part reaches has no gradient."""
+    """The ``add`` of a missing contribution, for instance where a user's backward() returns None.
+
+    Returns the total, or zeros if there is none, for callers that need an array. The engine skips such contributions,
+    so that a leaf reached by no other contribution has no gradient.
+    """
     return inner.full(shape, 0.0, dtype) if total is None else total
 
 
 def identity(inner: Any, grad: Float) -> Float:
-    """The vjp of whatever passes its gradient on unchanged."""
+    """The vjp of the identity: the gradient, unchanged."""
     return grad
 
 
 def mapped(f: Callable[[Any], Any], x: Any) -> Any:
-    """A primitive with ``f`` of each innermost array in its place; ``f`` of what is no decorator's primitive."""
+    """Apply ``f`` to each innermost array of a primitive; a primitive of a plain backend is such an array itself."""
     return x.mapped(f) if hasattr(x, "mapped") else f(x)
 
 
 def is_array(x: Any) -> bool:
-    """Whether something that a node keeps is a primitive, and not a shape, a number, a key or a dtype."""
+    """Whether a saved value is a primitive, rather than a shape, a number, an index or a dtype."""
     return hasattr(x, "shape") and hasattr(x, "dtype")
 
 
 def untracked(value: Any) -> Tracked:
-    """An untracked primitive of `Autodiff` around an inner primitive."""
+    """Wrap an inner primitive as an untracked primitive of `Autodiff`."""
     out = Tracked()
     out.value = value
     out.node = None
@@ -185,13 +191,13 @@ def untracked(value: Any) -> Tracked:
 
 
 def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ...]]]) -> Node:
-    """A node of class ``kind`` with any number of edges (parent, vjp, kept), at least one."""
+    """Create a node of class ``kind`` with any number of edges (parent, vjp, saved values), at least one."""
     node = kind()
     node.parent0, node.vjp0, node.saved0 = edges[0]
     if len(edges) == 2:
         node.parent1, node.vjp1, node.saved1 = edges[1]
     elif len(edges) > 2:
-        # Balanced halves, built without recursion: relays of two until two edges are left besides the first.
+        # A balanced tree of relays, built without recursion: pair the edges until one is left besides the first.
         rest: list[Any] = edges[1:]
         while len(rest) > 1:
             rest = [

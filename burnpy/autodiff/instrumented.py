@@ -1,4 +1,4 @@
-"""Backward passes with somebody looking on: watchers of the mode, and inner devices that ask which rule is at work."""
+"""Instrumented backward passes: with watchers from the mode, or inner devices that need to know the running rule."""
 
 from __future__ import annotations
 
@@ -27,28 +27,32 @@ def propagate_watched(
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...],
 ) -> dict[Any, Float]:
-    """`propagate`, with the inner device told where it is, if it asks; watchers that have ``finish(inner, gradients)``
-    are shown the result."""
+    """Run `propagate` and set the rule context for inner devices that want it.
+
+    Watchers with a method ``finish(inner, gradients)`` are called with the result.
+    """
     if not inner.wants_rule_context():
-        found = propagate(inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers)
+        gradients = propagate(
+            inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers
+        )
     else:
         before = op_context.set(OpContext("backward"))
         try:
-            # Told innermost, so that each operation of the rule is known as the rule's.
-            watchers_told = (tell, *watchers)
-            found = propagate(
-                inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers_told
+            # Innermost, so that operations of the other watchers are not attributed to the rule.
+            all_watchers = (tell, *watchers)
+            gradients = propagate(
+                inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=all_watchers
             )
         finally:
             op_context.reset(before)
     for watcher in watchers:
         finish: Callable[..., None] | None = getattr(watcher, "finish", None)
         if finish is not None:
-            finish(inner, found)
-    return found
+            finish(inner, gradients)
+    return gradients
 
 
 def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-    """The watcher that sets the place. It stays set while the engine adds up what the vjp gave."""
+    """The watcher that sets the rule context. It stays set while the engine accumulates the vjp's result."""
     op_context.set(OpContext("backward", operation_of(node, vjp), stack_of(node)))
     return vjp(inner, grad, *kept)

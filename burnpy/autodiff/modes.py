@@ -1,9 +1,9 @@
-"""Modes: switching recording off and on for a stretch of code, in its own thread and coroutine.
+"""Modes: switch recording off and on for a block of code, in its own thread and coroutine.
 
-`Tensor.inner` and ``model.valid()`` are better: on the inner backend nothing can be recorded, and the type checker
-knows it. Modes are for code that must stay on the tracked backend. A mode is one `ContextVar`, looked at once for each
-recorded operation. It silences the levels that existed when it was entered, so that a derivative that is taken inside
-of ``no_grad`` (by `burnpy.func`, on a level of its own) is still taken.
+Prefer `Tensor.inner` and ``model.valid()``: on the inner backend nothing can be recorded, and the type checker knows
+it. Modes are for code that must stay on the tracked backend. The mode is stored in one `ContextVar`, read once for each
+recorded operation. It silences the levels that existed when it was entered, so that a derivative taken inside of
+``no_grad`` by `burnpy.func`, on a new level, is still computed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from burnpy.backend.errors import KindError
 F = TypeVar("F", bound=Callable[..., Any])
 
 next_level = count(1).__next__
-"""Numbers for levels in the order of their making; devices that are singletons are level 0."""
+"""Return the number of the next level; numbers ascend in order of creation, and singleton devices are level 0."""
 
 
 Observer: TypeAlias = Callable[[Any, Any], None]
@@ -36,22 +36,22 @@ Watcher: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...
 
 
 class Mode(NamedTuple):
-    """What recording does in a context, and who looks on."""
+    """The state of recording in a context: whether operations are recorded, and the observers and watchers."""
 
     recording: bool = True
     inference: bool = False
-    until: int = 0  #: the levels below this number are concerned; newer ones record
+    until: int = 0  #: the levels below this number are silenced; newer ones record
     observers: tuple[Observer, ...] = ()  #: the innermost first
     watchers: tuple[Watcher, ...] = ()
     takers: tuple[Taker, ...] = ()
-    no_saving: str | None = None  #: why `saved_tensors_hooks` are refused here
+    no_saving: str | None = None  #: the reason why `saved_tensors_hooks` are refused here, if they are
 
     def silences(self, level: int) -> bool:
         """Whether a device of this level records nothing."""
         return not self.recording and level < self.until
 
     def record(self, device: Any, node: Any, value: Any = None) -> None:
-        """Show a node that was just recorded to the observers, and to the takers what it computed, if it did."""
+        """Call the observers with a node that was just recorded, and the takers with the value it computed, if any."""
         for observe in self.observers:
             observe(device, node)
         if value is not None:
@@ -63,13 +63,13 @@ _DEFAULT = Mode()
 
 
 def set_mode(mode: Mode | None) -> None:
-    """Set the mode of this context; one that changes nothing is none, which costs nothing."""
+    """Set the mode of this context. The default mode is stored as None, which costs nothing to check."""
     mode_of_context.set(None if mode == _DEFAULT else mode)
 
 
 @contextmanager
 def using(**changes: Any) -> Generator[None, None, None]:
-    """The current mode with some fields changed, for a block."""
+    """Change some fields of the current mode for the duration of a block."""
     before = current_mode()
     set_mode((before or _DEFAULT)._replace(**changes))
     try:
@@ -79,12 +79,12 @@ def using(**changes: Any) -> Generator[None, None, None]:
 
 
 def observing(observer: Observer) -> AbstractContextManager[None]:
-    """A block in which ``observer`` is shown every node that is recorded, before those who look on already."""
+    """Return a context manager that calls ``observer`` with every recorded node, before the existing observers."""
     return using(observers=(observer, *(current_mode() or _DEFAULT).observers))
 
 
 def watching(watcher: Watcher) -> AbstractContextManager[None]:
-    """A block in which ``watcher`` runs every vjp of every backward pass, around those who look on already."""
+    """Return a context manager that calls ``watcher`` around every vjp of a backward pass, outside existing ones."""
     return using(watchers=(*(current_mode() or _DEFAULT).watchers, watcher))
 
 
@@ -100,28 +100,28 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this is inside of `inference_mode`."""
+    """Whether `inference_mode` is active here."""
     mode = current_mode()
     return mode is not None and mode.inference
 
 
 def _changed(recording: bool, inference: bool | None = None) -> Mode:
-    """The current mode with flags changed for all levels that there are by now."""
+    """Return the current mode with changed flags, which apply to all levels that exist now."""
     mode = current_mode() or _DEFAULT
-    kept = mode.inference if inference is None else inference
-    return Mode(recording, kept, 0 if recording else next_level(), *mode[3:])
+    new_inference = mode.inference if inference is None else inference
+    return Mode(recording, new_inference, 0 if recording else next_level(), *mode[3:])
 
 
 class Switch(ABC):
-    """A context manager and decorator that sets the mode, and sets back the mode that was, exceptions included.
+    """A context manager and decorator that sets the mode and restores the previous one, also after an exception.
 
-    As a decorator it takes functions, generator functions (the mode holds while the generator runs, not while it is
+    As a decorator it takes functions, generator functions (the mode is set while the generator runs, not while it is
     suspended), coroutine functions and asynchronous generator functions.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._entered: ContextVar[_Entered] = ContextVar(name)  # each context that enters goes back to its own mode
+        self._entered: ContextVar[_Entered] = ContextVar(name)  # each context restores its own mode
 
     @abstractmethod
     def _mode(self) -> Mode:
@@ -129,10 +129,10 @@ class Switch(ABC):
 
     @abstractmethod
     def _copy(self) -> Self:
-        """A switch like this one that is in no use yet."""
+        """Return an unused switch with the same settings."""
 
     def _outside(self) -> Mode | None:
-        """The mode to set back in the end, where this is entered now."""
+        """The mode to restore at the end of the block that is being entered."""
         return current_mode()
 
     def __enter__(self) -> None:
@@ -146,14 +146,14 @@ class Switch(ABC):
         set_mode(entered.before)
 
     def __call__(self, function: F) -> F:
-        """``function``, run in this mode.
+        """Decorate ``function`` to run in this mode.
 
         Raises:
             KindError: it is no function.
         """
-        given: Any = function
-        if not callable(given) or inspect.isclass(given):
-            raise KindError(f"{self._name} decorates functions and methods, not {given!r:.80}")
+        decorated: Any = function
+        if not callable(decorated) or inspect.isclass(decorated):
+            raise KindError(f"{self._name} decorates functions and methods, not {decorated!r:.80}")
         make = self._copy
         if inspect.isgeneratorfunction(function):
 
@@ -205,7 +205,7 @@ class Switch(ABC):
 
 
 class Setting(Switch):
-    """A switch that sets the mode at once; its block ends with the mode before that."""
+    """A switch that sets the mode when it is created; the end of its block restores the mode before that."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -216,13 +216,13 @@ class Setting(Switch):
         return self._first
 
     def __call__(self, function: F) -> F:
-        """``function``, run in this mode, which is not set outside of it."""
+        """Decorate ``function`` to run in this mode, and restore the mode outside of it."""
         set_mode(self._first)
         return super().__call__(function)
 
 
 class _Entered:
-    """One entry of a switch that has not ended: the mode to set back, and what takes this entry out of the context."""
+    """An active entry into a switch: the mode to restore, and the token that removes the entry from the context."""
 
     __slots__ = ("before", "token")
 
@@ -253,7 +253,7 @@ def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> 
 
 
 class Recording(Switch):
-    """The switch that `no_grad` and its kin give: recording on or off."""
+    """The switch returned by `no_grad`, `enable_grad` and `inference_mode`: turns recording on or off."""
 
     def __init__(self, name: str, recording: bool, inference: bool | None = None) -> None:
         super().__init__(name)
@@ -271,7 +271,7 @@ def no_grad() -> Recording: ...
 @overload
 def no_grad(function: F, /) -> F: ...
 def no_grad(function: Any = None, /) -> Any:
-    """Record nothing, so that results are untracked: a context manager, and a decorator with or without ``()``.
+    """Disable recording, so that results are untracked: a context manager, and a decorator with or without ``()``.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -288,7 +288,7 @@ def enable_grad() -> Recording: ...
 @overload
 def enable_grad(function: F, /) -> F: ...
 def enable_grad(function: Any = None, /) -> Any:
-    """Record again, inside of `no_grad`; inside of `inference_mode` too."""
+    """Enable recording inside of `no_grad` or `inference_mode`: a context manager and decorator."""
     return _around(Recording("enable_grad", True, inference=False), function)
 
 
@@ -297,13 +297,13 @@ def inference_mode(mode: bool = True) -> Recording: ...
 @overload
 def inference_mode(mode: F) -> F: ...
 def inference_mode(mode: Any = True) -> Any:
-    """`no_grad` by another name, for code that comes from PyTorch.
+    """Disable recording, as `no_grad` does; provided for code ported from PyTorch.
 
-    There it also skips what guards against changes in place; here nothing changes in place, and results are ordinary
-    tensors.
+    In PyTorch it also skips the bookkeeping for in-place changes; here nothing changes in place, and results are
+    ordinary tensors.
 
     Args:
-        mode: False switches it off, as `enable_grad` does.
+        mode: False enables recording, as `enable_grad` does.
 
     Raises:
         KindError: ``mode`` is neither a flag nor a function.
@@ -313,10 +313,10 @@ def inference_mode(mode: Any = True) -> Any:
 
 
 def flag(call: str, value: Any) -> bool:
-    """A flag as it was given.
+    """Return ``value`` after checking that it is a bool; ``call`` names the argument in the error message.
 
     Raises:
-        KindError: it is none.
+        KindError: it is no bool.
     """
     if not isinstance(value, bool):
         raise KindError(f"{call} takes True or False, not {value!r:.80}")
@@ -324,15 +324,15 @@ def flag(call: str, value: Any) -> bool:
 
 
 def _around(switch: Recording, function: Any) -> Any:
-    """The switch, or the function that it was to decorate without parentheses."""
+    """Return the switch, or the decorated function if the decorator was written without parentheses."""
     return switch if function is None else switch(function)
 
 
 class set_grad_enabled(Setting):  # noqa: N801  # PyTorch's name; it is used like a function
-    """Switch recording by a flag: at once, as a function, and until the end of the block, as a context manager.
+    """Turn recording on or off by a flag: as a function at once, as a context manager until the end of the block.
 
     Raises:
-        KindError: ``mode`` is no flag.
+        KindError: ``mode`` is no bool.
 
     >>> with set_grad_enabled(False):
     ...     is_grad_enabled()

@@ -1,7 +1,7 @@
-"""Operations that user code computes, as nodes: any number of results and arguments, one call in reverse.
+"""Nodes of operations with any number of results and arguments, whose gradients one vjp call computes together.
 
-Each result's node hands its gradient to one place of a joint node's; the joint node makes the call; a relay hands each
-argument its part. A single result needs no joint node, and a single argument no relay::
+Each result's node passes its gradient into one slot of a joint node; the joint node calls the vjp; a relay passes each
+argument its gradient. A single result needs no joint node, and a single argument no relay::
 
     out 0 ┐                    ┌ argument 0
     out 1 ┼ joint (the call) ─ relay ┼ argument 1
@@ -18,13 +18,13 @@ from burnpy.backend.primitives import Float
 
 
 class Opaque(Node):
-    """A node of an operation whose derivative the user wrote; there is a subclass for each, which names it."""
+    """A node of an operation whose derivative the user wrote. Each such operation has its own subclass."""
 
     __slots__ = ()
 
 
 def node_kind(name: str) -> type[Opaque]:
-    """The class of the nodes of a user's operation."""
+    """Create the node class of a user's operation."""
     return type(name, (Opaque,), {"__slots__": (), "operation": name})
 
 
@@ -36,15 +36,15 @@ def record_outputs(
     vjp: Callable[..., tuple[Float, ...]],
     kept: tuple[Any, ...],
 ) -> list[Tracked]:
-    """Tracked primitives of ``values``, results of one operation on what ``parents`` made.
+    """Record ``values`` as results of one operation and return them as tracked primitives.
 
     Args:
         device: the `Autodiff` that records them.
         kind: the class of the nodes of the results, and of the joint one.
         values: inner primitives, at least one.
         parents: the nodes of the tracked arguments, at least one.
-        vjp: ``(inner, grads, *kept)``, with a gradient or None for each result, gives one for each parent.
-        kept: what it is given besides; primitives of the inner backend stand in it openly.
+        vjp: ``(inner, grads, *kept)``: takes a gradient or None for each result, returns a gradient for each parent.
+        kept: the saved values, passed to the vjp; inner primitives must be direct members of the tuple.
     """
     alone = len(parents) == 1
     below = parents[0] if alone else new_node(Relay, [(parent, pick, (k,)) for k, parent in enumerate(parents)])
@@ -66,28 +66,28 @@ def record_outputs(
 
 
 def called(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
-    """The vjp of a joint node: the parts of all parents, or the one part of the one parent."""
+    """The vjp of a joint node: returns the gradients of all parents, or the gradient alone if there is one parent."""
     parts = vjp(inner, grads, *kept)
     return parts[0] if alone else parts
 
 
 def called_with_one(inner: Any, grad: Float, vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
-    """The same for the node of a single result."""
+    """The vjp of an operation with a single result: `called` with one gradient."""
     return called(inner, (grad,), vjp, alone, *kept)
 
 
 def placed(inner: Any, grad: Float, add: Callable[..., list[Any]], count: int, k: int) -> PartialGrad:
-    """The vjp of the k-th of several results."""
+    """The vjp of the k-th of several results: puts its gradient into slot k of the joint node's."""
     return PartialGrad(add, count, k, grad)
 
 
 def put(inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
-    """The gradients of a joint node's results so far, with that of the k-th entered."""
+    """Return the list of gradients of a joint node's results so far, with the k-th filled in."""
     grads = [None] * count if total is None else total
     grads[k] = grad
     return grads
 
 
 def pick(inner: Any, parts: Sequence[Float], k: int) -> Float:
-    """The part of one parent."""
+    """The vjp of a relay's edge: selects the gradient of the k-th parent."""
     return parts[k]

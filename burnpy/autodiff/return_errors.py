@@ -1,4 +1,4 @@
-"""What a function of the user's returned in place of float tensors: how that may have come about."""
+"""Explanations for error messages about a user's function that returned something other than float tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from burnpy.tensor.base import TensorBase
 
 
 def probable_cause(returned: object) -> str:
-    """The end of a sentence that says that something was returned which has no derivative; "" where nothing is known.
+    """Return the end of an error message that explains why a returned object has no derivative; "" if unknown.
 
     >>> probable_cause(None)
     '; a function without a return statement returns None'

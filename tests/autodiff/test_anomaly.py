@@ -1,4 +1,4 @@
-"""`detect_anomaly`: the first NaN of a backward pass, whose it is, and where the forward pass recorded it."""
+"""`detect_anomaly`: the first NaN of a backward pass, the operation that produced it, and the line that recorded it."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def test_a_leaf_used_many_times() -> None:
 
 
 def test_one_gradient_for_two_parents_is_not_written_to() -> None:
-    """add gives one array to both of its parents: what is then added for one must not reach the other."""
+    """add passes one array to both of its parents: accumulation for one must not change the other."""
     x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
     both = x + y
     grads = (both + x * 10.0 + x[0] * 100.0 + x * 1000.0).sum().backward()

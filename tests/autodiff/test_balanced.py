@@ -131,7 +131,7 @@ def test_derivatives_are_the_same_to_the_last_bit(name: str, order: int) -> None
 
 
 def held(out: Tensor[Any]) -> int:
-    """The bytes of the distinct large arrays that a graph holds, leaves left out."""
+    """Return the bytes of the distinct large arrays that a graph keeps alive, without leaves."""
     found: dict[int, Any] = {}
     leaves = set()
     waiting: list[Any] = [out._primitive.node]
@@ -189,7 +189,7 @@ def test_of_long_products_one_in_sixteen_is_computed_again(width: int) -> None:
 
 
 def test_short_products_are_computed_again() -> None:
-    """Of attention, its scores and probabilities are not held."""
+    """The scores and probabilities of attention are not saved."""
     q, k, v = (leaf((2, 64, 32), seed=n) for n in range(3))
     scores = (q * 1.0) @ (k * 1.0).mT * 0.2
     probabilities = scores.softmax(-1)

@@ -87,7 +87,7 @@ def without(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def derivatives(f: Any, x: Any, w: Any) -> list[Any]:
-    """Of each order that the device has."""
+    """Derivatives of each order that the device has."""
     out = f(x, w).sum()
     found = [out.to_numpy()]
     while hasattr(out.device, "lower"):
@@ -126,7 +126,7 @@ def test_forward_mode_goes_through() -> None:
 
 
 def test_what_the_graph_holds() -> None:
-    """Of each section its argument alone, and what is in use while it runs again."""
+    """The memory of each section is its argument alone, and the arrays in use while it runs again."""
     x = leaf((1000,))
     kept: list[Any] = []
 
@@ -567,7 +567,7 @@ def test_what_others_keep_of_what_was_computed_once(device: str) -> None:
 
 @pytest.mark.parametrize("branch", [0, 1, 2])
 def test_other_values_are_found_in_every_branch(branch: int) -> None:
-    """And in what is kept though nothing computed it, as a mask."""
+    """Saved arrays that no operation computed, such as a mask, are compared too."""
     runs = 0
 
     def f(a: Any) -> Any:

@@ -136,7 +136,7 @@ class Sorted(Function):
 
 
 def function(**methods: Callable[..., Any]) -> Any:
-    """A Function ``F`` of the methods given; the others are those of doubling."""
+    """Create a Function ``F`` with the given methods; the others are those of doubling."""
     double = {"forward": lambda ctx, x: x * 2.0, "backward": lambda ctx, g: g * 2.0}
     return type("F", (Function,), {name: staticmethod(f) for name, f in (double | methods).items()})
 
@@ -339,7 +339,7 @@ def test_grad_of_what_backward_gives_no_gradient(what: str, methods: dict[str, A
 
 
 def test_none_beside_the_gradients_that_are_needed() -> None:
-    """Of several arguments, some untracked; in the decorator too."""
+    """Several arguments, some of them untracked; in the decorator too."""
     backward: Any = lambda ctx, g: (g, None, None, g * 2.0)  # noqa: E731  # short
     for decorated in (backward, once_differentiable(lambda *args: backward(*args))):
         f = function(forward=lambda ctx, *xs: xs[0] + xs[3], backward=decorated)

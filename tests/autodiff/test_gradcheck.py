@@ -1,4 +1,4 @@
-"""What gradcheck takes, what it refuses, and what it finds in functions (wrong rules: see test_rules.py)."""
+"""The arguments that gradcheck accepts and refuses, and the errors it finds in functions (rules: test_rules.py)."""
 
 from __future__ import annotations
 

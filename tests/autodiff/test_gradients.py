@@ -1,4 +1,4 @@
-"""`Gradients`: a mapping that nothing changes, and what it says when asked for what it does not hold."""
+"""`Gradients`: an immutable mapping, and its errors for tensors without a gradient."""
 
 from __future__ import annotations
 

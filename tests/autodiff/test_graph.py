@@ -25,7 +25,7 @@ def leaf(data: Any) -> Tensor[Autodiff[NumPy]]:
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """What is freed is freed by reference counting."""
+    """Graphs are freed by reference counting alone."""
     gc.collect()
     gc.disable()
     yield
@@ -242,7 +242,7 @@ def test_what_is_kept(claim: str, f: Callable[..., Any], tracked: str, kept: str
 
 @pytest.mark.usefixtures("no_collector")
 def test_arrays_are_freed_while_a_pass_goes_on() -> None:
-    """What a node kept is freed when the pass has gone through it, not when the pass is over."""
+    """The saved values of a node are freed when the pass has visited it, not at the end of the pass."""
     x = leaf([1.0, 2.0])
     y, saved = x, []
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""Looking at a graph: ``grad_fn`` and its kin, and drawings."""
+"""Graph inspection: ``grad_fn`` and drawings."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ SHAPES: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("f", SHAPES, ids=range(len(SHAPES)))
 def test_shapes_are_told_down_to_the_leaves(f: Any) -> None:
-    """From the end of a graph, of which nothing was noted, the shapes and dtypes of all that came before."""
+    """Shapes and dtypes of all nodes are inferred from the end of a graph, though nodes do not store them."""
     x = leaf([[1.0, 2.0, 3.0]] * 2)
     middle = x * 1.0
     out = f(middle)

@@ -199,7 +199,7 @@ PUSHED = [row for row in ROWS if row[0] != "where(x > 0, sqrt(x), 0) at 0"]
 
 @pytest.mark.parametrize(("what", "f", "at", "gradients"), PUSHED, ids=names(PUSHED))
 def test_forward_mode_says_the_same(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
-    """Of the first element, of which the tangents of all results sum to the gradient."""
+    """The tangents of all results by the first element sum to its gradient."""
     found = tangents(f, *at).sum()
     np.testing.assert_allclose(found, gradients[0][0], rtol=1e-14, err_msg=f"the tangent of {what}")
 

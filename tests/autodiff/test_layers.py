@@ -1,4 +1,4 @@
-"""Operations under layers: what their rules keep, derivatives of third order, conventions, gradients that stop."""
+"""Operations under layers: what their rules save, derivatives of third order, conventions, gradients that stop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gradients(out: Any, *leaves: Any, seed: Any = None) -> list[Any]:
 
 
 def kept_bytes(out: Any) -> int:
-    """The memory that the graph under a primitive holds, but for its leaves'."""
+    """Return the memory that the graph of a primitive keeps alive, without its leaves."""
     arrays: dict[Any, int] = {}
     leaves: set[Any] = set()
     stack, seen = [out.node], set()

@@ -1,4 +1,4 @@
-"""`memory_report`: what a graph holds, each array once."""
+"""`memory_report`: the memory that a graph keeps alive, each array counted once."""
 
 from __future__ import annotations
 

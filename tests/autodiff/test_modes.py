@@ -209,7 +209,7 @@ def entered_and_left(switch: Any) -> None:
 
 
 def test_one_switch_in_several_contexts(x: Tensor[Train]) -> None:
-    """Each that enters it goes back to its own mode, and one can enter it again."""
+    """Each context that enters a switch restores its own mode, and a switch can be entered repeatedly."""
     quiet = no_grad()
     seen: list[tuple[bool, bool]] = []
 

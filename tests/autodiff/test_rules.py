@@ -106,7 +106,7 @@ RIGHT = (lambda i, g, x: i.mul(g, i.cos(x)),)
 
 
 def _in_place(i: Any, g: Any, x: Any) -> Any:
-    """Right, and writes over the gradient that it is given."""
+    """A correct vjp that overwrites its incoming gradient."""
     out = i.mul(g, i.cos(x))
     if isinstance(g, np.ndarray) and g.flags.writeable:
         g *= 0.0
@@ -114,7 +114,7 @@ def _in_place(i: Any, g: Any, x: Any) -> Any:
 
 
 def _forgetful(i: Any, g: Any, x: Any) -> Any:
-    """Right, and writes over the argument that was kept."""
+    """A correct vjp that overwrites a saved argument."""
     out = i.mul(g, i.cos(x))
     if isinstance(x, np.ndarray):
         x += 1.0
@@ -122,7 +122,7 @@ def _forgetful(i: Any, g: Any, x: Any) -> Any:
 
 
 def _random(i: Any, g: Any, x: Any) -> Any:
-    """Right to ten digits, and different every time."""
+    """A vjp that is correct to ten digits and differs in each call."""
     return i.mul(i.mul(g, i.cos(x)), 1.0 + 1e-10 * float(np.random.default_rng().uniform()))
 
 

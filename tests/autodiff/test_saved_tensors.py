@@ -1,4 +1,4 @@
-"""Saved-tensor hooks, and keeping what a graph saves on the host or on disk."""
+"""Saved-tensor hooks, and offloading of saved tensors to the host or to disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def leaf(shape: tuple[int, ...], device: Any = Autodiff[NumPy], seed: int = 0) -
 
 
 def noting(found: list[Any]) -> Callable[[Any], Any]:
-    """A hook that enters what it is given in a list, and leaves it as it is."""
+    """A hook that appends its argument to a list and returns it unchanged."""
 
     def note(t: Any) -> Any:
         found.append(t)

@@ -1,4 +1,4 @@
-"""The arguments of a checkpointed function: finding the tensors in them, and their arrays, and putting others there."""
+"""Arguments of checkpointed functions: find the tensors in them and their arrays, and replace these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy.tensor.base import TensorBase, new_tensor
 
 
 def tensors_in(x: Any) -> Iterator[TensorBase[Any]]:
-    """The tensors in tuples, lists and dicts."""
+    """Yield the tensors in nested tuples, lists and dicts."""
     if isinstance(x, TensorBase):
         yield x
     elif isinstance(x, (tuple, list)):
@@ -23,7 +23,7 @@ def tensors_in(x: Any) -> Iterator[TensorBase[Any]]:
 
 
 def with_tensors(f: Callable[[TensorBase[Any]], Any], x: Any) -> Any:
-    """``x`` with ``f`` of each tensor in it, in tuples, lists and dicts; what holds no tensor is handed on as it is."""
+    """Apply ``f`` to each tensor in nested tuples, lists and dicts; other values are returned unchanged."""
     if isinstance(x, TensorBase):
         return f(x)
     if type(x) is list:
@@ -38,30 +38,30 @@ def with_tensors(f: Callable[[TensorBase[Any]], Any], x: Any) -> Any:
 
 
 def innermost(value: Any) -> Sequence[Any]:
-    """The innermost arrays, or deferred primitives, of a primitive."""
+    """Return the innermost arrays, or deferred primitives, of a primitive."""
     if not hasattr(value, "mapped"):
         return (value,)
-    found: list[Any] = []
+    arrays: list[Any] = []
 
-    def see(x: Any) -> Any:
-        found.append(x)
+    def collect(x: Any) -> Any:
+        arrays.append(x)
         return x
 
-    mapped(see, value)
-    return found
+    mapped(collect, value)
+    return arrays
 
 
 def arrays_in(arguments: Any) -> list[Any]:
-    """Those of all tensors in tuples, lists and dicts."""
+    """Return the innermost arrays of all tensors in nested tuples, lists and dicts."""
     return [x for tensor in tensors_in(arguments) for x in innermost(tensor._primitive)]
 
 
 def handing_to(outer: Saver) -> Callable[[TensorBase[Any]], TensorBase[Any]]:
-    """What gives a section's argument to the saver around it, as it is given what nodes keep."""
+    """Return a function that lets the saver around a section replace the arrays of the section's arguments."""
 
     def handed(x: TensorBase[Any]) -> TensorBase[Any]:
         if _is_leaf(x):
-            return x  # the graph holds it
+            return x  # the graph keeps it alive anyway
         return _with_arrays(x, lambda array: outer.handed(x.device, without_recipe(array)))
 
     return handed
@@ -73,19 +73,19 @@ def _is_leaf(x: TensorBase[Any]) -> bool:
 
 
 def alone(x: TensorBase[Any]) -> TensorBase[Any]:
-    """A section's argument, without a recipe for it and what that is made of."""
+    """Return a section's argument without the recipe for recomputing it, for a section with no saver around it."""
     if _is_leaf(x):
         return x
     return _with_arrays(x, without_recipe)
 
 
 def without_recipe(x: Any) -> Any:
-    """A deferred primitive that has its array and nothing else; an array itself."""
+    """Return a deferred primitive that has only its array and no recipe; arrays are returned unchanged."""
     return x.holding(array_of(x)) if hasattr(x, "holding") else x
 
 
 def there_again(x: TensorBase[Any]) -> TensorBase[Any]:
-    """A section's argument, with its arrays for what stands in their place."""
+    """Return a section's argument with its arrays restored."""
     return _with_arrays(x, restored)
 
 

@@ -1,11 +1,10 @@
-"""Checkpointing: parts of a forward pass that keep nothing but their arguments, and run again when a backward pass
-comes to them.
+"""Checkpointing: sections of a forward pass that save only their arguments, and run again during the backward pass.
 
-The first run records its graph as always, but every array that a node would keep is dropped, and a handle stands in its
-place. The first vjp that wants one of them has the whole section run again, on the same arguments and random numbers,
-and takes the arrays of that run's nodes in order: a node holds its own, so that each goes as it is used, or with its
-node. Nothing recurses from one section into the next; of nested ones the inner section's arguments are among what
-the outer one drops.
+The first run records its graph as usual, but every array that a node would save is dropped and replaced by a handle.
+The first vjp that needs one of them runs the whole section again, with the same arguments and random numbers, and
+assigns the arrays that this run saves to the handles in order. Each handle belongs to its node, so that its array is
+freed when it is used, or with the node. Sections do not recurse into each other; the arguments of a nested section are
+among the arrays that the outer section drops.
 """
 
 from __future__ import annotations
@@ -35,31 +34,32 @@ def checkpoint(  # type: ignore[overload-cannot-match]  # it is, by calls that t
     determinism_check: bool = True,
     **kwargs: Any,
 ) -> R: ...
-def checkpoint(  # type: ignore[misc]  # the options are taken from what is handed on
+def checkpoint(  # type: ignore[misc]  # the options are separated from the keyword arguments
     function: Callable[..., R],
     *args: Any,
     preserve_rng_state: bool = True,
     determinism_check: bool = True,
     **kwargs: Any,
 ) -> R:
-    """``function(*args, **kwargs)``, of which the graph keeps the arguments only; a backward pass runs it again.
+    """Call ``function(*args, **kwargs)`` and save only its arguments; the backward pass runs it again.
 
-    Results and derivatives of any order are the same as without, whatever the function returns, and whether its tensors
-    are arguments or come from outside. Tracked or not is as without, too; where nothing is tracked this is a call.
+    Results, derivatives of any order and tracking are the same as for a plain call, whatever the function returns, and
+    whether its tensors are arguments or come from an enclosing scope. If nothing is tracked, this is a plain call.
 
     Args:
-        function: computes the same each time, and changes nothing outside; modes, and other context variables, are
-            those of the first time.
-        args: handed on; tensors may stand in tuples, lists and dicts.
-        preserve_rng_state: draw the same numbers from default generators again, as for dropout. A generator that the
-            function is given, or has, is not turned back.
-        determinism_check: compare some elements of what both runs keep, where the device need not be waited for.
-        kwargs: handed on.
+        function: must compute the same each time and have no side effects; modes and other context variables are
+            those of the first run.
+        args: passed to the function; tensors may be nested in tuples, lists and dicts.
+        preserve_rng_state: draw the same numbers from the default generators again, for instance for dropout. The state
+            of a generator passed to the function, or owned by it, is not restored.
+        determinism_check: compare some elements of the arrays that both runs save, if that does not wait for the
+            device.
+        kwargs: passed to the function.
 
     Raises:
-        KindError: ``function`` is none, or an option is no flag.
-        TypeError: an option of PyTorch's that there is not was passed, and the function does not take it.
-        SavedTensorsError: hooks are disabled here; in the backward pass: the second run did something else.
+        KindError: ``function`` is not callable, or an option is no bool.
+        TypeError: a PyTorch option that does not exist here was passed, and the function does not take it.
+        SavedTensorsError: hooks are disabled here; or, in the backward pass, the second run differed from the first.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -85,18 +85,18 @@ def checkpoint(  # type: ignore[misc]  # the options are taken from what is hand
 
 _REMOVED = {
     "use_reentrant": "there is one way of doing it, without the limitations of either there",
-    "early_stop": "a second run always ends with the last array that is wanted",
+    "early_stop": "a second run always ends with the last array that is needed",
     "context_fn": "enter what the second run needs inside of the function",
     "debug": "the error of a second run that differs says where it does",
 }
-"""Options of PyTorch's, and why there is none here."""
+"""Options of PyTorch that do not exist here, with the reason."""
 
 
 def _refuse_options(function: Callable[..., Any], kwargs: dict[str, Any]) -> None:
-    """Explain an option of PyTorch's that the function itself does not take.
+    """Refuse options of PyTorch that do not exist here and that the function itself does not take.
 
     Raises:
-        TypeError: there is one.
+        TypeError: there is such an option.
     """
     for name in _REMOVED.keys() & kwargs.keys():
         try:
@@ -110,19 +110,19 @@ def _refuse_options(function: Callable[..., Any], kwargs: dict[str, Any]) -> Non
 def checkpoint_sequential(
     functions: Iterable[Callable[[T], T]], segments: int, x: T, *, preserve_rng_state: bool = True
 ) -> T:
-    """One function after another, checkpointed in ``segments`` parts of equal length.
+    """Apply functions one after another, checkpointed in ``segments`` parts of equal length.
 
-    The last part, which a backward pass comes to first, and what is left over, is not checkpointed. For n functions
-    that keep the same, √n segments hold least.
+    The last part, which the backward pass needs first, is not checkpointed; it includes the remainder. For n functions
+    that save arrays of the same size, √n segments need the least memory.
 
     Args:
-        functions: each takes what the one before it returned, as the layers of a network do.
-        segments: how many parts, from 1 (no checkpointing) to the number of functions.
-        x: what the first one is given.
+        functions: each takes the result of the one before it, like the layers of a network.
+        segments: the number of parts, from 1 (no checkpointing) to the number of functions.
+        x: the argument of the first function.
         preserve_rng_state: as for `checkpoint`.
 
     Raises:
-        ArgumentError: there are no functions, or not that many.
+        ArgumentError: there are no functions, or fewer than segments.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy

@@ -1,4 +1,4 @@
-"""A section: one call of `checkpoint`, while its function runs for the first time, and when it runs again."""
+"""`Section`: one call of `checkpoint`, during the first run of its function and when it runs again."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from burnpy.tensor.levels import reopened
 from burnpy.tensor.rng_state import States, completed, replayed
 
 _BEFORE = -1
-"""The step before the first, at which the arguments are there."""
+"""The step before the first one, at which the arguments exist."""
 
 
 class Section(Saver):
-    """One call of `checkpoint`.
+    """One call of `checkpoint`: a saver that replaces all saved arrays of a section by handles.
 
-    A run is a sequence of steps: a node that is recorded, or an argument that a section within hands over. The arrays
-    that are kept have positions. An array is there after the step that computed it, where that was seen, which may be
-    long before the one that keeps it; so a second run is over with the last array that is wanted, and the product that
-    a section ends with is not computed again.
+    A run is a sequence of steps: a step records a node, or saves an argument of a nested section. Saved arrays are
+    numbered by position. An array exists after the step that computed it, if that step was observed, which may be long
+    before the step that saves it. So the second run stops at the last array that is needed, and a product at the end of
+    a section is not computed again.
     """
 
     __slots__ = (
@@ -48,26 +48,26 @@ class Section(Saver):
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.context = copy_context()
-        self.states: States | None = None  #: of random generators, to be drawn from again
+        self.states: States | None = None  #: states of the random generators, restored for the second run
         self.check = True  #: whether to compare values
         self.step = _BEFORE
-        self.trace: list[Any] = []  #: each operation recorded, and the shape and dtype of each array that is kept
-        self.handles: list[Any] = []  #: by position, a weak reference to what stands in place of the array,
-        self.keepers: list[int] = []  #: the step that keeps it,
-        self.kept: list[_Kept] = []  #: and what is known of it
-        self.arguments: set[int] = set()  #: positions of the arguments of sections within
-        self.computed: dict[int, _Kept] = {}  #: what steps computed, by id, while the function runs,
-        self.nodes: dict[int, int] = {}  #: the step of each node, likewise,
-        self.parents: list[list[int]] = []  #: and by step, those that it goes on from
+        self.trace: list[Any] = []  #: each recorded operation, and the shape and dtype of each saved array
+        self.handles: list[Any] = []  #: by position, a weak reference to the array's handle,
+        self.keepers: list[int] = []  #: the step that saves the array,
+        self.kept: list[_Kept] = []  #: and the record of the array
+        self.arguments: set[int] = set()  #: positions of the arguments of nested sections
+        self.computed: dict[int, _Kept] = {}  #: arrays that steps computed, by id, while the function runs,
+        self.nodes: dict[int, int] = {}  #: the step of each node, by id of the node,
+        self.parents: list[list[int]] = []  #: and by step, the steps of the node's parents
         self._note(arrays_in((args, kwargs)))
 
     def first_run(self) -> AbstractContextManager[None]:
-        """The block in which the function runs for the first time."""
+        """Return the context manager in which the function runs for the first time."""
         mode = current_mode() or Mode()
         return using(observers=(self, *mode.observers), takers=(self.take, *mode.takers))
 
     def __call__(self, device: Any, node: Any) -> None:
-        """Note an operation, and put handles in place of its arrays."""
+        """Record an operation as a step and replace its saved arrays by handles."""
         self.step += 1
         self.trace.append(node.operation)
         steps = self.nodes
@@ -82,11 +82,11 @@ class Section(Saver):
         super().__call__(device, node)
 
     def of_leaf(self, x: Any) -> Any:
-        """The array itself, but not for savers around this one."""
+        """Return a wrapper that leaves the array in place, and that enclosing savers do not replace."""
         return _Here(x)
 
     def handed(self, device: Any, x: Any) -> Any:
-        """Likewise of an argument of a section within."""
+        """Record an argument of a nested section as a step and replace its array by a handle."""
         self.step += 1
         self.trace.append("checkpoint")
         self.parents.append([])
@@ -94,21 +94,21 @@ class Section(Saver):
         return self.swapped(device, "checkpoint", x)
 
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
-        """What stands in place of an array; it holds the array as long as the function runs, which may want it."""
+        """Return the handle for an array; it keeps the array while the function runs, which may need it."""
         handle = _Handle(self, len(self.handles), x)
         self.handles.append(ref(handle))
         self.keepers.append(self.step)
         self.trace.append((x.shape, x.dtype))
         array = array_of(x)
         kept = self.computed.get(id(array))
-        if kept is None or kept.seen is None or kept.seen() is not array:  # an id may be given again
+        if kept is None or kept.seen is None or kept.seen() is not array:  # ids of freed arrays may be reused
             kept = _Kept(self.step, None, None)
         kept.device = device
         self.kept.append(kept)
         return handle
 
     def take(self, device: Any, value: Any) -> None:
-        """Note that this step computed a value."""
+        """Record that this step computed a value."""
         self._note(innermost(value))
 
     def _note(self, primitives: Sequence[Any]) -> None:
@@ -116,11 +116,11 @@ class Section(Saver):
             array = array_of(x)
             try:
                 self.computed[id(array)] = _Kept(self.step, k, ref(array))
-            except TypeError:  # of a NumPy scalar there are no weak references
+            except TypeError:  # NumPy scalars have no weak references
                 continue
 
     def close(self, outer: Saver | None) -> None:
-        """Drop the arrays; hand the arguments to the section or the hooks around this one."""
+        """End the first run: drop the arrays, and pass the arguments to the saver around this section, if any."""
         if self.check:
             self._sample()
         self.computed, self.nodes, self.parents = {}, {}, []
@@ -136,8 +136,8 @@ class Section(Saver):
         self.args, self.kwargs = with_tensors(hand, self.args), with_tensors(hand, self.kwargs)
 
     def _sample(self) -> None:
-        """Take samples of what is kept, but not of what led to something of which there is one: if it were another,
-        that would be, too."""
+        """Take fingerprints of saved arrays, except of those that led to an array with a fingerprint: if they differed
+        in the second run, that array would differ too."""
         steps: dict[int, list[tuple[_Kept, Any]]] = {}
         for kept, handle in zip(self.kept, self.handles, strict=True):
             alive = handle()
@@ -152,42 +152,42 @@ class Section(Saver):
                 for parent in self.parents[step]:
                     sampled[parent] = True
 
-    def ran_again(self, wanted: int) -> Any:
-        """Run the function again, give every node that is left its array, and return the one that is wanted."""
+    def ran_again(self, needed: int) -> Any:
+        """Run the function again, assign its arrays to all living handles, and return the ``needed`` one."""
         second = _SecondRun(self)
         watchers = (current_mode() or Mode()).watchers
         self.context.copy().run(second.run, watchers, capture_context())
-        for position in second.wanted:
+        for position in second.needed:
             alive = self.handles[position]()
-            if alive is not None and position != wanted:
+            if alive is not None and position != needed:
                 alive.array = second.arrays[position]
-        return second.arrays[wanted]
+        return second.arrays[needed]
 
 
 class _Kept:
-    """What a section remembers of an array."""
+    """A section's record of an array."""
 
     __slots__ = ("device", "index", "sample", "seen", "step")
 
     def __init__(self, step: int, index: int | None, seen: Callable[[], Any] | None) -> None:
-        self.step = step  #: after which it is there
-        self.index = index  #: its number among the arrays that this step computed; None where that was not seen
-        self.seen = seen  #: the array as long as it is alive
+        self.step = step  #: the step that computed it
+        self.index = index  #: its number among the arrays that this step computed; None if that was not observed
+        self.seen = seen  #: a weak reference to the array
         self.device: Any = None
         self.sample: Fingerprint | None = None  #: some of its elements
 
 
 class _Handle(Stored):
-    """What stands in place of an array: its section and its position there."""
+    """A placeholder for an array: the section and the array's position in it."""
 
     __slots__ = ("__weakref__", "array", "deferred", "position", "section")
 
     def __init__(self, section: Section, position: int, array: Any) -> None:
         self.section, self.position, self.array = section, position, array
-        self.deferred = hasattr(array, "read")  #: whether the vjp knows what to do with a recipe
+        self.deferred = hasattr(array, "read")  #: whether the vjp accepts a recipe
 
     def restored(self) -> Any:
-        """The array, which is let go by this; each time that it is not there, the section runs again."""
+        """Return the array and release it; if it is not present, the section runs again."""
         array, self.array = self.array, None
         if array is None:
             array = self.section.ran_again(self.position)
@@ -195,7 +195,7 @@ class _Handle(Stored):
 
 
 class _Here(Stored):
-    """What stands in place of an array that is where it was."""
+    """A wrapper of an array that stays in place."""
 
     __slots__ = ("array",)
 
@@ -203,35 +203,35 @@ class _Here(Stored):
         self.array = array
 
     def restored(self) -> Any:
-        """The array."""
+        """Return the array."""
         return self.array
 
 
-class _Enough(BaseException):  # no error, and nothing that a function should handle
-    """Ends a second run of which nothing more is wanted."""
+class _Enough(BaseException):  # a BaseException, so that the function's own handlers do not catch it
+    """Ends the second run when no more arrays are needed."""
 
 
 class _SecondRun(Saver):
-    """Takes the arrays of a second run, and compares what happens with the first."""
+    """A saver that collects the arrays of the second run and compares its steps with those of the first."""
 
-    __slots__ = ("arrays", "compared", "early", "last", "position", "section", "step", "traced", "wanted")
+    __slots__ = ("arrays", "compared", "early", "last", "needed", "position", "section", "step", "traced")
 
     leaves = False
 
     def __init__(self, section: Section) -> None:
         self.section = section
         self.step, self.position, self.traced = _BEFORE, 0, 0
-        self.wanted = [k for k, handle in enumerate(section.handles) if handle() is not None]
-        self.last = max(section.kept[k].step for k in self.wanted)  #: the step that this run ends with
-        self.early: dict[int, list[int]] = {}  #: by step, positions of what only a later step than the last keeps
-        for k in self.wanted:
+        self.needed = [k for k, handle in enumerate(section.handles) if handle() is not None]
+        self.last = max(section.kept[k].step for k in self.needed)  #: the step that this run ends with
+        self.early: dict[int, list[int]] = {}  #: by step, positions of arrays that are saved after the last step only
+        for k in self.needed:
             if section.keepers[k] > self.last:
                 self.early.setdefault(section.kept[k].step, []).append(k)
-        self.arrays: dict[int, Any] = dict.fromkeys(self.wanted)
+        self.arrays: dict[int, Any] = dict.fromkeys(self.needed)
         self.compared: set[_Kept] = set()
 
     def run(self, watchers: tuple[Watcher, ...], bring: Callable[[], None]) -> None:
-        """Run the function as far as it is wanted."""
+        """Run the function up to the last step that is needed."""
         bring()
         section = self.section
         args, kwargs = with_tensors(there_again, section.args), with_tensors(there_again, section.kwargs)
@@ -248,12 +248,12 @@ class _SecondRun(Saver):
             )
 
     def __call__(self, device: Any, node: Any) -> None:
-        """See that this is the same operation as the first time, and take its arrays, which stay where they are."""
+        """Check that this is the same operation as in the first run, and collect its arrays without replacing them."""
         self._begin(node.operation)
         super().__call__(device, node)
 
     def handed(self, device: Any, x: Any) -> Any:
-        """Likewise of an argument of a section within."""
+        """Do the same for an argument of a nested section."""
         self._begin("checkpoint")
         self.swapped(device, "checkpoint", x)
         if self.step == self.last:
@@ -261,7 +261,7 @@ class _SecondRun(Saver):
         return x
 
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
-        """The array itself."""
+        """Collect the array and return it unchanged."""
         self._expect((x.shape, x.dtype))
         if self.position in self.arrays:
             self._enter(device, self.position, x)
@@ -269,7 +269,7 @@ class _SecondRun(Saver):
         return x
 
     def take(self, device: Any, value: Any) -> None:
-        """Take of a value what would be kept later, if this is where the run ends."""
+        """Collect the arrays of a value that the first run saved later, and end the run at the last step."""
         if self.step in self.early:
             self._take_early(device, innermost(value))
         if self.step == self.last:
@@ -299,15 +299,15 @@ class _SecondRun(Saver):
         self.arrays[position] = x
 
     def _begin(self, operation: str) -> None:
-        if self.step == self.last:  # of which there was no value to take, or the function handled the end
+        if self.step == self.last:  # the last step computed no value, or the function swallowed _Enough
             raise _Enough
         self._expect(operation)
         self.step += 1
 
-    def _expect(self, found: Any) -> None:
+    def _expect(self, actual: Any) -> None:
         expected = self.section.trace[self.traced]
-        if expected != found:
-            raise self._different(f"has {_shown(found)} as step {self.traced}, where the first had {_shown(expected)}")
+        if expected != actual:
+            raise self._different(f"has {_shown(actual)} as step {self.traced}, where the first had {_shown(expected)}")
         self.traced += 1
 
     def _different(self, what: str) -> SavedTensorsError:

@@ -1,1 +1,1 @@
-"""Operations of the user's own: `Function`, and rules for plain functions."""
+"""User-defined derivatives: `Function`, `custom_vjp`, `custom_jvp` and `once_differentiable`."""

@@ -1,8 +1,8 @@
-"""Calls of a `Function`: what ``apply`` does.
+"""The implementation of ``Function.apply``.
 
 forward() runs once, on the plain backend under all levels of the arguments' device. Then each level, from the inside
-out, takes the results of the one beneath it: `Autodiff` as the results of a node that calls backward(), `Forward` with
-the tangents that jvp() gives. These two compute on the level beneath their own, and are differentiated there.
+out, wraps the results of the one beneath it: `Autodiff` as results of a node that calls backward(), `Forward` with the
+tangents returned by jvp(). backward() and jvp() compute on the level beneath, and are differentiated there.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ TAKES = {
     "backward": "ctx, and then the gradient of each result",
     "jvp": "ctx, and then the tangent of each argument",
 }
-"""What the methods of a Function take."""
+"""The arguments of the methods of a Function, in words, for error messages."""
 
 
 class Call:
-    """What all levels know of one call of a Function. It holds no tensor, but what attributes of ctx hold."""
+    """The data of one call of a Function that all levels share. It holds no tensors except those set on ctx."""
 
     __slots__ = (
         "arguments",
@@ -67,41 +67,43 @@ class Call:
     )
 
     function: type[Function]
-    attributes: dict[str, Any]  #: of ctx
-    materialize: bool
+    attributes: dict[str, Any]  #: the attributes of ctx
+    materialize: bool  #: whether missing gradients and tangents are passed as zeros
     arguments: tuple[Kept | None, ...]
     outputs: tuple[Kept, ...]
     differentiable: tuple[bool, ...]  #: for each output
     saved: tuple[Kept | None, ...]
-    hidden: int  #: how many of them, at the end, are not for ctx
-    lost: str | None  #: what forward() did by which second derivatives are lost, if it did
+    hidden: int  #: how many saved tensors, at the end, are not for ctx
+    lost: str | None  #: what forward() did that loses second derivatives, for the error message; or None
 
     def context(self, phase: str, needs: tuple[bool, ...], device: Any, saved: Sequence[Any]) -> Context:
-        """The ctx of one call of backward() or jvp()."""
+        """Create the ctx of one call of backward() or jvp()."""
         count = len(self.saved) - self.hidden
         ctx = Context(self.function.__name__, phase, needs, device, (device, self.saved[:count], saved[:count]))
         ctx.__dict__ = self.attributes
         return ctx
 
-    def called(self, method: str, needs: tuple[bool, ...], device: Any, given: Sequence[Any], saved: Any) -> list[Any]:
-        """What backward() or jvp() gives of gradients or tangents on a device, checked: one for each argument, or
-        result."""
+    def called(
+        self, method: str, needs: tuple[bool, ...], device: Any, incoming: Sequence[Any], saved: Any
+    ) -> list[Any]:
+        """Call backward() or jvp() with gradients or tangents on a device and return the checked results, one for each
+        argument of the Function, or each of its results."""
         function = self.function
         who = f"{function.__name__}.{method}()"
         ctx = self.context(method, needs, device, saved)
         departures = Departures(device)
         try:
             with departures.block:
-                found = called(who, TAKES[method], getattr(function, method), device, ctx, *given)
+                returned = called(who, TAKES[method], getattr(function, method), device, ctx, *incoming)
         finally:
             ctx._close()
         if method == "backward":
             places: Sequence[Kept | None] = self.arguments
-            parts = parts_of(who, "gradient", found, places, device, needed=needs)
+            parts = parts_of(who, "gradient", returned, places, device, needed=needs)
         else:
             places = self.outputs
             marked = [not differentiable for differentiable in self.differentiable]
-            parts = parts_of(who, "tangent", found, places, device, marked=marked)
+            parts = parts_of(who, "tangent", returned, places, device, marked=marked)
         if (departures.method is None and self.lost is None) or not hasattr(device, "lower"):
             return parts
         from burnpy.autodiff.custom.unknown_derivative import refused
@@ -109,14 +111,14 @@ class Call:
         message = f"{function.__name__}.forward() {self.lost}"
         if departures.method is not None:
             message = f"{departures.message(who)}, or decorate backward() with once_differentiable"
-        sources = [x for x in (*given, *tensors(device, self.saved, saved)) if x is not None]
+        sources = [x for x in (*incoming, *tensors(device, self.saved, saved)) if x is not None]
         return refused(message, device, parts, places, sources)
 
 
-def applied(function: type[Function], given: Sequence[Any]) -> Any:
-    """What ``apply`` does; results in the form in which forward() returned them."""
+def applied(function: type[Function], args: Sequence[Any]) -> Any:
+    """Apply a Function to arguments; returns the results in the form in which forward() returned them."""
     name = function.__name__
-    device, arguments = lined_up(f"{name}.apply", given)
+    device, arguments = lined_up(f"{name}.apply", args)
     levels = [None] if device is None else levels_of(device)
     plain = levels.pop()
     kept = tuple([kept_of(a) for a in arguments])
@@ -127,18 +129,18 @@ def applied(function: type[Function], given: Sequence[Any]) -> Any:
         values.append(lowered(level, kept, values[-1]))
     on_plain = tensors(plain, kept, values[-1])
     needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(kept))])
-    several = sum(True in n for n in needs) > 1  # levels: only then are there second derivatives
+    several = sum(True in n for n in needs) > 1  # levels differentiate: only then are there second derivatives
     ctx = Context(name, "forward", needed, plain)
     watch = FirstDeparture(ctx) if several else None
     try:
         with nullcontext() if watch is None else watching(watch):
-            found = called(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
-        outs = results_of(f"{name}.forward()", found, plain)
+            returned = called(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
+        outs = results_of(f"{name}.forward()", returned, plain)
         saved: tuple[Any, ...] = ctx._saved or ()
     finally:
         ctx._close()
     if not levels:
-        return found
+        return returned
     call = Call()
     call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
     call.arguments, call.saved = kept, tuple([kept_of(s) for s in saved])
@@ -151,7 +153,7 @@ def applied(function: type[Function], given: Sequence[Any]) -> Any:
             (*on_plain, *outs), [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
         )
         if call.lost is not None or hasattr(function.backward, ONCE):
-            hidden = [k for k, asked in enumerate(needed) if asked]  # what the derivative that is refused is taken by
+            hidden = [k for k, need in enumerate(needed) if need]  # the inputs by which the derivative is refused
             sources += [(0, k) for k in hidden]
             call.saved += tuple([kept[k] for k in hidden])
             call.hidden = len(hidden)
@@ -163,7 +165,7 @@ def applied(function: type[Function], given: Sequence[Any]) -> Any:
         results = _DERIVED[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
         if k:
             constants = lifted(levels[k], call.saved, constants)
-    return regrouped(found, [tensor(like, device, out) for like, out in zip(call.outputs, results, strict=True)])
+    return regrouped(returned, [tensor(like, device, out) for like, out in zip(call.outputs, results, strict=True)])
 
 
 def _differentiable(name: str, outs: Sequence[TensorBase[Any]], marked: Sequence[TensorBase[Any]]) -> tuple[bool, ...]:
@@ -178,8 +180,8 @@ def _differentiable(name: str, outs: Sequence[TensorBase[Any]], marked: Sequence
 
 
 def _source(saved: object, c: int, arguments: Sequence[Any], outs: Sequence[Any]) -> tuple[int, int]:
-    """Where the c-th saved tensor is found on every level: (0, k) for the k-th argument, (1, k) for the k-th result, by
-    identity; (2, c) for any other, which is a constant."""
+    """Return the location of the c-th saved tensor on every level, by identity: (0, k) for the k-th argument, (1, k)
+    for the k-th result, (2, c) for any other tensor, which is a constant."""
     if saved is not None:
         for pool, members in enumerate((arguments, outs)):
             for k, member in enumerate(members):
@@ -191,7 +193,7 @@ def _source(saved: object, c: int, arguments: Sequence[Any], outs: Sequence[Any]
 def _recorded(
     call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
 ) -> list[Any]:
-    """The results on an `Autodiff`."""
+    """Return the results on an `Autodiff` level, recorded if an argument is tracked."""
     if True not in needs or True not in call.differentiable:
         return lifted(level, call.outputs, results)
     function = call.function
@@ -211,20 +213,20 @@ def _recorded(
 
 
 def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
-    """What backward() gives for the arguments that need it."""
-    incoming = iter(grads)
-    own = [next(incoming) if differentiable else None for differentiable in call.differentiable]
-    given = [_given(call, like, inner, grad) for like, grad in zip(call.outputs, own, strict=True)]
+    """The vjp of a Function's node: calls backward() and returns the gradients of the arguments that need one."""
+    remaining = iter(grads)
+    own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
+    incoming = [_materialized(call, like, inner, grad) for like, grad in zip(call.outputs, own, strict=True)]
     if hasattr(call.function.backward, ONCE):
         from burnpy.autodiff.custom.once_differentiable import pulled_once
 
-        return pulled_once(inner, call, needs, given, saved)
-    parts = call.called("backward", needs, inner, given, saved)
+        return pulled_once(inner, call, needs, incoming, saved)
+    parts = call.called("backward", needs, inner, incoming, saved)
     return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
 
 
-def _given(call: Call, like: Kept | None, device: Any, part: Any) -> Any:
-    """A gradient or tangent as it is handed to user code: zeros for none, unless it wants None."""
+def _materialized(call: Call, like: Kept | None, device: Any, part: Any) -> Any:
+    """Return a gradient or tangent as passed to user code: a missing one as zeros, or None if not materialized."""
     if part is not None and like is not None:
         return tensor(like, device, part)
     return zero_like(like, device) if call.materialize and like is not None and like.floats else None
@@ -233,7 +235,7 @@ def _given(call: Call, like: Kept | None, device: Any, part: Any) -> Any:
 def _with_jvps(
     call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
 ) -> list[Any]:
-    """The results on a `Forward`."""
+    """Return the results on a `Forward` level, with the tangents of jvp() if an argument has one."""
     outs = lifted(level, call.outputs, results)
     if not any(needs) or not any(call.differentiable):
         return outs
@@ -245,7 +247,7 @@ def _with_jvps(
             f"{in_reverse(level)}"
         )
     tangents = [
-        _given(call, like, inner, v.tangent if needed else None)
+        _materialized(call, like, inner, v.tangent if needed else None)
         for like, v, needed in zip(call.arguments, values, needs, strict=True)
     ]
     parts = call.called("jvp", needs, inner, tangents, saved)

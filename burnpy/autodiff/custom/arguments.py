@@ -1,4 +1,4 @@
-"""What stands between user code and the devices below: arguments taken down a level, results brought up."""
+"""Arguments and results of user code across levels: arguments are lowered to inner devices, results lifted back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from burnpy.tensor.operands import together
 
 
 class Kept(NamedTuple):
-    """What is remembered of a tensor."""
+    """The class, shape and dtype of a tensor, without its values."""
 
     cls: type[TensorBase[Any]]
     shape: Shape
@@ -24,57 +24,58 @@ class Kept(NamedTuple):
 
 
 def kept_of(x: object) -> Kept | None:
-    """What is remembered of an argument or result; None of what is no tensor."""
+    """Return the `Kept` of an argument or result; None if it is no tensor."""
     return kept_of_tensor(x) if isinstance(x, TensorBase) else None
 
 
 def kept_of_tensor(x: TensorBase[Any]) -> Kept:
-    """What is remembered of a tensor."""
+    """Return the `Kept` of a tensor."""
     primitive = x._primitive
     return Kept(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
 
 
 def levels_of(device: Any) -> list[Any]:
-    """The device and all that lie beneath it, the plain one last.
+    """Return the device and all devices beneath it, the plain one last.
 
     >>> from burnpy import Autodiff
     >>> from burnpy.backend import NumPy
     >>> levels_of(Autodiff(Autodiff(NumPy())))
     [Autodiff[Autodiff[NumPy]], Autodiff[NumPy], NumPy]
     """
-    found = [device]
-    while hasattr(found[-1], "lower"):
-        found.append(found[-1].inner)
-    return found
+    levels = [device]
+    while hasattr(levels[-1], "lower"):
+        levels.append(levels[-1].inner)
+    return levels
 
 
 def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence[Any]]:
-    """The device of the tensors among the arguments of user code, None where there is no tensor; and the arguments,
-    the tensors lifted to that device where it is a level above theirs.
+    """Find the common device of the tensors among the arguments of user code, and lift the tensors to it.
+
+    Returns the device, or None if there is no tensor; and the arguments, with tensors of inner levels lifted.
 
     Raises:
-        DeviceError: they are on several devices.
-        KindError: a list, tuple or dict among them contains tensors.
+        DeviceError: the tensors are on several devices.
+        KindError: a list, tuple or dict among the arguments contains tensors.
     """
-    device, alike = None, True
+    device, all_same = None, True
     for position, argument in enumerate(arguments):
         if isinstance(argument, TensorBase):
-            alike = alike and (device is None or argument.device is device)
+            all_same = all_same and (device is None or argument.device is device)
             device = argument.device
         elif isinstance(argument, (tuple, list, dict)) and _holds_tensors(argument):
             raise KindError(
                 f"{operation}() was given tensors inside of {a(type(argument).__name__)}, as argument {position}, "
                 "where they would not be differentiated; pass each as an argument of its own: f(*xs)"
             )
-    if alike:
+    if all_same:
         return device, arguments
-    found = iter(together(operation, *[a for a in arguments if isinstance(a, TensorBase)]))
-    arguments = [next(found) if isinstance(a, TensorBase) else a for a in arguments]
+    lifted_tensors = iter(together(operation, *[a for a in arguments if isinstance(a, TensorBase)]))
+    arguments = [next(lifted_tensors) if isinstance(a, TensorBase) else a for a in arguments]
     return next(a.device for a in arguments if isinstance(a, TensorBase)), arguments
 
 
 def brought(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
-    """A tensor lifted to ``device``, where that is a level above its own: what user code made of constants alone."""
+    """Lift a tensor, computed by user code from constants alone, to ``device`` if that is a level above its own."""
     if device is None or x._device is device or levels_between(device, x._device) is None:
         return x
     return raised(x, device)
@@ -86,32 +87,32 @@ def _holds_tensors(container: Any) -> bool:
 
 
 def tensor(kept: Kept, device: Any, primitive: Value) -> Any:
-    """A tensor like the one remembered, on a device of the same chain."""
+    """Wrap a primitive as a tensor of the class in ``kept``, on a device of the same chain of levels."""
     return new_tensor(kept.cls, device, primitive)
 
 
 def lowered(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:
-    """Primitives of a device one level down; ints and bools, which have no levels, and plain values as they are."""
+    """Lower float primitives one level; ints and bools, which have no levels, and plain values are unchanged."""
     return [device.lower(v) if k is not None and k.floats else v for k, v in zip(kept, values, strict=True)]
 
 
 def lifted(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:
-    """Primitives of the device beneath ``device`` one level up, as constants."""
+    """Lift primitives of the device beneath ``device`` to it, as constants."""
     return [device.lift(v) if k is not None and k.floats else v for k, v in zip(kept, values, strict=True)]
 
 
 def tensors(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments on one level: tensors of the primitives, and plain values as they are."""
+    """Return arguments on one level: primitives wrapped as tensors, plain values unchanged."""
     return tuple([v if k is None else tensor(k, device, v) for k, v in zip(kept, values, strict=True)])
 
 
 def primitives(arguments: Iterable[object]) -> list[Any]:
-    """The primitives of the tensors among the arguments, and plain values as they are."""
+    """Return the arguments with tensors replaced by their primitives, plain values unchanged."""
     return [a._primitive if isinstance(a, TensorBase) else a for a in arguments]
 
 
 def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> tuple[bool, ...]:
-    """For each argument whether a level differentiates by it: whether it is tracked, or has a tangent.
+    """Return for each argument whether a level differentiates by it, i.e. whether it is tracked or has a tangent.
 
     Raises:
         EscapedError: the function that ran on the level has returned.
@@ -140,10 +141,10 @@ _IN_REVERSE = {
     "jacobian": 'jacobian(f, mode="reverse")',
     "jvp": "vjp()",
 }
-"""For functions of `burnpy.func` that take derivatives in forward mode, what takes them in reverse."""
+"""The reverse-mode replacements of functions of `burnpy.func` that use forward mode."""
 
 
 def in_reverse(level: Any) -> str:
-    """The end of a sentence that says that something has no forward rule: what to use instead, where it is known."""
+    """Return the end of an error message about a missing forward rule: the reverse-mode alternative, if known."""
     api = getattr(level, "api", None)
     return f", or use {_IN_REVERSE[api]}, which needs none" if api in _IN_REVERSE else ""

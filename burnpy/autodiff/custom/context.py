@@ -1,4 +1,5 @@
-"""`Context`: the ``ctx`` of a `Function`, which carries what forward() learned to backward() and jvp()."""
+"""`Context`: the ``ctx`` of a `Function`, which carries saved tensors and attributes from forward() to backward() and
+jvp()."""
 
 from __future__ import annotations
 
@@ -14,20 +15,20 @@ if TYPE_CHECKING:
 
 @final
 class Context:
-    """What forward() leaves for backward() and jvp(): saved tensors, and any attributes that are set on it.
+    """The saved tensors and attributes that forward() passes to backward() and jvp().
 
-    There is one for each call of ``apply``, and every pass through that call, on every level of the device, sees its
-    attributes, and its saved tensors as they are on that level. Only ``saved_tensors`` are freed with the graph; keep
-    tensors nowhere else.
+    Each call of ``apply`` has its own. Every pass through that call, on every level of the device, has the same
+    attributes, and the saved tensors of that level. Only ``saved_tensors`` are freed with the graph; do not store
+    tensors as attributes.
     """
 
     __slots__ = ("__dict__", "_device", "_marked", "_materialize", "_name", "_phase", "_saved", "needs_input_grad")
 
     needs_input_grad: tuple[bool, ...]
-    """For each argument whether a gradient is asked of it; in jvp(), whether it has a tangent."""
+    """For each argument, whether its gradient is needed; in jvp(), whether it has a tangent."""
 
     def __init__(self, name: str, phase: str, needs: tuple[bool, ...], device: Any, saved: Any = None) -> None:
-        """Made by `Function`. ``phase``: forward, backward or jvp; ``saved``: then, what forward() saved."""
+        """Called by `Function`. ``phase``: forward, backward or jvp; ``saved``: the saved tensors in the latter two."""
         self._name = name
         self._phase = phase
         self._device = device
@@ -37,13 +38,13 @@ class Context:
         self.needs_input_grad = needs
 
     def save_for_backward(self, *tensors: TensorBase[Any] | None) -> None:
-        """Keep tensors for backward() and jvp(), once in forward().
+        """Save tensors for backward() and jvp(); call it at most once, in forward().
 
-        Arguments and results of forward() are kept as such, and second derivatives go through them. Any other tensor
-        is a constant to them: return it as a further result where it is not.
+        Second derivatives flow through saved arguments and results of forward(). Any other tensor is treated as a
+        constant: return it as a further result if it is not constant.
 
         Raises:
-            KindError: something is no tensor; set it as an attribute, as in ``ctx.scale = 3``.
+            KindError: an argument is no tensor; set it as an attribute, as in ``ctx.scale = 3``.
             DeviceError: a tensor is not on the device of the arguments.
             ArgumentError: tensors were saved already.
             GraphError: this is not in forward().
@@ -55,29 +56,29 @@ class Context:
             )
         saved = []
         for k, x in enumerate(tensors):
-            found: Any = x  # of whatever class it may be
-            if found is not None and not isinstance(found, TensorBase):
+            argument: Any = x  # user code may pass any type
+            if argument is not None and not isinstance(argument, TensorBase):
                 raise KindError(
-                    f"ctx.save_for_backward() of {self._name} keeps tensors, and argument {k} is {found!r:.80}; "
+                    f"ctx.save_for_backward() of {self._name} keeps tensors, and argument {k} is {argument!r:.80}; "
                     "keep other values as attributes, as in ctx.scale = 3"
                 )
-            kept = found if found is None else brought(found, self._device)
-            if kept is not None and self._device is not None and kept.device is not self._device:
+            lifted = argument if argument is None else brought(argument, self._device)
+            if lifted is not None and self._device is not None and lifted.device is not self._device:
                 raise DeviceError(
-                    f"ctx.save_for_backward() of {self._name} was given, as argument {k}, a tensor on {kept.device}, "
+                    f"ctx.save_for_backward() of {self._name} was given, as argument {k}, a tensor on {lifted.device}, "
                     f"and forward() computes on {self._device}; save what was made of the arguments"
                 )
-            saved.append(kept)
+            saved.append(lifted)
         self._saved = tuple(saved)
 
     @property
     def saved_tensors(self) -> tuple[Tensor[Any], ...]:
-        """What `save_for_backward` kept, on the device of the gradients; in backward() and jvp() only.
+        """The tensors saved by `save_for_backward`, on the device of the gradients; in backward() and jvp() only.
 
-        To type checkers all are float tensors; for others say so, as in ``index: Any = ctx.saved_tensors[0]``.
+        For type checkers all are float tensors; annotate others, as in ``index: Any = ctx.saved_tensors[0]``.
 
         Raises:
-            GraphError: this is neither, or the call is over.
+            GraphError: it is read outside of these methods, or after the call.
         """
         if self._phase == "forward":
             raise GraphError(
@@ -89,27 +90,27 @@ class Context:
         return tensors(device, kept, values)
 
     def mark_non_differentiable(self, *outputs: TensorBase[Any]) -> None:
-        """Say in forward() which results have no gradient; int and bool ones have none anyway.
+        """Declare in forward() which results have no gradient; int and bool results never have one.
 
-        backward() is given zeros for them, or None after ``set_materialize_grads(False)``; jvp() returns None.
+        backward() gets zeros for them, or None after ``set_materialize_grads(False)``; jvp() must return None for them.
 
         Raises:
-            GraphError: this is not in forward().
+            GraphError: it is not called in forward().
         """
         self._refuse_unless_forward("mark_non_differentiable")
         self._marked = outputs
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether gradients and tangents that are not there come as zeros (as they do unless told otherwise) or None.
+        """Set in forward() whether missing gradients and tangents are passed as zeros (the default) or as None.
 
         Raises:
-            GraphError: this is not in forward().
+            GraphError: it is not called in forward().
         """
         self._refuse_unless_forward("set_materialize_grads")
         self._materialize = bool(value)
 
     def mark_dirty(self, *tensors: object) -> NoReturn:
-        """Always an error: tensors cannot be changed.
+        """Raise an error: tensors cannot be changed in place.
 
         Raises:
             ImmutableError: always.
@@ -123,7 +124,7 @@ class Context:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked by Python itself, as when it copies
+        if name.startswith("_"):  # looked up by Python itself, for instance when copying
             raise AttributeError(name)
         raise AttributeError(f"ctx of {self._name} has no attribute {name}; set it in forward(), as in ctx.{name} = …")
 

@@ -1,7 +1,7 @@
-"""`custom_vjp` and `custom_jvp`: functions of tensors whose derivative is another function, with JAX's meaning.
+"""`custom_vjp` and `custom_jvp`: functions of tensors with a user-defined derivative, as in JAX.
 
-Where a level differentiates by an argument, the rule runs in place of the function, on the level beneath, and is itself
-differentiated there by what lies below. Where none does, the function runs as it is written.
+If a level differentiates by an argument, the rule runs in place of the function, on the level beneath, and is itself
+differentiated there by the inner levels. Otherwise the function runs unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ J = TypeVar("J", bound=Callable[..., tuple[Any, Any]])
 
 
 class _Custom(Generic[F]):
-    """A function of tensors and plain values, with a rule for its derivative."""
+    """A function of tensors and plain values with a rule for its derivative."""
 
     def __init__(self, function: F) -> None:
         self._function: Callable[..., Any] = function
@@ -67,15 +67,15 @@ class _Custom(Generic[F]):
     else:
 
         def __call__(self, *args, **kwargs):
-            """What the function computes, with its rule for a derivative."""
+            """Call the function; its rule is used for derivatives."""
             return self._called(positional(self._name, self._function, args, kwargs, 0))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name}>"
 
-    def _called(self, given: Sequence[Any]) -> Any:
-        """The results on the device of the arguments; each level that does not differentiate hands on to the next."""
-        device, arguments = lined_up(self._name, given)
+    def _called(self, args: Sequence[Any]) -> Any:
+        """Compute the results on the device of the arguments; levels that do not differentiate call the next one."""
+        device, arguments = lined_up(self._name, args)
         if not hasattr(device, "lower"):
             return self._function(*arguments)
         kept = [kept_of(a) for a in arguments]
@@ -86,25 +86,25 @@ class _Custom(Generic[F]):
         if any(needs):
             return self._derived(device, kept, values, needs, low)
         with working_on(inner):
-            found = self._called(low)
-        return self._built(device, found, results_of(f"{self._name}()", found, inner), [], [])
+            returned = self._called(low)
+        return self._built(device, returned, results_of(f"{self._name}()", returned, inner), [], [])
 
     def _derived(
         self, device: Any, kept: list[Kept | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
     ) -> Any:
-        """The results where the device differentiates by the arguments for which ``needs`` is true; ``low`` are the
-        arguments on the level beneath."""
+        """Compute the results on a device that differentiates by the arguments for which ``needs`` is true; ``low`` are
+        the arguments on the level beneath."""
         raise NotImplementedError
 
     def _built(
-        self, device: Any, found: object, outs: Sequence[Any], places: Sequence[int], made: Sequence[Any]
+        self, device: Any, returned: object, outs: Sequence[Any], places: Sequence[int], recorded: Sequence[Any]
     ) -> Any:
-        """The results of the level beneath on the device: those at ``places`` as ``made``, the others lifted."""
+        """Wrap the results of the level beneath for the device: those at ``places`` are ``recorded``, others lifted."""
         likes = [kept_of(out) for out in outs]
         results = lifted(device, likes, primitives(outs))
-        for k, result in zip(places, made, strict=True):
+        for k, result in zip(places, recorded, strict=True):
             results[k] = result
-        return regrouped(found, tensors(device, likes, results))
+        return regrouped(returned, tensors(device, likes, results))
 
     def _pair(self, rule: str, what: str, returned: object) -> tuple[Any, Any]:
         if not isinstance(returned, tuple) or len(returned) != 2:
@@ -120,7 +120,7 @@ class _Custom(Generic[F]):
 
 
 class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a function
-    """A function whose derivative in reverse is given by `defvjp`. In forward mode it has none.
+    """A decorator for a function whose reverse-mode derivative is defined with `defvjp`; it has no forward mode.
 
     The function takes tensors and plain values, and returns a tensor or a tuple of some.
 
@@ -144,14 +144,14 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
     _rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 
     def defvjp(self, fwd: Callable[..., tuple[Any, Any]], bwd: Callable[[Any, Any], Any]) -> None:
-        """Give the rule.
+        """Define the derivative.
 
         Args:
-            fwd: takes what the function takes; returns its result and residuals: tensors and plain values in any
-                nesting of tuples, lists and dicts.
-            bwd: takes the residuals and the gradient of the result, for a tuple of results a tuple of gradients;
-                returns the tuple of the gradients of the arguments, None for those that are no float tensors, or have
-                no influence. Gradients that are not there come as zeros, those of int and bool results as None.
+            fwd: takes the arguments of the function; returns its result and the residuals: tensors and plain values in
+                any nesting of tuples, lists and dicts.
+            bwd: takes the residuals and the gradient of the result (for a tuple of results a tuple of gradients);
+                returns the tuple of the gradients of the arguments, None for arguments that are no float tensors or
+                have no influence. Missing gradients are passed as zeros, those of int and bool results as None.
 
         Raises:
             KindError: one of them is no function.
@@ -176,8 +176,8 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         departures = Departures(device.inner)
         with departures.block:
             returned = called(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
-        found, residuals = self._pair("fwd", "the result and the residuals", returned)
-        outs = results_of(f"the fwd of {name}()", found, device.inner)
+        result, residuals = self._pair("fwd", "the result and the residuals", returned)
+        outs = results_of(f"the fwd of {name}()", result, device.inner)
         saved: list[Any] = []
         tree = packed(f"the fwd of {name}()", residuals, device.inner, saved)
         if departures.method is not None:
@@ -189,16 +189,16 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         likes = tuple([kept_of_tensor(out) for out in outs])
         places = [k for k, like in enumerate(likes) if like.floats]
         if not places:
-            return self._built(device, found, outs, [], [])
-        rule = _Rule(name, bwd, tuple(kept), tuple(needs), likes, isinstance(found, tuple), tree)
+            return self._built(device, result, outs, [], [])
+        rule = _Rule(name, bwd, tuple(kept), tuple(needs), likes, isinstance(result, tuple), tree)
         floats = [outs[k]._primitive for k in places]
         parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
-        made = record_outputs(device, self._kind, floats, parents, _pulled, (rule, *saved))
-        return self._built(device, found, outs, places, made)
+        recorded = record_outputs(device, self._kind, floats, parents, _pulled, (rule, *saved))
+        return self._built(device, result, outs, places, recorded)
 
 
 class _Rule(NamedTuple):
-    """One call of the backward rule of a `custom_vjp`, but for the tensors."""
+    """The data of one call of a `custom_vjp` for its backward rule, without tensors."""
 
     name: str
     bwd: Callable[[Any, Any], Any]
@@ -206,31 +206,31 @@ class _Rule(NamedTuple):
     needs: tuple[bool, ...]
     outputs: tuple[Kept, ...]
     several: bool  #: whether the result is a tuple
-    residuals: Any  #: with slots for the tensors
+    residuals: Any  #: the residuals, with a `Slot` for each tensor
 
 
 def _pulled(inner: Any, grads: Sequence[Any], rule: _Rule, *saved: Any) -> tuple[Float, ...]:
-    """What the backward rule gives for the arguments that need it."""
-    incoming = iter(grads)
-    given = []
+    """The vjp of a `custom_vjp`: calls the backward rule and returns the gradients of the arguments that need one."""
+    remaining = iter(grads)
+    incoming = []
     for like in rule.outputs:
-        grad = next(incoming) if like.floats else None
+        grad = next(remaining) if like.floats else None
         zero = zero_like(like, inner) if like.floats and grad is None else None
-        given.append(zero if grad is None else tensor(like, inner, grad))
+        incoming.append(zero if grad is None else tensor(like, inner, grad))
     residuals = unpacked(rule.residuals, inner, saved)
-    who, wanted = f"the bwd of {rule.name}()", "the residuals, and then the gradient of the result"
+    who, takes = f"the bwd of {rule.name}()", "the residuals, and then the gradient of the result"
     departures = Departures(inner)
     with departures.block:
-        found = called(who, wanted, rule.bwd, inner, residuals, tuple(given) if rule.several else given[0])
-    parts = parts_of(who, "gradient", found, rule.arguments, inner, needed=rule.needs)
+        returned = called(who, takes, rule.bwd, inner, residuals, tuple(incoming) if rule.several else incoming[0])
+    parts = parts_of(who, "gradient", returned, rule.arguments, inner, needed=rule.needs)
     if departures.method is not None:
-        sources = [x for x in (*given, *tensors_in(residuals)) if x is not None]
+        sources = [x for x in (*incoming, *tensors_in(residuals)) if x is not None]
         parts = refused(departures.message(who), inner, parts, rule.arguments, sources)
     return tuple(part for part, needed in zip(parts, rule.needs, strict=True) if needed)
 
 
 class custom_jvp(_Custom[F]):  # noqa: N801  # as above
-    """A function whose derivative in both modes is given by `defjvp`: reverse mode transposes it.
+    """A decorator for a function whose derivative in both modes is defined with `defjvp`; reverse mode transposes it.
 
     >>> from typing import TypeVar
     >>> from burnpy import Autodiff, Tensor
@@ -251,17 +251,17 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
     _rule: Callable[..., Any] | None = None
 
     def defjvp(self, jvp: J) -> J:
-        """Give the rule, and get it back, so that this can be used as a decorator.
+        """Define the derivative; returns ``jvp``, so that this can be used as a decorator.
 
         Args:
             jvp: ``jvp(primals, tangents)`` takes the tuple of the arguments and the tuple of their tangents, None for
-                what is no float tensor; returns the result and its tangent, for a tuple of results a tuple of tangents,
-                None for zero. The tangent must be linear in the tangents: sums of them, and products with what does not
-                depend on them. Reverse mode runs it with tangents of zero, records what is done to them, and goes back
-                through that.
+                arguments that are no float tensors; returns the result and its tangent (for a tuple of results a tuple
+                of tangents, None for zero). The result's tangent must be linear in the tangents: sums of them, and
+                products with values that do not depend on them. Reverse mode runs it with zero tangents, records the
+                operations on them, and transposes these.
 
         Raises:
-            KindError: it is no function.
+            KindError: ``jvp`` is no function.
         """
         if not callable(jvp):
             raise KindError(f"{self._name}.defjvp(jvp) takes a function, not {jvp!r}")
@@ -276,10 +276,10 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
             raise self._undefined("defjvp(jvp)")
 
         def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-            wanted = "the tuple of the arguments, and then that of their tangents"
+            takes = "the tuple of the arguments, and then that of their tangents"
             departures = Departures(tensors_in((primals, tangents))[0].device)
             with departures.block:
-                returned = called(who, wanted, jvp, None, primals, tangents)
+                returned = called(who, takes, jvp, None, primals, tangents)
             if departures.method is not None:
                 raise GraphError(departures.message(who))
             return self._pair("jvp", "the result and its tangent", returned)
@@ -292,16 +292,16 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
                 for like, v, needed in zip(kept, values, needs, strict=True)
             ]  # fmt: skip
             with working_on(inner):
-                found, tangent = rule(low, tuple(tangents))
-            outs = results_of(who, found, inner)
+                result, tangent = rule(low, tuple(tangents))
+            outs = results_of(who, result, inner)
             parts = tangent_parts(who, outs, tangent, inner)
             places = [k for k, part in enumerate(parts) if part is not None]
             duals = [Dual(outs[k]._primitive, parts[k]) for k in places]
-            return self._built(device, found, outs, places, duals)
-        found, outs, linear = traced(who, rule, inner, kept, primitives(low), needs)
+            return self._built(device, result, outs, places, duals)
+        result, outs, linear = traced(who, rule, inner, kept, primitives(low), needs)
         if not linear.places:
-            return self._built(device, found, outs, [], [])
+            return self._built(device, result, outs, [], [])
         floats = [outs[k]._primitive for k in linear.places]
         parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
-        made = record_outputs(device, self._kind, floats, parents, transposed, (linear,))
-        return self._built(device, found, outs, linear.places, made)
+        recorded = record_outputs(device, self._kind, floats, parents, transposed, (linear,))
+        return self._built(device, result, outs, linear.places, recorded)

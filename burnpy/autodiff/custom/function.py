@@ -1,4 +1,4 @@
-"""`Function`: operations whose derivative the user writes, with PyTorch's meaning."""
+"""`Function`: an operation with a user-defined derivative, as `torch.autograd.Function`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     R_co = TypeVar("R_co", covariant=True)
 
     class _WithForward(Protocol[P, R_co]):
-        """What `Function.apply` is typed by: a class with a static method forward()."""
+        """The type of a class with a static method forward(), from which the type of `Function.apply` follows."""
 
         @staticmethod
         def forward(ctx: Context, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
@@ -36,23 +36,23 @@ _PYTORCH = {
     "setup_context": "let forward(ctx, *args) take ctx, and do there what setup_context() was to do",
     "vjp": "name it backward()",
 }
-"""Methods that PyTorch calls, with what to write in their place."""
+"""Methods that PyTorch calls and that do not exist here, with their replacements."""
 
 
 class Function:
-    """An operation with a derivative of your own: write forward() and backward() as static methods, call ``apply``.
+    """The base class of operations with a user-defined derivative: define the static methods, then call ``apply``.
 
-    ``forward(ctx, *args)`` computes on plain tensors and returns one, or a tuple of several, int and bool ones too.
-    ``backward(ctx, *grads)`` is given the gradient of each result and returns that of each argument: None for what is
-    no float tensor, or has no influence, and then has no gradient, unless it gets one on another way.
-    ``jvp(ctx, *tangents)``, which is optional, does the same the other way round, for `Forward`. Tensors are arguments
-    by themselves, never in lists.
+    ``forward(ctx, *args)`` computes on plain tensors and returns a tensor or a tuple of tensors; int and bool tensors
+    are allowed. ``backward(ctx, *grads)`` takes the gradient of each result and returns the gradient of each argument:
+    None for an argument that is no float tensor or has no influence, which then gets no gradient from this operation.
+    ``jvp(ctx, *tangents)``, which is optional, takes the tangent of each argument and returns that of each result, for
+    `Forward`. Tensors must be direct arguments, never inside of lists.
 
-    backward() is differentiable itself where it is written in terms of saved arguments and results: on
-    ``Autodiff[Autodiff[B]]`` it computes on ``Autodiff[B]``. Of other tensors that forward() made and saved, second
-    derivatives know nothing, as in PyTorch: return them as further results, or use `custom_vjp`.
-    Where values leave tensors, by ``to_numpy()`` or ``item()``, and second derivatives would be lost with them, whoever
-    asks for these is told; what may leave as a constant is ``x.detach()``.
+    backward() is differentiable if it computes with saved arguments and results: on ``Autodiff[Autodiff[B]]`` it
+    computes on ``Autodiff[B]``. Other tensors saved by forward() are constants for second derivatives, as in PyTorch:
+    return them as further results, or use `custom_vjp`. If values are read from tensors, by ``to_numpy()`` or
+    ``item()``, so that second derivatives would be lost, computing these raises an error; read constants from
+    ``x.detach()``.
 
     >>> from typing import TypeVar
     >>> from burnpy import Autodiff, Tensor
@@ -92,22 +92,22 @@ class Function:
 
     @classmethod
     def defines(cls, method: str) -> bool:
-        """Whether the class writes forward, backward or jvp itself."""
+        """Whether the class defines ``method``: forward, backward or jvp."""
         return getattr(cls, method) is not getattr(Function, method)
 
     @staticmethod
     def forward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        """The operation itself, on tensors of a plain backend."""
+        """Compute the operation, on tensors of a plain backend."""
         raise NotImplementedError("a Function needs a static method forward(ctx, *args)")
 
     @staticmethod
     def backward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        """The gradients of the arguments, from those of the results."""
+        """Compute the gradients of the arguments from those of the results."""
         raise NotImplementedError("backward() is not there")
 
     @staticmethod
     def jvp(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        """The tangents of the results, from those of the arguments."""
+        """Compute the tangents of the results from those of the arguments."""
         raise NotImplementedError("jvp() is not there")
 
     if TYPE_CHECKING:
@@ -116,12 +116,12 @@ class Function:
 
         @classmethod
         def apply(cls, *args, **kwargs):
-            """What forward() computes of the arguments, recorded as one operation.
+            """Run forward() on the arguments and record it as one operation.
 
             Raises:
-                ArgumentError: arguments that forward() does not take, or cannot take by position.
-                KindError: there is no forward(); or tensors inside of a list, tuple or dict; or forward() returned
-                    something else than tensors.
+                ArgumentError: forward() does not take these arguments, or cannot take them by position.
+                KindError: there is no forward(); or tensors are inside of a list, tuple or dict; or forward() returned
+                    something other than tensors.
                 DeviceError: tensors of several devices.
                 NotTrackedError: an argument is tracked, or has a tangent, and there is no backward(), or jvp().
             """

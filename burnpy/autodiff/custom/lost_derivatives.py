@@ -1,7 +1,8 @@
-"""Derivatives that user code loses: what it computes from values that left its tensors is constant to whoever
-differentiates it again. Here such values are noticed; `burnpy.autodiff.custom.unknown_derivative` raises the error.
+"""Detection of derivatives that user code loses by reading values out of tensors.
 
-Values of detached tensors may leave: detach() says that they are constants.
+Results computed from such values are constants for second derivatives. This module detects the reads;
+`burnpy.autodiff.custom.unknown_derivative` raises the error. Reading values of detached tensors is fine, since detach()
+declares them constant.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from burnpy.tensor.host_reads import watching
 
 
 class Departures:
-    """A watch on a rule: by which method the values of a tracked tensor left first. On a plain device none does."""
+    """A watch on a rule: records the first method that read values of a tracked tensor. Inactive on a plain device."""
 
     def __init__(self, device: Any) -> None:
         self.method: str | None = None
         self.block = watching(self) if hasattr(device, "lower") else nullcontext()
 
     def __call__(self, x: TensorBase[Any], method: str) -> None:
-        """A watch, as it is told."""
+        """Record that ``method`` read the values of ``x``."""
         if self.method is None and x.kind == "float" and is_differentiated(x):
             self.method = method
 
     def message(self, who: str) -> str:
-        """What whoever asks for the derivative of what ``who`` returned is told."""
+        """Return the error message for a derivative of the results of ``who``."""
         return (
             f"{who} took values out of a tracked tensor by {self.method}, and a derivative was asked for that goes "
             "through them; compute with operations on tensors alone, or say what is constant, as in x.detach()"
@@ -36,7 +37,8 @@ class Departures:
 
 
 class FirstDeparture:
-    """A watch on forward(): by which method the values of a float tensor left first, and what was on ctx by then."""
+    """A watch on forward(): records the first method that read values of a float tensor, and the attributes of ctx at
+    that time."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -44,16 +46,16 @@ class FirstDeparture:
         self.before: dict[str, Any] = {}
 
     def __call__(self, x: TensorBase[Any], method: str) -> None:
-        """A watch, as it is told."""
+        """Record that ``method`` read the values of ``x``."""
         if self.method is None and x.kind == "float":
             self.method, self.before = method, dict(self.ctx.__dict__)
 
     def lost(self, known: Sequence[object], others: Sequence[Any]) -> str | None:
-        """What forward() did that loses derivatives, after its name; None where it did nothing of the kind.
+        """Describe what forward() did that loses derivatives, as the rest of a sentence; None if it did nothing so.
 
         Args:
-            known: the arguments and results. Derivatives go through the tensors among them.
-            others: what else was saved.
+            known: the arguments and results, through whose tensors derivatives flow.
+            others: the other saved tensors.
         """
         for name, value in self.ctx.__dict__.items():
             if isinstance(value, TensorBase) and any(value is x for x in known):
@@ -78,7 +80,7 @@ class FirstDeparture:
 
 
 def is_differentiated(x: TensorBase[Any]) -> bool:
-    """Whether a tensor is tracked, or has a tangent, on any level of its device."""
+    """Whether a tensor is tracked or has a tangent on any level of its device."""
     device, primitive = x._backend, x._primitive
     while hasattr(device, "lower"):
         if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
@@ -88,7 +90,7 @@ def is_differentiated(x: TensorBase[Any]) -> bool:
 
 
 def holds_floats(value: Any, known: Sequence[object]) -> bool:
-    """Whether a value that forward() set on ctx may carry what derivatives are to go through."""
+    """Whether a value that forward() set on ctx may contain floats that derivatives would have to flow through."""
     if any(value is x for x in known):
         return False
     if isinstance(value, (tuple, list, set)):
@@ -97,5 +99,5 @@ def holds_floats(value: Any, known: Sequence[object]) -> bool:
         return any(holds_floats(member, known) for member in value.values())
     if isinstance(value, TensorBase):
         return value.kind == "float"
-    dtype = getattr(value, "dtype", None)  # of an array, or of one of its elements
+    dtype = getattr(value, "dtype", None)  # an array, or a NumPy scalar
     return isinstance(value, (float, complex)) if dtype is None else dtype.kind in "fcV"

@@ -1,4 +1,4 @@
-"""`once_differentiable`: a backward() that may compute as it likes, and cannot be differentiated."""
+"""`once_differentiable`: marks a backward() that cannot be differentiated again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def once_differentiable(backward: F) -> F:
-    """For a backward() that is not differentiable: it is given plain tensors on every level, so that it may compute as
-    it likes, through NumPy too; second derivatives through it raise a `GraphError` instead of being wrong.
+    """Decorate a backward() that cannot be differentiated again.
+
+    It gets plain tensors on every level, so that it may use any computation, NumPy included; second derivatives through
+    it raise a `GraphError` instead of being wrong.
 
     Raises:
-        KindError: it is no function.
+        KindError: ``backward`` is no function.
 
     >>> class Double(Function):
     ...     @staticmethod
@@ -36,35 +38,37 @@ def once_differentiable(backward: F) -> F:
     ...     def backward(ctx, grad):
     ...         return grad * 2.0
     """
-    given: Any = backward
-    if not callable(getattr(given, "__func__", given)):
-        raise KindError(f"once_differentiable decorates a backward() of a Function, not {given!r:.80}")
-    setattr(getattr(given, "__func__", given), ONCE, True)  # a static method's own, in either order of the decorators
+    method: Any = backward
+    if not callable(getattr(method, "__func__", method)):
+        raise KindError(f"once_differentiable decorates a backward() of a Function, not {method!r:.80}")
+    setattr(getattr(method, "__func__", method), ONCE, True)  # set on the function, for either order of the decorators
     return backward
 
 
 class _Once(Function):
-    """One call of a backward() that is differentiable once, as an operation on what it computes from."""
+    """One call of a once-differentiable backward(), as an operation whose arguments are all of its inputs."""
 
     @staticmethod
-    def forward(ctx: Context, call: Call, needs: tuple[bool, ...], missing: list[Any], *given: Any) -> Any:
-        """The gradients that are needed, of those of the results, followed by the tensors saved. For each that is
-        `absent` there are zeros, and in ``missing`` the part; None for each that is there."""
+    def forward(ctx: Context, call: Call, needs: tuple[bool, ...], missing: list[Any], *inputs: Any) -> Any:
+        """Call backward() and return the needed gradients. ``inputs``: the results' gradients, then the saved tensors.
+
+        A missing gradient is returned as zeros. To ``missing``, its `absent` part is appended; None for any other.
+        """
         ctx.name = call.function.__name__
         count = len(call.outputs)
-        plain = next(g.device for g in given if isinstance(g, TensorBase))
-        parts = call.called("backward", needs, plain, given[:count], primitives(given[count:]))
+        plain = next(x.device for x in inputs if isinstance(x, TensorBase))
+        parts = call.called("backward", needs, plain, inputs[:count], primitives(inputs[count:]))
         outs = []
         for like, part, needed in zip(call.arguments, parts, needs, strict=True):
             if needed and like is not None:
-                gone = isinstance(part, PartialGrad)
-                missing.append(part if gone else None)
-                outs.append(zero_like(like, plain) if gone else tensor(like, plain, part))
+                is_absent = isinstance(part, PartialGrad)
+                missing.append(part if is_absent else None)
+                outs.append(zero_like(like, plain) if is_absent else tensor(like, plain, part))
         return tuple(outs)
 
     @staticmethod
     def backward(ctx: Context, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused."""
+        """Raise an error: the derivative is not known."""
         raise GraphError(
             f"{ctx.name}.backward() is once_differentiable, and its derivative was asked for; to have one, drop the "
             "decorator and write backward() with operations on the gradients and ctx.saved_tensors alone"
@@ -77,9 +81,9 @@ _Once._kind = node_kind("once_differentiable")
 
 
 def pulled_once(
-    inner: Any, call: Call, needs: tuple[bool, ...], given: Sequence[Any], saved: Sequence[Any]
+    inner: Any, call: Call, needs: tuple[bool, ...], grads: Sequence[Any], saved: Sequence[Any]
 ) -> tuple[Float, ...]:
-    """What such a backward() gives, on ``inner``, where differentiating it is refused."""
+    """Call a once-differentiable backward() and return its gradients on ``inner``, whose derivative is refused."""
     missing: list[Any] = []
-    found = applied(_Once, (call, needs, missing, *given, *tensors(inner, call.saved, saved)))
-    return tuple(part or made for part, made in zip(missing, primitives(found), strict=True))
+    outs = applied(_Once, (call, needs, missing, *grads, *tensors(inner, call.saved, saved)))
+    return tuple(part or out for part, out in zip(missing, primitives(outs), strict=True))

@@ -1,4 +1,4 @@
-"""Residuals: what the forward rule of a `custom_vjp` leaves for its backward rule, in any nesting of containers."""
+"""Residuals: the values that the forward rule of a `custom_vjp` passes to its backward rule, in nested containers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy.tensor.base import TensorBase
 
 
 class Slot:
-    """Where a tensor stood."""
+    """A placeholder for a tensor in the residuals."""
 
     __slots__ = ("index", "like")
 
@@ -20,8 +20,8 @@ class Slot:
         self.like = like
 
 
-def packed(who: str, tree: Any, device: Any, found: list[Value]) -> Any:
-    """The tree with a `Slot` for each tensor, whose primitives are appended to ``found``.
+def packed(who: str, tree: Any, device: Any, values: list[Value]) -> Any:
+    """Replace each tensor in a tree by a `Slot`; the primitives are appended to ``values``.
 
     Raises:
         DeviceError: a tensor is on another device than ``device``.
@@ -34,17 +34,17 @@ def packed(who: str, tree: Any, device: Any, found: list[Value]) -> Any:
                 f"{who} returned among the residuals a tensor on {x.device}, and was given tensors on {device}; "
                 "compute it of the arguments alone"
             )
-        found.append(x._primitive)
-        return Slot(len(found) - 1, like)
+        values.append(x._primitive)
+        return Slot(len(values) - 1, like)
     if isinstance(tree, dict):
-        return {key: packed(who, member, device, found) for key, member in tree.items()}
+        return {key: packed(who, member, device, values) for key, member in tree.items()}
     if isinstance(tree, (tuple, list)):
-        return _like(tree, [packed(who, member, device, found) for member in tree])
+        return _like(tree, [packed(who, member, device, values) for member in tree])
     return tree
 
 
 def unpacked(tree: Any, device: Any, values: tuple[Value, ...]) -> Any:
-    """The tree with tensors of ``values`` in the slots."""
+    """Replace each slot in a tree by the tensor of its primitive in ``values``."""
     if isinstance(tree, Slot):
         return tensor(tree.like, device, values[tree.index])
     if isinstance(tree, dict):
@@ -55,7 +55,7 @@ def unpacked(tree: Any, device: Any, values: tuple[Value, ...]) -> Any:
 
 
 def tensors_in(tree: Any) -> list[TensorBase[Any]]:
-    """The tensors of residuals, in order."""
+    """Return the tensors in residuals, in order."""
     if isinstance(tree, TensorBase):
         return [tree]
     members = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
@@ -63,7 +63,7 @@ def tensors_in(tree: Any) -> list[TensorBase[Any]]:
 
 
 def _like(tree: Any, members: list[Any]) -> Any:
-    """A list, a tuple or a named tuple as ``tree`` is."""
+    """Return the members as a list, tuple or named tuple of the type of ``tree``."""
     if isinstance(tree, list):
         return members
     return tree._make(members) if hasattr(tree, "_make") else tuple(members)

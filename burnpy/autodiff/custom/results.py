@@ -1,4 +1,4 @@
-"""What user code returned: checked, with messages that name the function, the place, and both shapes."""
+"""Checks of the results of user code, with messages that name the function, the position, and both shapes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,28 @@ from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.tensor import Tensor
 
 
-def misfit(found: object, like: Kept, device: Any) -> Exception | None:
-    """What is wrong with a gradient or tangent, which is to be a float tensor of a shape and dtype on a device.
+def misfit(returned: object, like: Kept, device: Any) -> Exception | None:
+    """Return an error if a gradient or tangent is no float tensor of the expected shape, dtype and device, else None.
 
-    The error's message is the end of a sentence that names what was asked of whom.
+    The error's message is the end of a sentence that begins with the name of the function.
     """
-    if not isinstance(found, Tensor):
-        shown = a(type(found).__name__) if isinstance(found, TensorBase) else f"{type(found).__name__} {found!r:.80}"
-        return KindError(f"{shown}, where a Tensor of shape {like.shape} is needed")
-    if found.device is not device:
-        hint = "; use .inner()" if getattr(found.device, "inner", None) is device else ""
-        return DeviceError(f"a tensor on {found.device}, where one on {device} is needed{hint}")
-    if found.shape != like.shape:
-        return ShapeError(
-            f"a tensor of shape {found.shape}, where shape {like.shape} is needed; sum what was broadcast"
+    if not isinstance(returned, Tensor):
+        shown = (
+            a(type(returned).__name__)
+            if isinstance(returned, TensorBase)
+            else f"{type(returned).__name__} {returned!r:.80}"
         )
-    if found.dtype != like.dtype:
+        return KindError(f"{shown}, where a Tensor of shape {like.shape} is needed")
+    if returned.device is not device:
+        hint = "; use .inner()" if getattr(returned.device, "inner", None) is device else ""
+        return DeviceError(f"a tensor on {returned.device}, where one on {device} is needed{hint}")
+    if returned.shape != like.shape:
+        return ShapeError(
+            f"a tensor of shape {returned.shape}, where shape {like.shape} is needed; sum what was broadcast"
+        )
+    if returned.dtype != like.dtype:
         return DTypeError(
-            f"a tensor of dtype {found.dtype}, where {like.dtype} is needed (shape {like.shape}); "
+            f"a tensor of dtype {returned.dtype}, where {like.dtype} is needed (shape {like.shape}); "
             f"convert it with .to_dtype('{like.dtype}')"
         )
     return None
@@ -40,31 +44,33 @@ def misfit(found: object, like: Kept, device: Any) -> Exception | None:
 def parts_of(
     who: str,
     what: str,
-    found: object,
+    returned: object,
     places: Sequence[Kept | None],
     device: Any,
     *,
     needed: Sequence[bool] | None = None,
     marked: Sequence[bool] | None = None,
 ) -> list[Float | PartialGrad | None]:
-    """The primitives of what user code returned: one for each place, None where nothing was given and nothing needed.
+    """Check the gradients or tangents that user code returned and return their primitives, one for each place.
+
+    A missing one is None if it is not needed.
 
     Args:
-        who: whose result it is, ``Exp.backward()``.
-        what: what its members are called, "gradient" or "tangent".
-        found: a member, or the tuple of as many as there are places.
-        places: what each place is like; None for what is no tensor.
-        device: where the members are to be.
-        needed: for which places None is a part that is `absent`, for the engine.
-        marked: which places are to have none though they are float tensors.
+        who: the function that returned them, for messages, such as ``Exp.backward()``.
+        what: the name of a member, "gradient" or "tangent".
+        returned: a single member, or the tuple of one for each place.
+        places: the expected kind, shape and dtype of each; None for a place that is no tensor.
+        device: the expected device.
+        needed: for each place, whether a missing member becomes an `absent` part, for the engine.
+        marked: for each place, whether it must be None although it is a float tensor.
 
     Raises:
-        ArgumentError: another number of members.
-        KindError, DeviceError, ShapeError, DTypeError: a member that is not like its place.
+        ArgumentError: the number of members is wrong.
+        KindError, DeviceError, ShapeError, DTypeError: a member does not fit its place.
     """
-    if isinstance(found, list):
+    if isinstance(returned, list):
         raise KindError(f"{who} returned a list, where a tuple of {len(places)} is needed: a {what} or None for each")
-    members: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
+    members: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)
     if len(members) > len(places) and all(m is None for m in members[len(places) :]):
         members = members[: len(places)]
     if len(members) != len(places):
@@ -73,11 +79,11 @@ def parts_of(
             "a tuple of one for each, None for what has none"
         )
     parts: list[Float | PartialGrad | None] = []
-    for k, (returned, place) in enumerate(zip(members, places, strict=True)):
-        member: Any = brought(returned, device) if isinstance(returned, TensorBase) else returned
+    for k, (value, place) in enumerate(zip(members, places, strict=True)):
+        member: Any = brought(value, device) if isinstance(value, TensorBase) else value
         if member is None:
-            asked = place is not None and needed is not None and needed[k]
-            parts.append(PartialGrad(absent, place.shape, place.dtype) if asked and place is not None else None)
+            is_needed = place is not None and needed is not None and needed[k]
+            parts.append(PartialGrad(absent, place.shape, place.dtype) if is_needed and place is not None else None)
             continue
         if place is None or not place.floats or (marked is not None and marked[k]):
             kind = "no tensor" if place is None else a(place.cls.__name__)
@@ -94,18 +100,18 @@ def parts_of(
 
 
 def zero_like(like: Kept, device: Any) -> Any:
-    """A float tensor of zeros."""
+    """Return a float tensor of zeros with the shape and dtype of ``like``."""
     return new_tensor(Tensor, device, device.full(like.shape, 0.0, like.dtype))
 
 
-def results_of(who: str, found: object, device: Any) -> tuple[TensorBase[Any], ...]:
-    """What user code computed, as a tuple of tensors, at least one, on a device.
+def results_of(who: str, returned: object, device: Any) -> tuple[TensorBase[Any], ...]:
+    """Check the results of user code and return them as a tuple of at least one tensor on a device.
 
     Raises:
-        KindError: something else is among it.
-        DeviceError: a tensor of another device.
+        KindError: a result is no tensor, or there is none.
+        DeviceError: a result is on another device.
     """
-    members: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
+    members: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)
     if not members:
         raise KindError(f"{who} returned an empty tuple; return a tensor, or a tuple of some")
     outs = []
@@ -125,11 +131,11 @@ def results_of(who: str, found: object, device: Any) -> tuple[TensorBase[Any], .
     return tuple(outs)
 
 
-def regrouped(found: object, outs: Sequence[Any]) -> Any:
-    """The results, single or in a tuple (a named one too) as ``found`` was."""
-    if not isinstance(found, tuple):
+def regrouped(returned: object, outs: Sequence[Any]) -> Any:
+    """Return the results in the form of ``returned``: a single one, a tuple or a named tuple."""
+    if not isinstance(returned, tuple):
         return outs[0]
-    make: Callable[[Sequence[Any]], Any] = getattr(type(found), "_make", tuple)
+    make: Callable[[Sequence[Any]], Any] = getattr(type(returned), "_make", tuple)
     return make(outs)
 
 

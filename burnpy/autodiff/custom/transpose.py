@@ -1,5 +1,8 @@
-"""Reverse mode out of a rule for forward mode: the rule is run on tangents of zero, and what it does to them, which is
-linear, is recorded on a level of its own; a gradient then goes back through that."""
+"""Reverse mode from a forward-mode rule, by transposition.
+
+The rule runs with zero tangents; its operations on them, which must be linear, are recorded on a separate level, and a
+backward pass through this recording computes the gradients.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ from burnpy.tensor.levels import Door, working_on
 
 
 class Linear:
-    """A linear map from tangents of arguments to tangents of results, recorded."""
+    """A recorded linear map from tangents of arguments to tangents of results."""
 
     __slots__ = ("leaves", "level", "likes", "places", "roots")
 
     level: Autodiff[Any]
-    leaves: list[Leaf]  #: one for each tangent that it depends on,
-    likes: list[Kept]  #: and what it is like
-    roots: list[Tracked]  #: the tangents of the results that depend on any
-    places: list[int]  #: which results these belong to
+    leaves: list[Leaf]  #: one for each argument to differentiate by,
+    likes: list[Kept]  #: and its class, shape and dtype
+    roots: list[Tracked]  #: the tangents of the results that depend on these arguments
+    places: list[int]  #: the positions of these results
 
 
 def traced(
@@ -42,18 +45,18 @@ def traced(
     values: Sequence[Any],
     needs: Sequence[bool],
 ) -> tuple[Any, tuple[TensorBase[Any], ...], Linear]:
-    """Run a rule for forward mode with tangents of zero.
+    """Run a forward-mode rule with zero tangents and record its operations on them.
 
     Args:
         who: the rule, for messages.
         jvp: takes primals and tangents, returns the result and its tangent.
         inner: the device to compute on.
-        kept: what the arguments are like,
-        values: their primitives on ``inner``,
-        needs: and by which to differentiate.
+        kept: the class, shape and dtype of each argument, None for a plain value.
+        values: the arguments' primitives on ``inner``.
+        needs: for each argument, whether to differentiate by it.
 
     Returns:
-        The result as the rule gave it, only to see whether it is a tuple; its tensors on ``inner``; the map.
+        The result as returned by the rule, which shows whether it is a tuple; its tensors on ``inner``; the linear map.
 
     Raises:
         ArgumentError: the result depends on the tangents, or its tangent does not do so linearly.
@@ -73,10 +76,10 @@ def traced(
             linear.leaves.append(zero.node)
             linear.likes.append(like)
         tangents.append(tensor(like, level, zero))
-    level.door = Door(Autodiff, Autodiff)  # which never closes: gradients go through it when the rule has returned
+    level.door = Door(Autodiff, Autodiff)  # never closed: gradients pass through the level after the rule has returned
     with observing(partial(_refuse_nonlinear, who, level)), working_on(inner, level):
-        found, tangent = jvp(tensors(level, kept, lifted(level, kept, values)), tuple(tangents))
-    outs = results_of(who, found, level)
+        result, tangent = jvp(tensors(level, kept, lifted(level, kept, values)), tuple(tangents))
+    outs = results_of(who, result, level)
     results: list[TensorBase[Any]] = []
     for k, out in enumerate(outs):
         like = kept_of_tensor(out)
@@ -86,30 +89,30 @@ def traced(
     linear.roots, linear.places = [], []
     for k, part in enumerate(tangent_parts(who, outs, tangent, level)):
         if part is not None and part.node is not None:
-            root = untracked(None)  # the node is what is needed, and the array is not
+            root = untracked(None)  # only the node is needed, not the array
             root.node = part.node
             linear.roots.append(root)
             linear.places.append(k)
-    return found, tuple(results), linear
+    return result, tuple(results), linear
 
 
 def tangent_parts(who: str, outs: Sequence[TensorBase[Any]], tangent: object, device: Any) -> list[Float | None]:
-    """The tangents of results, checked; None for zero."""
+    """Check the tangents of results and return their primitives; None for zero."""
     return parts_of(who, "tangent", tangent, [kept_of(out) for out in outs], device)
 
 
 def transposed(inner: Any, grads: Sequence[Any], linear: Linear) -> tuple[Float, ...]:
-    """The gradients of the arguments: those of the results, taken back through the map."""
+    """The vjp of a `custom_jvp`: the transposed linear map, applied to the gradients of the results."""
     roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
-    found = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
+    by_leaf = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
     return tuple(
-        found[leaf] if leaf in found else PartialGrad(absent, like.shape, like.dtype)
+        by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, like.shape, like.dtype)
         for leaf, like in zip(linear.leaves, linear.likes, strict=True)
     )
 
 
 def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
-    """An observer: an error for what is done to tangents and is not linear in them."""
+    """The observer that raises an error for an operation on tangents that is not linear in them."""
     if device is not level or isinstance(node, Opaque):
         return
     rule = RULES.get(node.operation)

@@ -1,4 +1,4 @@
-"""Gradients and tangents whose derivative is not known: whoever asks for it is told, instead of being given zeros."""
+"""Gradients and tangents whose derivative is unknown: differentiating them raises an error instead of giving zeros."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from burnpy.tensor.base import TensorBase
 
 
 class _Refused(Function):
-    """The identity of some tensors, with a derivative by these and others that is refused."""
+    """The identity of some tensors, whose derivative by these and other tensors raises an error."""
 
     @staticmethod
     def forward(ctx: Context, message: str, count: int, *tensors: Any) -> Any:
-        """The first ``count``."""
+        """Return the first ``count`` tensors."""
         ctx.message = message
         return tensors[:count]
 
     @staticmethod
     def backward(ctx: Context, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused."""
+        """Raise an error: the derivative is not known."""
         raise GraphError(ctx.message)
 
     jvp = backward
@@ -38,30 +38,30 @@ _Refused._kind = node_kind("unknown_derivative")
 def refused(
     message: str, device: Any, parts: Sequence[Any], places: Sequence[Kept | None], sources: Sequence[Any]
 ) -> list[Any]:
-    """What user code gave, where differentiating it is refused.
+    """Return the results of user code such that differentiating them raises an error.
 
     Args:
-        message: what is said then.
-        device: where all this is.
-        parts: its primitives; None and absent parts stay as they are.
-        places: what each is like.
-        sources: tensors on which it may depend.
+        message: the error message.
+        device: the device of the results and sources.
+        parts: the primitives of the results; None and absent parts are unchanged.
+        places: the class, shape and dtype of each.
+        sources: tensors on which the results may depend.
     """
-    there = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, PartialGrad)]
-    given = [tensor(like, device, parts[k]) for k in there if (like := places[k]) is not None]
+    present = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, PartialGrad)]
+    results = [tensor(like, device, parts[k]) for k in present if (like := places[k]) is not None]
     outs: list[Any] = list(parts)
-    if given:
-        found = applied(_Refused, (message, len(given), *given, *sources))
-        for k, part in zip(there, primitives(found), strict=True):
+    if results:
+        refusing = applied(_Refused, (message, len(results), *results, *sources))
+        for k, part in zip(present, primitives(refusing), strict=True):
             outs[k] = part
     return outs
 
 
 def refused_tensors(message: str, tensors: Sequence[TensorBase[Any]], sources: Sequence[Any]) -> tuple[Any, ...]:
-    """Tensors of one device as they are, but for floats, of which the derivative by ``sources`` is refused."""
+    """Return tensors of one device such that the derivative of the floats among them by ``sources`` is refused."""
     places = [like if (like := kept_of_tensor(x)).floats else None for x in tensors]
     parts = [x._primitive if like else None for x, like in zip(tensors, places, strict=True)]
     if not any(places):
         return tuple(tensors)
-    found = refused(message, tensors[0].device, parts, places, sources)
-    return tuple([x if part is None else x._like(part) for x, part in zip(tensors, found, strict=True)])
+    refusing = refused(message, tensors[0].device, parts, places, sources)
+    return tuple([x if part is None else x._like(part) for x, part in zip(tensors, refusing, strict=True)])

@@ -1,4 +1,4 @@
-"""Calling user code: with arguments by position, on the level that they are of, and told where it cannot be called."""
+"""Calls of user code: with positional arguments, on the level of its arguments, and with clear signature errors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.levels import open_levels, working_on
 
 
-def called(who: str, wanted: str, function: Callable[..., Any], device: Any, *args: Any) -> Any:
-    """``function(*args)``, which is handed tensors of ``device``.
+def called(who: str, expected: str, function: Callable[..., Any], device: Any, *args: Any) -> Any:
+    """Call ``function(*args)`` with tensors of ``device``.
 
     Args:
-        who: the function, for messages: ``Exp.backward()``.
-        wanted: what it must take, in words.
-        function: of the user's.
-        device: of what it is handed; None where it is on the level that is open.
-        *args: for the function.
+        who: the function, for messages, such as ``Exp.backward()``.
+        expected: the arguments that it must take, in words.
+        function: the user's function.
+        device: the device of its arguments; None if that is the innermost open level.
+        *args: the arguments.
 
     Raises:
-        ArgumentError: it does not take these arguments.
+        ArgumentError: the function does not take these arguments.
     """
     try:
         if device is None or not open_levels.get():
@@ -29,39 +29,40 @@ def called(who: str, wanted: str, function: Callable[..., Any], device: Any, *ar
         with working_on(device):
             return function(*args)
     except TypeError:
-        refuse_signature(who, wanted, function, args)
+        refuse_signature(who, expected, function, args)
         raise
 
 
-def refuse_signature(who: str, wanted: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Say how a function must be written, if it is one that cannot be called with ``args``.
+def refuse_signature(who: str, expected: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Raise an error that explains the expected signature if a function cannot be called with ``args``.
 
     Raises:
-        ArgumentError: it is.
+        ArgumentError: the function does not take these arguments.
     """
     try:
-        found = signature(function)
-    except (TypeError, ValueError):  # a builtin without a signature: its own message has to do
+        own_signature = signature(function)
+    except (TypeError, ValueError):  # a builtin without a signature: its own error message is used
         return
     try:
-        found.bind(*args)
+        own_signature.bind(*args)
     except TypeError as error:
         names = ", ".join(
-            str(p.replace(annotation=Parameter.empty, default=Parameter.empty)) for p in found.parameters.values()
+            str(p.replace(annotation=Parameter.empty, default=Parameter.empty))
+            for p in own_signature.parameters.values()
         )
         raise ArgumentError(
             f"{who} takes ({names}) and was called with {len(args)} argument{'' if len(args) == 1 else 's'} ({error}); "
-            f"let it take {wanted}"
+            f"let it take {expected}"
         ) from None
 
 
 def positional(
     operation: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], skip: int
 ) -> tuple[Any, ...]:
-    """All arguments of a call by position, those left out before a named one with their default.
+    """Return all arguments of a call by position; omitted ones before a keyword argument get their default.
 
     Raises:
-        ArgumentError: the function does not take them, or not by position.
+        ArgumentError: the function does not take these arguments, or not by position.
     """
     if not kwargs:
         return args

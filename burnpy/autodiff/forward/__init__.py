@@ -1,1 +1,1 @@
-"""Forward mode: `Forward[B]` carries a tangent beside each value, out of the same rules as `Autodiff`."""
+"""Forward mode: `Forward[B]` computes a tangent with each value, from the same rules as `Autodiff`."""

@@ -1,7 +1,7 @@
-"""Methods of `Forward`, one for each operation, made of the operation's schema and rule.
+"""Generation of the methods of `Forward`, one for each operation, from the operation's schema and rule.
 
-As those of `Autodiff` are: source text, compiled at its first use. What a method needs of a rule, which arguments its
-jvps keep and where parts must be broadcast, is found out once, here. `source` shows what is made::
+Like those of `Autodiff`, they are generated as source text and compiled at their first use, so that the values that
+jvps need and the places where tangents must be broadcast are determined once. `source` returns the generated text::
 
     >>> print(source("exp"))
     def exp(self, x):
@@ -38,7 +38,7 @@ class Dual:
 
     value: Value
     tangent: Float | None
-    owned: bool  #: present, and true, where the tangent's memory is this one's own and `accumulate` may reuse it
+    owned: bool  #: present and true if the tangent's memory is not shared, so that `accumulate` may reuse it
 
     def __init__(self, value: Value, tangent: Float | None = None) -> None:
         self.value = value
@@ -55,12 +55,12 @@ class Dual:
         return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
     def mapped(self, f: Callable[[Any], Any]) -> Dual:
-        """``f`` of each innermost array, of the value and of the tangent."""
+        """Apply ``f`` to each innermost array of the value and of the tangent."""
         return Dual(mapped(f, self.value), None if self.tangent is None else mapped(f, self.tangent))
 
 
 def compiled(name: str) -> Callable[..., Any]:
-    """The method of `Forward` for one operation."""
+    """Generate and compile the method of `Forward` for one operation."""
     op = operation(getattr(Backend, name))
     names: dict[str, Any] = {"Dual": Dual, "new": object.__new__, "default": op.function}
     names |= {f"default_{a.name}": a.default for a in op.arguments if a.default is not EMPTY}
@@ -74,9 +74,9 @@ def compiled(name: str) -> Callable[..., Any]:
 
 
 def jvps(op: Operation, rule: Rule | None) -> tuple[Callable[..., Any], ...] | None:
-    """How a tangent of each float argument goes through; None where the operation itself takes it there.
+    """Return the jvps of an operation, one per float argument; None if the operation itself is applied to tangents.
 
-    The Jacobian of what is elementwise is diagonal, so that its vjps are its jvps.
+    The Jacobian of an elementwise operation is diagonal, so that its vjps are its jvps.
     """
     if rule is None or op.algebra is Algebra.BILINEAR:
         return None
@@ -84,13 +84,13 @@ def jvps(op: Operation, rule: Rule | None) -> tuple[Callable[..., Any], ...] | N
 
 
 def source(name: str) -> str:
-    """The source text of the method for one operation."""
+    """Return the source text of the method for one operation."""
     op = operation(getattr(Backend, name))
     rule = RULES.get(name)
     parameters = [a.name if a.default is EMPTY else f"{a.name}=default_{a.name}" for a in op.arguments]
     itself = rule is None and op.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL, Algebra.BILINEAR)
     if any(a.sequence for a in op.float_arguments):
-        body = _of_a_sequence(op)
+        body = _sequence(op)
     elif not op.float_arguments or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         body = _constant(op)
     elif (rule is None and not itself) or len(op.results) > 1 or (rule is not None and rule.joint is not None):
@@ -105,13 +105,13 @@ _DUAL = ["dual = new(Dual)", "dual.value = value"]
 
 
 def _call(op: Operation, values: dict[str, str] | None = None, on: str = "self.inner") -> str:
-    """The operation on another device, with its float arguments' values unless others are given."""
-    given = {a.name: f"{a.name}_" if a.floats else a.name for a in op.arguments} | (values or {})
-    return f"{on}.{op.name}({', '.join(given.values())})"
+    """Generate a call of the operation on device ``on``, with the values of its float arguments or with ``values``."""
+    arguments = {a.name: f"{a.name}_" if a.floats else a.name for a in op.arguments} | (values or {})
+    return f"{on}.{op.name}({', '.join(arguments.values())})"
 
 
 def _read(a: Argument) -> str:
-    """The value and the tangent of a float argument, which may be a number."""
+    """Generate the reading of value and tangent of a float argument, which may be a number."""
     names, both = f"{a.name}_, {a.name}t", f"{a.name}.value, {a.name}.tangent"
     return (
         f"{names} = ({both}) if {a.name}.__class__ is Dual else ({a.name}, None)" if a.scalar else f"{names} = {both}"
@@ -119,7 +119,7 @@ def _read(a: Argument) -> str:
 
 
 def _constant(op: Operation) -> list[str]:
-    """Results that carry no tangent."""
+    """Generate a body whose results have no tangent."""
     values = {
         a.name: f"({a.name}.value if {a.name}.__class__ is Dual else {a.name})" if a.scalar else f"{a.name}.value"
         for a in op.float_arguments
@@ -131,13 +131,16 @@ def _constant(op: Operation) -> list[str]:
 
 
 def _constant_results(op: Operation, call: str) -> list[str]:
-    """Several results without a tangent."""
+    """Generate the return of several results without a tangent."""
     wraps = [f"Dual(results[{k}])" if is_float else f"results[{k}]" for k, is_float in enumerate(op.float_results)]
     return [f"results = {call}", f"return {', '.join(wraps)}"]
 
 
 def _defaulted(op: Operation) -> list[str]:
-    """No rule: the inner backend's own operation on constants, else the default, each step of which is pushed."""
+    """Generate a body without a rule: the inner backend's operation on constants, else the default.
+
+    The default is made of other operations, which compute the tangents.
+    """
     lines = [_read(a) for a in op.float_arguments]
     lines.append(f"if {' and '.join(f'{a.name}t is None' for a in op.float_arguments)}:")
     if len(op.results) == 1:
@@ -148,7 +151,7 @@ def _defaulted(op: Operation) -> list[str]:
 
 
 def _with_jvps(op: Operation, sides: tuple[Callable[..., Any], ...] | None) -> list[str]:
-    """The tangent: the parts of all arguments that have one, together."""
+    """Generate a body that computes the tangent: the sum of the contributions of all arguments with a tangent."""
     floats = op.float_arguments
     lines = [_read(a) for a in floats]
     if len(floats) == 2 and (op.elementwise or op.algebra is Algebra.BILINEAR):
@@ -165,7 +168,7 @@ def _with_jvps(op: Operation, sides: tuple[Callable[..., Any], ...] | None) -> l
     if len(floats) == 1:
         return [*lines, f"dual.tangent = {parts[0]}", "return dual"]
     lines += _sum(op, sides, parts)
-    if op.elementwise or op.name == "where":  # only these broadcast what they are given to a shape of none of it
+    if op.elementwise or op.name == "where":  # only these broadcast to a shape that no argument may have
         lines.append("dual.tangent = tangent if tangent.shape == value.shape else i.expand(tangent, value.shape)")
     else:
         lines.append("dual.tangent = tangent")
@@ -173,21 +176,21 @@ def _with_jvps(op: Operation, sides: tuple[Callable[..., Any], ...] | None) -> l
 
 
 def _promotion(op: Operation) -> list[str]:
-    """Dtypes that differ are made one first, tangents with them."""
-    one, two = (a.name for a in op.float_arguments)
-    scalar = f"{two}.__class__ is Dual and " if op.float_arguments[1].scalar else ""
+    """Generate the promotion of values and tangents to a common dtype."""
+    left, right = (a.name for a in op.float_arguments)
+    scalar = f"{right}.__class__ is Dual and " if op.float_arguments[1].scalar else ""
     return [
-        f"if {scalar}{one}_.dtype is not {two}_.dtype and {one}_.dtype != {two}_.dtype:",
-        f"    return self.{op.name}(*self.promote({one}, {two}))",
+        f"if {scalar}{left}_.dtype is not {right}_.dtype and {left}_.dtype != {right}_.dtype:",
+        f"    return self.{op.name}(*self.promote({left}, {right}))",
     ]
 
 
 def _part(op: Operation, sides: tuple[Callable[..., Any], ...] | None, k: int) -> str:
-    """What the tangent of the k-th float argument alone gives."""
+    """Generate the contribution of the k-th float argument's tangent."""
     own = op.float_arguments[k]
     if sides is not None:
-        kept = "".join(f", {_kept(op, name)}" for name in list(signature(sides[k]).parameters)[2:])
-        return f"jvp{k}(i, {own.name}t{kept})"
+        needed = "".join(f", {_needed(op, name)}" for name in list(signature(sides[k]).parameters)[2:])
+        return f"jvp{k}(i, {own.name}t{needed})"
     if op.algebra is Algebra.BILINEAR:
         return _call(op, {own.name: f"{own.name}t"}, "i")
     zeros = {
@@ -198,8 +201,8 @@ def _part(op: Operation, sides: tuple[Callable[..., Any], ...] | None, k: int) -
     return _call(op, {own.name: f"{own.name}t"} | zeros, "i")
 
 
-def _kept(op: Operation, name: str) -> str:
-    """What a jvp keeps, read off the name of its parameter."""
+def _needed(op: Operation, name: str) -> str:
+    """Return the expression of a value that a jvp needs, from the name of its parameter."""
     floats = {a.name for a in op.float_arguments}
     base = name.removesuffix("_shape").removesuffix("_dtype")
     if name == "out":
@@ -210,7 +213,7 @@ def _kept(op: Operation, name: str) -> str:
 
 
 def _sum(op: Operation, sides: tuple[Callable[..., Any], ...] | None, parts: list[str]) -> list[str]:
-    """The parts that there are, added up; of two tangents, a linear operation takes both at once."""
+    """Generate the sum of the contributions; a linear operation is applied to two tangents at once."""
     names = [a.name for a in op.float_arguments]
     linear = op.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL)
     if len(parts) == 2:
@@ -233,8 +236,8 @@ def _sum(op: Operation, sides: tuple[Callable[..., Any], ...] | None, parts: lis
     return lines
 
 
-def _of_a_sequence(op: Operation) -> list[str]:
-    """``cat``: the tangents joined as the values are, with zeros for constants."""
+def _sequence(op: Operation) -> list[str]:
+    """Generate the body of ``cat``: the tangents are concatenated like the values, with zeros for constants."""
     return [
         f"value = {_call(op, {'xs': '[x.value for x in xs]'})}",
         *_DUAL,

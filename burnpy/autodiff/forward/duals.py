@@ -1,4 +1,4 @@
-"""Tensors on `Forward`: giving them a tangent, and taking it."""
+"""Tensors on `Forward`: `make_dual` attaches a tangent to a tensor, `unpack_dual` takes both apart."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ B = TypeVar("B", bound=Backend)
 
 
 class Unpacked(NamedTuple, Generic[B]):
-    """What `unpack_dual` gives."""
+    """The result of `unpack_dual`."""
 
     primal: Tensor[B]
     """The values, on the inner backend."""
     tangent: Tensor[B] | None
-    """Their tangent, of the same shape and dtype; None of a constant."""
+    """Their tangent, of the same shape and dtype; None for a constant."""
 
 
 def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
-    """``x`` moving in the direction ``tangent``: what is computed from the result carries its derivative along.
+    """Return ``x`` with the tangent ``tangent``: results computed from it have the derivative in this direction.
 
     Args:
-        x: of any shape and dtype.
-        tangent: of the same shape and dtype, on the same device.
+        x: the values, of any shape and dtype.
+        tangent: the direction, of the same shape and dtype, on the same device.
 
     Raises:
         ShapeError: the shapes or dtypes differ.
@@ -41,9 +41,9 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
     >>> unpack_dual(make_dual(x, Tensor[NumPy].ones(())) ** 2).tangent.item()
     6.0
     """
-    for given in (x, tangent):
-        if not isinstance(given, Tensor):
-            raise KindError(f"make_dual() takes two float tensors, and was given {given!r}")
+    for argument in (x, tangent):
+        if not isinstance(argument, Tensor):
+            raise KindError(f"make_dual() takes two float tensors, and was given {argument!r}")
     x, tangent = together("make_dual", x, tangent)
     if (x.shape, x.dtype) != (tangent.shape, tangent.dtype):
         raise ShapeError(
@@ -55,7 +55,7 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
 
 
 def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
-    """The values of a tensor on `Forward` and their tangent, None of a constant.
+    """Return the values of a tensor on `Forward` and their tangent, which is None for a constant.
 
     Raises:
         NotTrackedError: the tensor is on another backend, where tensors have no tangent.
@@ -65,11 +65,11 @@ def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
     >>> unpack_dual(Tensor[Forward[NumPy]].ones(())).tangent is None
     True
     """
-    given: Any = x
-    if not isinstance(given, Tensor) or not isinstance(given.device, Forward):
+    dual: Any = x
+    if not isinstance(dual, Tensor) or not isinstance(dual.device, Forward):
         raise NotTrackedError(
-            f"unpack_dual() takes a Tensor on Forward, which make_dual() gives, and was given {given!r}"
+            f"unpack_dual() takes a Tensor on Forward, which make_dual() gives, and was given {dual!r}"
         )
-    inner: Any = given.device.inner
-    value, tangent = given._primitive.value, given._primitive.tangent
+    inner: Any = dual.device.inner
+    value, tangent = dual._primitive.value, dual._primitive.tangent
     return Unpacked(new_tensor(Tensor, inner, value), None if tangent is None else new_tensor(Tensor, inner, tangent))

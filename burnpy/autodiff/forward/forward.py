@@ -1,4 +1,4 @@
-"""`Forward[B]`: a backend that carries a tangent beside each value: forward mode, out of the same rules."""
+"""`Forward[B]`: a backend for forward-mode differentiation, which computes a tangent with each value."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 @final
 class Forward(Subscriptable, Backend, Generic[I]):
-    """A backend that differentiates along one direction while the inner backend ``I`` computes.
+    """A backend that computes with the inner backend ``I`` and adds forward-mode differentiation in one direction.
 
     In types it is written ``Forward[NumPy]``; as a device, ``Forward(NumPy())``. Each primitive has a value and a
-    tangent, or no tangent where it is constant. It records nothing, so that a computation of any length needs no more
-    memory than twice its own. It nests with `Autodiff` and with itself either way: ``Forward[Autodiff[NumPy]]`` pushes
-    tangents that can be differentiated, ``Autodiff[Forward[NumPy]]`` gives gradients with a tangent. Ints and bools
-    have no tangent and are the inner backend's own. `burnpy.autodiff.make_dual` makes tensors on it; `burnpy.func.jvp`
-    does so by itself.
+    tangent, or no tangent if it is constant. No graph is recorded, so that a computation of any length needs at most
+    twice its own memory. It nests with `Autodiff` and with itself in any order: ``Forward[Autodiff[NumPy]]`` computes
+    tangents that can be differentiated, ``Autodiff[Forward[NumPy]]`` computes gradients with a tangent. Int and bool
+    primitives have no tangent and are the inner backend's own. `burnpy.autodiff.make_dual` creates tensors on it;
+    `burnpy.func.jvp` does so internally.
 
     >>> from burnpy import Tensor
     >>> from burnpy.autodiff import make_dual, unpack_dual
@@ -38,17 +38,17 @@ class Forward(Subscriptable, Backend, Generic[I]):
     def __init__(self, inner: I | type[I]) -> None:
         self.inner: I = device_of(inner)
         self.discrete: Backend = self.inner.discrete
-        self.level = 0  #: which modes silence it: see `burnpy.autodiff.modes`
+        self.level = 0  #: the level number, by which modes silence it: see `burnpy.autodiff.modes`
         self.mode = current_mode
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:
-        """By the inner device, however it was named."""
+        """Return the key of the singleton: the inner device, however it was named."""
         return (device_of(inner),)
 
     @property
     def name(self) -> str:
-        """``Forward[NumPy]``."""
+        """The name with the inner device's in brackets, such as ``Forward[NumPy]``."""
         return f"Forward[{self.inner.name}]"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,48 +59,51 @@ class Forward(Subscriptable, Backend, Generic[I]):
         self.inner.synchronize()
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device wants to be told which rule is at work."""
+        """Whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()
 
     def lift(self, value: Value) -> Dual:
-        """An inner float primitive as a constant of this backend."""
+        """Wrap an inner float primitive as a constant of this backend."""
         return Dual(value)
 
     def lower(self, x: Dual) -> Value:
-        """The inner primitive, without the tangent."""
+        """Return the inner primitive of x, without the tangent."""
         return x.value
 
     def dual(self, value: Float, tangent: Float) -> Dual:
-        """A primitive with a tangent of the same shape and dtype."""
+        """Create a primitive from a value and a tangent of the same shape and dtype."""
         return Dual(value, tangent)
 
     def require_grad(self, x: Float) -> Dual:
-        """x with its value as a leaf of every level beneath; the tangent stays."""
+        """Return x with its value as a leaf on every level beneath; the tangent is unchanged."""
         return Dual(self.inner.require_grad(x.value), x.tangent)
 
     def is_require_grad(self, x: Float) -> bool:
-        """Whether x has a tangent, or operations on it are recorded beneath."""
+        """Whether x has a tangent, or is tracked on a level beneath."""
         return x.tangent is not None or self.inner.is_require_grad(x.value)
 
     def retain_grad(self, x: Float) -> Dual:
-        """x with the gradient of its value kept beneath."""
+        """Return x such that the level beneath retains the gradient of its value."""
         return Dual(self.inner.retain_grad(x.value), x.tangent)
 
     def accumulate(self, total: Float, grad: Float) -> Dual:
-        """total + grad, in the memory of ``total``."""
+        """Return total + grad, in the memory of ``total``."""
         return self._accumulated("accumulate", total, (), grad)
 
     def accumulate_slice(self, total: Float, key: Key, grad: Float) -> Dual:
-        """total with grad added at ``total[key]``, in the memory of ``total``."""
+        """Return total with grad added at ``total[key]``, in the memory of ``total``."""
         return self._accumulated("accumulate_slice", total, (key,), grad)
 
     def accumulate_index(self, total: Float, dim: int, index: Int, grad: Float) -> Dual:
-        """total with grad's slices added at ``index``, in the memory of ``total``."""
+        """Return total with grad's slices added at ``index``, in the memory of ``total``."""
         return self._accumulated("accumulate_index", total, (dim, index), grad)
 
     def _accumulated(self, operation: str, total: Dual, place: tuple[Any, ...], grad: Dual) -> Dual:
-        """The value and the tangent, each added in place; a tangent only where an earlier sum allocated it, as
-        ``add`` gives the tangent of one argument on where the other is constant."""
+        """Add value and tangent in place.
+
+        A tangent is overwritten only if an earlier sum allocated it: ``add`` passes on the tangent of one argument
+        unchanged if the other is constant, so that it may be shared.
+        """
         i: Any = self.inner
         accumulate = getattr(i, operation)
         shape, dtype = total.shape, total.dtype

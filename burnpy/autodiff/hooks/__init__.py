@@ -1,1 +1,1 @@
-"""Hooks: user code that is shown gradients on their way, and may replace them."""
+"""Hooks: user functions that are called with gradients during a backward pass and may replace them."""

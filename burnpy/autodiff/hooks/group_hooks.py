@@ -1,4 +1,4 @@
-"""`register_multi_grad_hook`: a function that is told of the gradients of a group of tensors in each backward pass."""
+"""`register_multi_grad_hook`: a function called with the gradients of a group of tensors in each backward pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class Grouped(Seen):
-    """A node that hands its gradient on, and shows it to its group."""
+    """A node that passes its gradient on, both to the tensor and to its group."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class Grouped(Seen):
 
 
 class Group(Node):
-    """Where the gradients of a group of tensors come together in each pass. It has no parents."""
+    """A node without parents that collects the gradients of a group of tensors in each pass."""
 
     __slots__ = ()
 
@@ -68,19 +68,20 @@ def register_multi_grad_hook(
 def register_multi_grad_hook(
     tensors: Sequence[Tensor[Any]], hook: Callable[[Any], None], *, mode: Literal["all", "any"] = "all"
 ) -> tuple[tuple[Tensor[Any], ...], HookHandle]:
-    """The same tensors, of whose gradients a function is told in every backward pass that reaches any of them.
+    """Register a function that is called with the gradients of several tensors in each pass that reaches any of them.
 
-    Use the tensors returned from then on; the gradients of those given are not seen. The function cannot replace any.
+    Returns the tensors with the hook, and a handle that removes it. Compute with the returned tensors: the hook does
+    not see gradients of the original ones. The function cannot replace gradients.
 
     Args:
-        tensors: tracked ones of one device, leaves or not.
+        tensors: tracked tensors of one device, leaves or not.
         hook: for "all", takes the list of their gradients, None for those that the pass does not reach; for "any", the
-            first gradient that is there.
-        mode: "all", when all that the pass reaches are there, or "any", as soon as one is.
+            first gradient that is computed.
+        mode: "all" calls the hook when all gradients of the pass are computed, "any" as soon as one is.
 
     Raises:
-        ArgumentError: ``mode`` is neither; no tensors; in a pass, the function returned something.
-        KindError: something is no float tensor, or no function.
+        ArgumentError: ``mode`` is neither; there are no tensors; in a pass, the function returned something.
+        KindError: a tensor is no float tensor, or the hook is no function.
         NotTrackedError: a tensor is not tracked.
         DeviceError: the tensors are on several devices.
 
@@ -101,37 +102,37 @@ def register_multi_grad_hook(
     cell = Hook(name, hook)
     group = _LastingGroup()
     group.parent0 = group.parent1 = None
-    group.vjp0, group.saved0 = (_tell_all if mode == "all" else _done), (cell,)
+    group.vjp0, group.saved0 = (_call_with_all if mode == "all" else _done), (cell,)
     group.seq, group.alive = next_seq(), True
-    add = put if mode == "all" else partial(_put_and_tell, cell)
-    seen = []
+    add = put if mode == "all" else partial(_put_and_call, cell)
+    hooked = []
     for k, (x, node) in enumerate(zip(tensors, nodes, strict=True)):
         source = node.target
         kind = _LastingGrouped if source.__class__ is Leaf else Grouped
         over = new_node(kind, [(node, identity, ()), (group, placed, (add, len(nodes), k))])
-        over.source = source  # type: ignore[attr-defined]  # linked makes the class it is given
-        seen.append(seen_through(x, over))
-    return tuple(seen), HookHandle(cell)
+        over.source = source  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
+        hooked.append(seen_through(x, over))
+    return tuple(hooked), HookHandle(cell)
 
 
-def _tell_all(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
-    """The vjp of a group of mode "all": by then a pass has come through every member that it reaches."""
-    _tell(hook, inner, [None if grad is None else new_tensor(Tensor, inner, grad) for grad in grads])
+def _call_with_all(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
+    """The vjp of a group of mode "all": calls the hook; the pass has visited all members that it reaches."""
+    _call(hook, inner, [None if grad is None else new_tensor(Tensor, inner, grad) for grad in grads])
 
 
 def _done(inner: Any, grads: object, hook: Hook) -> None:
-    """The vjp of a group of mode "any"."""
+    """The vjp of a group of mode "any", whose hook has been called already."""
 
 
-def _put_and_tell(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
-    """How a gradient enters a group of mode "any": the first of a pass is told."""
+def _put_and_call(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
+    """Add a gradient to a group of mode "any"; the first one of a pass calls the hook."""
     if total is None:
-        _tell(hook, inner, new_tensor(Tensor, inner, grad))
+        _call(hook, inner, new_tensor(Tensor, inner, grad))
     return put(inner, total, count, k, grad)
 
 
-def _tell(hook: Hook, inner: Any, what: Any) -> None:
-    if (found := hook.called(inner, what)) is not None:
+def _call(hook: Hook, inner: Any, argument: Any) -> None:
+    if (result := hook.called(inner, argument)) is not None:
         raise ArgumentError(
-            f"the {hook.name} returned {found!r:.80}, and cannot replace gradients; x.register_hook(f) can"
+            f"the {hook.name} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can"
         )

@@ -1,4 +1,4 @@
-"""Hooks around the rule of the operation that made a tensor."""
+"""Hooks before and after the rule of the operation that computed a tensor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class NodeHooked(Node):
-    """A node with the rule of another, between hooks."""
+    """A node that runs the rule of another node between hooks."""
 
     __slots__ = ()
 
@@ -29,11 +29,11 @@ class NodeHooked(Node):
 
 
 class _Edge(NamedTuple):
-    """An edge of the node that is hooked, but for its parent."""
+    """An edge of the hooked node, without its parent."""
 
     vjp: Vjp
-    kept: int  #: how much is kept for it
-    onward: tuple[_Edge, ...]  #: the edges of the relay that it leads to; none where it leads to an argument
+    kept: int  #: the number of its saved values
+    onward: tuple[_Edge, ...]  #: the edges of the relay that it leads to; empty if it leads to an argument
 
 
 def hook_node(
@@ -41,7 +41,7 @@ def hook_node(
     before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None,
     after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None,
 ) -> tuple[Tensor[Autodiff[I]], HookHandle]:
-    """What ``x.register_node_hook(before=…, after=…)`` does."""
+    """Implement ``x.register_node_hook(before=…, after=…)``."""
     name = "register_node_hook"
     node = tracked(x, name)
     beneath = node.beneath if isinstance(node, Hooked) else node
@@ -73,11 +73,11 @@ def hook_node(
 
 
 def _nothing(*grads: object) -> None:
-    """The hook that is not there."""
+    """A hook that does nothing, for a missing one."""
 
 
 def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_Edge, ...]:
-    """The edges of a node, their ends and what is kept for them added to the lists."""
+    """Return the edges of a node; their parents and saved values are appended to the lists."""
     edges = []
     for parent, slot in ((node.parent0, 0), (node.parent1, 1)):
         if parent is None:
@@ -100,20 +100,20 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_E
 def _around(
     inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_Edge, ...], *kept: Any
 ) -> tuple[Float, ...]:
-    """The vjp: the hooked node's own, between the hooks."""
+    """The vjp of a hooked node: the node's own vjps, between the hooks."""
     (grad,) = grads
     if before.function is not None:
         (grad,) = _replaced(before, before.called(inner, _tensors(inner, (grad,))), (grad,), inner)
     parts: list[Float] = []
     _pulled(inner, grad, edges, list(reversed(kept)), parts)
     if after.function is not None:
-        found = after.called(inner, _tensors(inner, parts), _tensors(inner, (grad,)))
-        parts = _replaced(after, found, parts, inner)
+        result = after.called(inner, _tensors(inner, parts), _tensors(inner, (grad,)))
+        parts = _replaced(after, result, parts, inner)
     return tuple(parts)
 
 
 def _pulled(inner: Any, grad: Any, edges: tuple[_Edge, ...], kept: list[Any], parts: list[Float]) -> None:
-    """Append what the edges give, taking what is kept for each from the end of ``kept``."""
+    """Append the gradients computed by the edges to ``parts``, taking their saved values from the end of ``kept``."""
     for edge in edges:
         part = edge.vjp(inner, grad, *[kept.pop() for _ in range(edge.kept)])
         if edge.onward:
@@ -126,11 +126,11 @@ def _tensors(inner: Any, parts: Sequence[Float]) -> tuple[Any, ...]:
     return tuple(new_tensor(Tensor, inner, part) for part in parts)
 
 
-def _replaced(hook: Hook, found: object, parts: Sequence[Float], inner: Any) -> list[Float]:
-    """The gradients, in place of which a hook may have returned others: a tuple, or one by itself."""
-    if found is None:
+def _replaced(hook: Hook, returned: object, parts: Sequence[Float], inner: Any) -> list[Float]:
+    """Return the gradients with those replaced for which the hook returned others: a tuple, or a single gradient."""
+    if returned is None:
         return list(parts)
-    members = found if isinstance(found, tuple) else (found,)
+    members = returned if isinstance(returned, tuple) else (returned,)
     if len(members) != len(parts):
         raise ArgumentError(
             f"the {hook.name} returned {len(members)} gradients in place of {len(parts)}; return as many, None for "

@@ -1,7 +1,7 @@
-"""Hooks: functions that a backward pass calls with gradients on their way.
+"""Tensor hooks: functions that a backward pass calls with a tensor's gradient.
 
-Nothing is changed by hooking: a tensor's hooks are a further node over it, and what is returned is the tensor seen
-through that node. A node over a leaf lasts as the leaf does, however many passes go through it.
+Registering a hook changes no tensor: it adds a node on top of the tensor's node, and returns a tensor with that node.
+A node over a leaf is never freed by a backward pass, as the leaf is not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class Hook:
-    """A function, until it is removed."""
+    """A registered function, or None after it was removed, and its name for error messages."""
 
     __slots__ = ("function", "name")
 
@@ -41,7 +41,7 @@ class Hook:
         self.name = f"hook {getattr(function, '__qualname__', None) or repr(function)} of {operation}()"
 
     def called(self, inner: Any, *args: Any) -> Any:
-        """What the function returns of tensors on a device; None where it was removed."""
+        """Call the function with tensors on a device and return its result; None if the hook was removed."""
         if self.function is None:
             return None
         return called(f"the {self.name}", "as many", self.function, inner, *args)
@@ -49,7 +49,7 @@ class Hook:
 
 @final
 class HookHandle:
-    """What removes a hook: ``handle.remove()``, or the end of ``with handle:``. It can be removed more than once.
+    """A handle that removes a hook: by ``handle.remove()`` or at the end of ``with handle:``; repeated calls are fine.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -65,11 +65,11 @@ class HookHandle:
     __slots__ = ("_hooks",)
 
     def __init__(self, *hooks: Hook) -> None:
-        """Made by what registers hooks."""
+        """Called by the functions that register hooks."""
         self._hooks = hooks
 
     def remove(self) -> None:
-        """Let the hook be called no more, and forget it."""
+        """Remove the hook: it is not called any more, and the function is released."""
         for hook in self._hooks:
             hook.function = None
 
@@ -85,7 +85,7 @@ class HookHandle:
 
 
 class Seen(Node):
-    """A node over a tensor's, through which the tensor is seen; it stands for the same tensor in `Gradients`."""
+    """A node on top of a tensor's node; in `Gradients` it stands for the same tensor."""
 
     __slots__ = ("source",)
 
@@ -93,7 +93,7 @@ class Seen(Node):
 
     @property
     def leaf(self) -> Leaf | None:
-        """The tensor's."""
+        """The leaf of the tensor's node."""
         return self.source.leaf
 
     @property
@@ -103,7 +103,7 @@ class Seen(Node):
 
 
 class Hooked(Seen):
-    """A node that hands its gradient on through hooks, which it keeps."""
+    """A node that passes its gradient on through the hooks saved in it."""
 
     __slots__ = ()
 
@@ -111,16 +111,16 @@ class Hooked(Seen):
 
     @property
     def beneath(self) -> Node | Leaf:
-        """The tensor's node."""
+        """The node under the hooks."""
         return self.parent0 or self
 
     def over(self, node: Node) -> Node:
-        """The same hooks on another node."""
+        """Return a node with the same hooks on top of ``node``."""
         return _hooked(node, self.saved0)
 
 
 class _Fixed:
-    """A slot of `Node` that is written once, and which freeing the node leaves as it is."""
+    """A descriptor for a slot of `Node` that is written once; later writes, such as freeing, are ignored."""
 
     def __init__(self, slot: Any) -> None:
         self.slot = slot
@@ -139,7 +139,7 @@ class _Fixed:
 
 
 def lasting(kind: type[Node]) -> type[Node]:
-    """The class of nodes of a kind that no backward pass consumes, as none consumes leaves."""
+    """Return a subclass of a node class whose nodes are not consumed by backward passes, as leaves are not."""
     fixed = {name: _Fixed(vars(Node)[name]) for name in ("alive", "parent0", "parent1", "saved0", "saved1")}
     return type(f"Lasting{kind.__name__}", (kind,), {"__slots__": (), "__doc__": kind.__doc__, **fixed})
 
@@ -150,37 +150,37 @@ _LastingHooked = lasting(Hooked)
 def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
     source = node.target
     over = new_node(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _through, hooks)])
-    over.source = source  # type: ignore[attr-defined]  # linked makes the class it is given
+    over.source = source  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
     return over
 
 
 def _through(inner: Any, grad: Float, *hooks: Hook) -> Float:
-    """The vjp: the gradient, replaced by each hook that returns another."""
+    """The vjp of tensor hooks: the gradient, replaced by each hook that returns another."""
     for hook in hooks:
-        found = hook.called(inner, new_tensor(Tensor, inner, grad))
-        if found is not None:
-            grad = replacement(hook, found, grad, inner)
+        result = hook.called(inner, new_tensor(Tensor, inner, grad))
+        if result is not None:
+            grad = replacement(hook, result, grad, inner)
     return grad
 
 
-def replacement(hook: Hook, found: object, grad: Float, inner: Any, position: str = "") -> Float:
-    """The primitive of what a hook returned in place of a gradient.
+def replacement(hook: Hook, returned: object, grad: Float, inner: Any, position: str = "") -> Float:
+    """Return the primitive of the gradient that a hook returned, after checking it against the original gradient.
 
     Raises:
-        KindError, DeviceError, ShapeError, DTypeError: it is not of the gradient's kind, device, shape and dtype.
+        KindError, DeviceError, ShapeError, DTypeError: kind, device, shape or dtype differ from the gradient's.
     """
-    error = misfit(found, Kept(Tensor, grad.shape, grad.dtype, True), inner)
+    error = misfit(returned, Kept(Tensor, grad.shape, grad.dtype, True), inner)
     if error is not None:
         raise type(error)(f"the {hook.name} returned{position} {error}; a hook may return None to leave the gradient")
-    return found._primitive  # type: ignore[attr-defined]  # a tensor, as was just seen
+    return returned._primitive  # type: ignore[attr-defined]  # misfit checked that it is a tensor
 
 
 def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
-    """The node of a tensor whose gradient is to be hooked.
+    """Return the node of a tensor on which a hook is registered.
 
     Raises:
-        NotTrackedError: it has none.
-        EscapedError: it is of a level whose function has returned.
+        NotTrackedError: the tensor is not tracked.
+        EscapedError: the tensor belongs to a level whose function has returned.
     """
     inner_of(x, f"{operation}()")
     if hasattr(x.device, "refuse"):  # a level whose function has returned
@@ -195,7 +195,7 @@ def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
 
 
 def seen_through(x: Any, node: Node) -> Any:
-    """The tensor with another node, which was just recorded."""
+    """Return the tensor with another node, which is recorded now."""
     device: Any = x.device
     primitive: Tracked = untracked(x._primitive.value)
     primitive.node = node
@@ -209,7 +209,7 @@ def seen_through(x: Any, node: Node) -> Any:
 def hook_gradient(
     x: Tensor[Autodiff[I]], hook: Callable[[Tensor[I]], Tensor[I] | None]
 ) -> tuple[Tensor[Autodiff[I]], HookHandle]:
-    """What ``x.register_hook(hook)`` does."""
+    """Implement ``x.register_hook(hook)``."""
     node = tracked(x, "register_hook")
     cell = Hook("register_hook", hook)
     if isinstance(node, Hooked) and node.beneath is not node:  # earlier hooks come first, as they were registered

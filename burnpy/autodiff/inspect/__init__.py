@@ -1,1 +1,1 @@
-"""Looking at a graph: nodes as views, as drawings, and what they hold. Nothing here changes a graph or keeps one."""
+"""Graph inspection: views of nodes, drawings and memory reports. Nothing here changes a graph or keeps it alive."""

@@ -1,4 +1,4 @@
-"""A graph as boxes and arrows, which dot, Mermaid and SVG draw."""
+"""The boxes and arrows of a graph, which the dot, Mermaid and SVG writers draw."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ Names = Mapping[str, "Tensor[Any]"]
 
 @dataclass
 class Box:
-    """An operation, a leaf, or a note about what is not drawn."""
+    """A box of a diagram: an operation, a leaf, or a note about omitted parts."""
 
     kind: Literal["operation", "leaf", "note"]
-    lines: list[str]  #: of text, what it is first
+    lines: list[str]  #: lines of text, the name first
     is_root: bool = False
-    above: list[int] = field(default_factory=list)  #: the numbers of the boxes whose results it takes
+    above: list[int] = field(default_factory=list)  #: the numbers of the boxes whose results are its arguments
 
 
 def picture(tensors: Any, names: Names | None, limit: int, function: str) -> list[Box]:
-    """The boxes of the graph of one or several tensors; each comes after those that it takes something from.
+    """Return the boxes of the graph of one or several tensors; each comes after the boxes of its arguments.
 
     Args:
-        tensors: where the graph ends.
-        names: what tensors are called, leaves above all.
-        limit: how many boxes are drawn; of more operations, the newest.
-        function: who asks.
+        tensors: the results at the end of the graph.
+        names: names for tensors, usually leaves.
+        limit: how many operations are drawn at most, the newest.
+        function: the name of the calling function, for error messages.
 
     Raises:
         NotTrackedError: a tensor is on a plain backend.
-        KindError: something else than float tensors.
+        KindError: an argument is no float tensor.
         ArgumentError: the limit is not positive.
     """
     roots: list[Tensor[Any]] = _listed(function, "tensors", tensors)
@@ -68,7 +68,7 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
     for node in drawn:
         above = [number.get(parent, 0) for parent in parents(node)]
         if isinstance(node, Retained) and above and boxes[above[0]].kind == "operation":
-            number[node] = above[0]  # no operation of its own: a mark on the one whose gradient is kept
+            number[node] = above[0]  # not drawn as an operation: a mark on the one whose gradient is retained
             boxes[above[0]].lines.append("gradient kept" + _with_name(called.get(node)))
             boxes[above[0]].is_root |= node in ends
             continue
@@ -81,8 +81,8 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
 
 
 def _left_out(operations: int, leaves: int, limit: int) -> list[str]:
-    counted = ((operations, "older operation"), (leaves, "leave" if leaves > 1 else "leaf"))
-    hidden = " and ".join(f"{n} {what}{'s' * (n > 1)}" for n, what in counted if n)
+    counts = ((operations, "older operation"), (leaves, "leave" if leaves > 1 else "leaf"))
+    hidden = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
     return [f"{hidden} not drawn", f"limit={limit}"]
 
 
@@ -121,5 +121,5 @@ def _meta_shown(meta: Meta | None) -> str:
 
 
 def arrows(boxes: Sequence[Box]) -> list[tuple[int, int]]:
-    """From which box to which, each pair once for each argument."""
+    """Return the arrows as pairs of box numbers (from, to), one for each argument."""
     return [(above, k) for k, box in enumerate(boxes) for above in box.above]

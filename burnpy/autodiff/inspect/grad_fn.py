@@ -1,4 +1,4 @@
-"""`GradFn`: a view of the operation that made a tensor, as PyTorch's ``grad_fn``."""
+"""`GradFn`: a view of the operation that computed a tensor, like PyTorch's ``grad_fn``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @final
 class GradFn:
-    """The operation that made a tracked tensor, or, at the ends of a graph, a leaf.
+    """The operation that computed a tracked tensor, or a leaf at the end of a graph.
 
-    ``x.grad_fn`` gives it, and its `next_functions` those before it. As in PyTorch it keeps them alive, and what they
-    hold until a backward pass frees that; tensors do not keep it. Two are equal where they are of one operation's run.
+    ``x.grad_fn`` returns it, and its `next_functions` the operations before it. As in PyTorch it keeps these and their
+    saved tensors alive until a backward pass frees them; tensors do not refer to it. Two views are equal if they show
+    the same node.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -42,10 +43,10 @@ class GradFn:
     __slots__ = ("_device", "_meta", "_operation", "name")
 
     name: str
-    """The operation's, or a `Function`'s; "leaf", and "retain_grad" for what keeps its gradient."""
+    """The name of the operation or `Function`; "leaf" for a leaf, "retain_grad" for a retained gradient."""
 
     def __init__(self, device: Any, node: Node | Leaf, meta: Meta | None) -> None:
-        """Made by ``x.grad_fn``. ``meta``: shape and dtype of what the operation made, where known."""
+        """Called by ``x.grad_fn``. ``meta``: shape and dtype of the operation's result, if known."""
         self._device = device
         self._operation = node
         self._meta = own_meta(node) if meta is None and isinstance(node, Node) else meta
@@ -53,27 +54,27 @@ class GradFn:
 
     @property
     def shape(self) -> Shape | None:
-        """The shape of what the operation made; None where that cannot be told, as of a `Function`'s argument."""
+        """The shape of the operation's result; None if it is not known, as for a `Function`'s argument."""
         return None if self._meta is None else self._meta[0]
 
     @property
     def dtype(self) -> DType | None:
-        """The dtype of what the operation made; None where that cannot be told."""
+        """The dtype of the operation's result; None if it is not known."""
         return None if self._meta is None else self._meta[1]
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this is the end of a graph: a tensor that ``require_grad()`` made."""
+        """Whether this is a leaf: a tensor that ``require_grad()`` returned."""
         return self.name == "leaf"
 
     @property
     def is_freed(self) -> bool:
-        """Whether a backward pass went through it and freed what it held."""
+        """Whether a backward pass has consumed the operation and freed its saved tensors."""
         return is_freed(self._operation)
 
     @property
     def next_functions(self) -> tuple[GradFn, ...]:
-        """What made the tracked arguments, in their order; of a leaf, nothing.
+        """The operations that computed the tracked arguments, in their order; empty for a leaf.
 
         Raises:
             GraphError: a backward pass has freed the operation.
@@ -81,15 +82,15 @@ class GradFn:
         node = self._unfreed("next_functions")
         if isinstance(node, Leaf):
             return ()
-        found = parents_with_metas(node, self._meta)
-        return tuple(GradFn(self._device, edge.parent, meta) for edge, meta in found)
+        parents = parents_with_metas(node, self._meta)
+        return tuple(GradFn(self._device, edge.parent, meta) for edge, meta in parents)
 
     @property
     def saved(self) -> Mapping[str, Any]:
-        """What is kept for the backward pass, by the names of the operation's arguments; "out" is its result.
+        """The values saved for the backward pass, by the names of the operation's arguments; "out" is its result.
 
-        Arrays are tensors on the inner device; shapes, dims and numbers are as they are. What saved-tensor hooks packed
-        is not unpacked: it is shown as the object that holds it.
+        Arrays are returned as tensors on the inner device; shapes, dims and numbers unchanged. Arrays packed by
+        saved-tensor hooks are not unpacked: the object that stores them is returned.
 
         Raises:
             GraphError: a backward pass has freed the operation.
@@ -101,7 +102,7 @@ class GradFn:
 
     @property
     def variable(self) -> Tensor[Any]:
-        """Of a leaf, the tensor.
+        """The tensor of a leaf.
 
         Raises:
             NotTrackedError: this is no leaf.
@@ -119,7 +120,7 @@ class GradFn:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dictionary of the operation's own, for whatever is to be noted of it; it lives as long as the operation.
+        """The operation's own dictionary for notes of any kind; it lives as long as the operation.
 
         Raises:
             NotTrackedError: this is a leaf, which has none.
@@ -130,7 +131,7 @@ class GradFn:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The user's lines that recorded it, the innermost last, noted inside of `track_lines` or `detect_anomaly`."""
+        """The user's lines that recorded it, innermost last; filled inside of `track_lines` or `detect_anomaly`."""
         return lines_of(stack_of(self._operation))
 
     @property
@@ -167,7 +168,7 @@ class GradFn:
 
 
 def grad_fn_of(x: TensorBase[Any]) -> GradFn | None:
-    """The view for ``x.grad_fn``; None for leaves and for what is not tracked on the outermost level of its device."""
+    """Return ``x.grad_fn``; None for leaves and for tensors not tracked on the outermost level of their device."""
     node = getattr(x._primitive, "node", None)
     if node is None or isinstance(node.target, Leaf):
         return None

@@ -1,4 +1,4 @@
-"""Placing boxes in layers, arrows downward, with few crossings.
+"""Layout of diagrams: boxes in layers, arrows downward, with few crossings.
 
 After Sugiyama, Tagawa and Toda, Methods for Visual Understanding of Hierarchical System Structures, 1981: layers by the
 longest path, points where long arrows pass through a layer, order by the mean of the neighbours, then positions.
@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 HEIGHT = 14.0
-"""Of a line of text."""
+"""The height of a line of text."""
 PAD = 6.0
 _ACROSS, _DOWN, _LETTER = 18.0, 34.0, 6.1
 _SWEEPS = 8
@@ -20,16 +20,16 @@ Point = tuple[float, float]
 
 
 class Layout(NamedTuple):
-    """Where everything is."""
+    """The positions of all boxes and arrows."""
 
     width: float
     height: float
-    places: list[tuple[float, float, float, float]]  #: of each box: left, top, width, height
-    routes: list[list[Point]]  #: of each arrow, the points that it goes through
+    places: list[tuple[float, float, float, float]]  #: (left, top, width, height) of each box
+    routes: list[list[Point]]  #: the points that each arrow passes through
 
 
 def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) -> Layout:
-    """Boxes with these lines of text, where every arrow (from, to) goes to a box with a larger number."""
+    """Lay out boxes with the given lines of text; every arrow (from, to) goes to a box with a larger number."""
     count = len(texts)
     widths = [max((len(t) for t in lines), default=0) * _LETTER + 2 * PAD for lines in texts]
     heights = [len(lines) * HEIGHT + 2 * PAD for lines in texts]
@@ -73,21 +73,22 @@ def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) 
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """For each box a layer below those of all that it takes from; what takes from none, just above its first taker."""
+    """Return the layer of each box: below all boxes with an arrow to it, or just above its first target if none has."""
     layer = [0] * count
-    takes = {b for _, b in arrows}
+    targets = {b for _, b in arrows}
     for a, b in sorted(arrows, key=lambda arrow: arrow[1]):
         layer[b] = max(layer[b], layer[a] + 1)
     first: dict[int, int] = {}
     for a, b in arrows:
         first[a] = min(first.get(a, layer[b]), layer[b])
-    return [first[k] - 1 if k not in takes and k in first else n for k, n in enumerate(layer)]
+    return [first[k] - 1 if k not in targets and k in first else n for k, n in enumerate(layer)]
 
 
 def _across(
     rows: list[list[int]], above: list[list[int]], below: list[list[int]], widths: Sequence[float]
 ) -> list[float]:
-    """The middle of each box: rows ordered, then drawn toward their neighbours, by turns from above and from below."""
+    """Return the x coordinate of each box's centre: rows are ordered and moved toward their neighbours, alternately
+    those above and those below."""
     x = [0.0] * len(widths)
     for row in rows:
         _spread(row, x, [float(k) for k in range(len(row))], widths)
@@ -95,9 +96,9 @@ def _across(
         downward = sweep % 2 == 0
         neighbours = above if downward else below
         for row in rows if downward else reversed(rows):
-            wanted = {k: _mean([x[v] for v in neighbours[k]], x[k]) for k in row}
-            row.sort(key=lambda k: wanted[k])
-            _spread(row, x, [wanted[k] for k in row], widths)
+            preferred = {k: _mean([x[v] for v in neighbours[k]], x[k]) for k in row}
+            row.sort(key=lambda k: preferred[k])
+            _spread(row, x, [preferred[k] for k in row], widths)
     return x
 
 
@@ -105,12 +106,15 @@ def _mean(values: list[float], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
 
 
-def _spread(row: list[int], x: list[float], wanted: list[float], widths: Sequence[float]) -> None:
-    """As near to the wanted places as there is room for, in order; neighbours that would overlap share what is left."""
-    groups: list[tuple[float, int, float]] = []  # the sum of (wanted - offset), how many, the width so far
-    for k, want in zip(row, wanted, strict=True):
+def _spread(row: list[int], x: list[float], preferred: list[float], widths: Sequence[float]) -> None:
+    """Place the boxes of a row in order, each as near to its preferred position as possible without overlaps.
+
+    Boxes that would overlap form a group, placed to minimize the sum of the squared distances.
+    """
+    groups: list[tuple[float, int, float]] = []  # the sum of (preferred - offset), the number of boxes, the width
+    for k, position in zip(row, preferred, strict=True):
         width = widths[k] + _ACROSS
-        total, members, size = want - width / 2, 1, width
+        total, members, size = position - width / 2, 1, width
         while groups and groups[-1][0] / groups[-1][1] + groups[-1][2] > total / members:
             before, number, taken = groups.pop()
             total, members, size = before + total - members * taken, number + members, taken + size

@@ -1,4 +1,4 @@
-"""`memory_report`: how much memory a graph holds, by operation and by line."""
+"""`memory_report`: the memory that a graph keeps alive, by operation and by line."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """What the nodes of one operation, recorded at one line, hold that no row before them does."""
+    """The memory kept alive by the nodes of one operation and line, without arrays that an earlier row counts."""
 
-    operation: str  #: "leaf" for the values of leaves, which are there without the graph too
+    operation: str  #: "leaf" for the values of leaves, which exist without the graph too
     line: Line | None  #: where it was recorded, inside of `burnpy.autodiff.track_lines`
     nodes: int
     arrays: int
     bytes: int
-    packed: int = 0  #: arrays that saved-tensor hooks have put elsewhere, of which no bytes are counted
+    packed: int = 0  #: arrays that saved-tensor hooks have packed, whose bytes are not counted
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """What a graph holds. Each array is counted once, for the leaf whose value it is, else for the oldest operation
-    that keeps it; a view counts as all of the memory that it is a view of."""
+    """The memory that a graph keeps alive.
+
+    Each array is counted once, for the leaf whose value it is, else for the oldest operation that saves it; a view
+    counts as all of the memory that it is a view of.
+    """
 
     rows: tuple[MemoryRow, ...]
     """By operation and line, the largest first; leaves last."""
@@ -44,20 +47,20 @@ class MemoryReport:
 
     @property
     def leaves(self) -> int:
-        """The bytes of leaves' values, which the graph has in common with its leaves."""
+        """The bytes of the leaves' values, which the graph shares with the leaf tensors."""
         return sum(row.bytes for row in self.rows if row.operation == "leaf")
 
     @property
     def saved(self) -> int:
-        """The bytes that are there for the backward pass alone."""
+        """The bytes saved for the backward pass only."""
         return self.total - self.leaves
 
     def by_operation(self) -> tuple[MemoryRow, ...]:
-        """The rows, those of one operation added up."""
+        """Return the rows summed by operation."""
         return _summed([(row.operation, None, row) for row in self.rows])
 
     def by_line(self) -> tuple[MemoryRow, ...]:
-        """The rows, those of one line added up, leaves left out."""
+        """Return the rows summed by line, without leaves."""
         return _summed([("", row.line, row) for row in self.rows if row.operation != "leaf"])
 
     def __str__(self) -> str:
@@ -77,18 +80,18 @@ class MemoryReport:
 
 
 def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
-    """What the graph of one or several tensors holds until a backward pass, or their end, frees it.
+    """Report the memory that the graph of one or several tensors keeps alive until a backward pass frees it.
 
-    Arrays are told apart by the memory that they live in: what several operations keep is counted once, and the values
-    of leaves are listed apart. Graphs of inner levels, which this one keeps alive, are counted too. Inside of
-    `burnpy.autodiff.track_lines` the lines of the forward pass are known.
+    Arrays are identified by their memory: an array that several operations save is counted once, and the values of
+    leaves are listed separately. Graphs of inner levels, which this one keeps alive, are counted too. Nodes recorded
+    inside of `burnpy.autodiff.track_lines` are listed with their lines.
 
     Args:
-        tensors: one or several of one device, tracked or not.
+        tensors: one or several tensors of one device, tracked or not.
 
     Raises:
         NotTrackedError: a tensor is on a plain backend.
-        KindError: something else than float tensors.
+        KindError: an argument is no float tensor.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -103,9 +106,9 @@ def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
     leaf           1       1  39.06 KiB
     total          4       2  78.12 KiB
     """
-    found = _listed("memory_report", "tensors", tensors)
-    device = found[0].device
-    nodes, leaves = all_levels([x._primitive.node for x in found])
+    members = _listed("memory_report", "tensors", tensors)
+    device = members[0].device
+    nodes, leaves = all_levels([x._primitive.node for x in members])
     seen: set[Any] = set()
     rows: list[tuple[str, Line | None, MemoryRow]] = []
     everything: list[Node | Leaf] = [*leaves, *nodes]
@@ -121,11 +124,11 @@ def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
 
 
 def _summed(rows: list[tuple[str, Line | None, MemoryRow]]) -> tuple[MemoryRow, ...]:
-    """Rows of one name and line as one, the largest first and leaves last."""
+    """Merge the rows of the same name and line; the largest come first and leaves last."""
     sums: dict[tuple[str, Line | None], list[int]] = {}
     for name, line, row in rows:
         total = sums.setdefault((name, line), [0, 0, 0, 0])
         for k, part in enumerate((row.nodes, row.arrays, row.bytes, row.packed)):
             total[k] += part
-    found = [MemoryRow(name, line, *total) for (name, line), total in sums.items()]
-    return tuple(sorted(found, key=lambda row: (row.operation == "leaf", -row.bytes)))
+    merged = [MemoryRow(name, line, *total) for (name, line), total in sums.items()]
+    return tuple(sorted(merged, key=lambda row: (row.operation == "leaf", -row.bytes)))

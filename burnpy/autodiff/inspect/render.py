@@ -22,15 +22,15 @@ _HEAD = (
 
 
 def to_dot(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    r"""The graph of one or several tensors in Graphviz's language, from the leaves down.
+    r"""Draw the graph of one or several tensors in Graphviz's dot language, from the leaves down.
 
-    Each operation shows the shape and dtype of its result, what it keeps for the backward pass and how many bytes that
-    is, and inside of `burnpy.autodiff.track_lines` its line.
+    Each operation shows the shape and dtype of its result, the values it saves for the backward pass with their size in
+    bytes, and, if recorded inside of `burnpy.autodiff.track_lines`, its line.
 
     Args:
-        tensors: where the graph ends.
-        names: what leaves, and other tensors, are to be called.
-        limit: how many operations are drawn, the newest; a note says how many are not.
+        tensors: the results at the end of the graph.
+        names: names for leaves and other tensors.
+        limit: how many operations are drawn at most, the newest; a note says how many are omitted.
 
     Raises:
         NotTrackedError: a tensor is on a plain backend.
@@ -61,7 +61,7 @@ def _quoted(text: str) -> str:
 
 
 def to_mermaid(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    """The graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors as of `to_dot`.
+    """Draw the graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors as of `to_dot`.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -85,16 +85,16 @@ def to_mermaid(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | N
 
 
 def _entities(text: str) -> str:
-    """Mermaid writes entities as HTML does, with # in place of &."""
+    """Escape characters as Mermaid entities, which are those of HTML with # in place of &."""
     for character in '#"<>[]':
         text = text.replace(character, f"\0{ord(character)};")
     return text.replace("\0", "#")
 
 
 def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    """The graph as a picture for a browser or a page, drawn here: nothing needs to be installed.
+    """Draw the graph as an SVG picture, without any further dependency.
 
-    Arguments and errors as of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` makes a file.
+    Arguments and errors as of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` writes a file.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -130,5 +130,5 @@ def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None 
 
 
 def fill_of(box: Box) -> str:
-    """The colour of a box."""
+    """Return the fill colour of a box."""
     return _ROOT if box.is_root and box.kind != "note" else _FILLS[box.kind]

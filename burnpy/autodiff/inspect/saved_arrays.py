@@ -1,4 +1,4 @@
-"""What nodes hold: the innermost arrays, each once, whatever views and wrappers are around it."""
+"""The innermost arrays that nodes save, each counted once, through all views and wrappers."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ from burnpy.backend.backend import Backend
 
 
 class Held(NamedTuple):
-    """What one node, or leaf, keeps."""
+    """The arrays that one node or leaf keeps alive."""
 
     node: Node | Leaf
-    arrays: list[tuple[Hashable, int]]  #: what holds each array, and its bytes (`Backend.memory`)
-    packed: int  #: how many arrays saved-tensor hooks have put elsewhere
+    arrays: list[tuple[Hashable, int]]  #: the key of each array's storage, and its size in bytes
+    packed: int  #: how many arrays saved-tensor hooks have packed
 
 
 def held_by(device: Backend, node: Node | Leaf) -> Held:
-    """What a node keeps itself, or the value of a leaf."""
+    """Return the arrays saved by a node itself, or the value of a leaf."""
     plain = device.discrete
     values = [node.value] if isinstance(node, Leaf) else [x for edge in edges(node) for x in edge.kept]
-    found: dict[Hashable, int] = {}
+    sizes: dict[Hashable, int] = {}
     packed = 0
 
     def see(x: Any) -> None:
         nonlocal packed
         if isinstance(x, Stored):
             packed += 1
-        elif isinstance(x, Source):  # of a recipe, what it is made of
+        elif isinstance(x, Source):  # for a recipe, its arguments
             _each(see, x.args if x.array is None else [x.array])
         elif isinstance(x, Computed):
             see(x.value)
         elif is_array(x):
             key, size = plain.storage_of(x)
-            found[key] = size
+            sizes[key] = size
 
     _each(see, values)
-    return Held(node, list(found.items()), packed)
+    return Held(node, list(sizes.items()), packed)
 
 
 def all_levels(roots: Iterable[Node | Leaf | None]) -> tuple[list[Node], list[Leaf]]:
-    """As `walk`, and the nodes and leaves of inner levels as well, of which what is kept is tracked."""
+    """Return all nodes and leaves as `walk` does, including those of inner levels reached through saved values."""
     nodes: dict[Node, None] = {}
     leaves: dict[Leaf, None] = {}
     pending = [root.target for root in roots if root is not None]
     while pending:
-        found_nodes, found_leaves = walk(pending)
+        level_nodes, level_leaves = walk(pending)
         pending = []
-        kept: list[Any] = [leaf.value for leaf in found_leaves if leaf not in leaves]
-        kept += [x for node in found_nodes if node not in nodes for edge in edges(node) for x in edge.kept]
-        nodes.update(dict.fromkeys(found_nodes))
-        leaves.update(dict.fromkeys(found_leaves))
-        for x in kept:
+        values: list[Any] = [leaf.value for leaf in level_leaves if leaf not in leaves]
+        values += [x for node in level_nodes if node not in nodes for edge in edges(node) for x in edge.kept]
+        nodes.update(dict.fromkeys(level_nodes))
+        leaves.update(dict.fromkeys(level_leaves))
+        for x in values:
             while isinstance(x, Tracked):
                 if x.node is not None and x.node.target not in nodes and x.node.target not in leaves:
                     pending.append(x.node.target)
@@ -65,7 +65,7 @@ def all_levels(roots: Iterable[Node | Leaf | None]) -> tuple[list[Node], list[Le
 
 
 def _each(f: Callable[[Any], None], values: Iterable[Any]) -> None:
-    """``f`` of each innermost value, members of tuples included."""
+    """Call ``f`` with each innermost value, including members of tuples and lists."""
 
     def seen(x: Any) -> Any:
         if isinstance(x, (tuple, list)):

@@ -1,8 +1,8 @@
-"""Shapes and dtypes of what nodes made, which nodes do not store.
+"""Shapes and dtypes of the results of nodes, which nodes do not store.
 
-They need not: a vjp must give a gradient of its argument's shape, so a node's shape and what it keeps tell those of
-its parents.
-From a tensor, whose shape is known, this goes down to the leaves, at no cost to recording.
+A vjp must return a gradient of its argument's shape, so the shape of a node's result and its saved values determine
+the shapes of its parents. Starting from a tensor, whose shape is known, they are inferred down to the leaves, at no
+cost to recording.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from burnpy.backend.primitives import Shape
 _KEEPING = frozenset(
     ("softmax", "log_softmax", "cumsum", "flip", "tril", "triu", "cast", "index_put", "scatter", "slice_scatter")
 )
-"""Operations that are not elementwise, of which the first argument has the result's shape."""
+"""Operations that are not elementwise but whose first argument has the result's shape."""
 
 
 def metas(roots: Iterable[tuple[Node | Leaf, Meta | None]], nodes: list[Node]) -> dict[Any, Meta | None]:
-    """Shape and dtype of what each of ``nodes`` (oldest first) and their parents made, where they can be told."""
-    found: dict[Any, Meta | None] = dict(roots)
+    """Return the shape and dtype of the results of ``nodes`` (oldest first) and their parents; None if not known."""
+    result: dict[Any, Meta | None] = dict(roots)
     for node in reversed(nodes):
-        own = found[node] = found.get(node) or own_meta(node)
+        own = result[node] = result.get(node) or own_meta(node)
         for edge, meta in parents_with_metas(node, own):
-            if found.get(edge.parent) is None:
-                found[edge.parent] = meta
-    return found
+            if result.get(edge.parent) is None:
+                result[edge.parent] = meta
+    return result
 
 
 def parents_with_metas(node: Node, meta: Meta | None) -> list[tuple[Edge, Meta | None]]:
-    """The edges to a node's parents, each with the parent's shape and dtype, given the node's own."""
+    """Return the edges to a node's parents, each with the parent's shape and dtype; ``meta`` is the node's own."""
     return [(edge, meta_of(node, edge, meta)) for edge in edges(node) if edge.parent.__class__ is not Relay]
 
 
 def own_meta(node: Node) -> Meta | None:
-    """Shape and dtype of what a node made, by what it keeps alone."""
+    """Return the shape and dtype of a node's result as far as its saved values determine them, else None."""
     for edge in edges(node):
         kept = saved(node, edge)
         out: Any = kept.get("out")
@@ -52,7 +52,7 @@ def own_meta(node: Node) -> Meta | None:
 
 
 def meta_of(node: Node, edge: Edge, meta: Meta | None) -> Meta | None:
-    """Shape and dtype of an edge's parent, where ``meta`` is those of the node."""
+    """Return the shape and dtype of an edge's parent, or None; ``meta`` is that of the node."""
     parent = edge.parent
     if isinstance(parent, Leaf):
         return parent.value.shape, parent.value.dtype
@@ -74,7 +74,7 @@ def meta_of(node: Node, edge: Edge, meta: Meta | None) -> Meta | None:
 
 
 def _factor(dims: tuple[int, int], argument: str | None, kept: dict[str, Any], shape: Shape) -> Shape | None:
-    """The shape of one of two matrices, from the other, which is kept, and the product's."""
+    """Return the shape of one factor of a matrix product, from the other factor, which is saved, and the result."""
     k = ("x", "y").index(argument) if argument in ("x", "y") else None
     if k is None:
         return None
@@ -84,7 +84,7 @@ def _factor(dims: tuple[int, int], argument: str | None, kept: dict[str, Any], s
 
 
 def _inferred(operation: str, argument: str | None, edge: Edge, kept: dict[str, Any], shape: Shape) -> Shape | None:
-    """The shape of an argument of which nothing is kept, from the result's."""
+    """Return the shape of an argument that is not saved, inferred from the result's shape, or None."""
     if operation == "permute":
         return tuple(shape[kept["dims"].index(d)] for d in range(len(shape)))
     if operation == "mT":

@@ -1,4 +1,4 @@
-"""Noting, for each node, the user's lines that recorded it."""
+"""`track_lines`: stores in each node the user's lines that recorded it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from burnpy.backend.source_lines import user_stack
 
 
 def track_lines(depth: int | None = 1) -> AbstractContextManager[None]:
-    """A block in which each node that is recorded notes the line of user code that recorded it.
+    """Return a context manager in which each recorded node stores the line of user code that recorded it.
 
     `memory_report`, drawings and ``grad_fn.line`` show it, `Profiled` attributes backward passes to it, and the errors
-    of `Checked` name it. It doubles or triples what a tiny operation takes, and costs nothing outside of the block.
+    of `Checked` name it. It doubles or triples the time of a tiny operation, and costs nothing outside of the block.
 
     Args:
-        depth: how many frames of the call stack, the innermost ones; None for all.
+        depth: how many of the innermost frames of the call stack to store; None for all.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy

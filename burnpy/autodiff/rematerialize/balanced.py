@@ -1,4 +1,4 @@
-"""`Balanced[B]`: a strategy inside `Autodiff`: cheap operations are computed again instead of keeping their results."""
+"""`Balanced[B]`: a decorator inside `Autodiff` that recomputes cheap operations instead of saving their results."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from burnpy.backend.schema import declarations
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 _VIEWS = frozenset({"reshape", "permute", "expand", "slice", "mT", "flip"})
-"""Operations of which the result holds its argument's memory as a rule, so that a recipe costs nothing more."""
+"""Operations whose result usually shares its argument's memory, so that a recipe needs no further memory."""
 
 
 @final
 class Balanced(Decorator[I], Generic[I]):
-    """A backend on whose results `Autodiff` keeps less: ``Autodiff[Balanced[NumPy]]``.
+    """A backend with which `Autodiff` saves less memory for the backward pass: ``Autodiff[Balanced[NumPy]]``.
 
-    What a backward pass wants is not kept where it can be computed again, from what is kept anyway, at little cost for
-    each byte: activation functions, normalizations, softmax, masks, shapes, and matrix products with a short inner
-    dimension, as of attention's scores. Of longer products, one in sixteen is computed again, evenly spread. A deep
-    network of linear layers and activation functions holds less than half, for the time of its activation functions
-    and a sixteenth of its products. Values and derivatives are the same, as the same operations are done on the same
-    arrays. More must come from `checkpoint`, which goes together with this.
+    An array is not saved if it can be recomputed from other saved arrays at little cost per byte: results of activation
+    functions, normalizations, softmax, masks, views, and matrix products with a short inner dimension, such as
+    attention scores. Of longer products, one in sixteen is recomputed, evenly spread. A deep network of linear layers
+    and activation functions needs less than half the memory, for the time of its activation functions and a sixteenth
+    of its products. Values and derivatives are identical, since the same operations run on the same arrays. To save
+    more, combine it with `checkpoint`.
 
-    ``inner()`` of such a tensor, and its gradients, are on ``NumPy``. By itself, outside of `Autodiff`, it computes as
-    its inner backend does.
+    ``inner()`` of such a tensor, and its gradients, are on ``NumPy``. Outside of `Autodiff` it computes exactly as its
+    inner backend.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -47,7 +47,7 @@ class Balanced(Decorator[I], Generic[I]):
 
     word: ClassVar[str] = "replaces what is kept of"
     smallest: ClassVar[int] = 4096
-    """Arrays of fewer bytes are kept as they are."""
+    """Arrays of fewer bytes are always saved."""
 
     def __init__(self, inner: I | type[I]) -> None:
         super().__init__(inner)
@@ -56,7 +56,7 @@ class Balanced(Decorator[I], Generic[I]):
 
 
 class Planner(Backend):
-    """What computes for an `Autodiff` of `Balanced`: as the inner backend does, with a recipe beside each array."""
+    """The backend that computes for ``Autodiff[Balanced]``: as the inner backend, with a recipe for each array."""
 
     def __init__(self, inner: Backend) -> None:
         super().__init__()
@@ -66,35 +66,35 @@ class Planner(Backend):
 
     @property
     def name(self) -> str:
-        """As the user knows it."""
+        """The name of the `Balanced` device, which is the one that users know."""
         return f"Balanced[{self.inner.name}]"
 
     def lift(self, value: Value) -> Computed:
-        """An array as a primitive of this device."""
+        """Wrap an array as a primitive of this device."""
         return Computed(value)
 
     def lower(self, x: Any) -> Value:
-        """The array of a primitive; arrays themselves are taken everywhere."""
+        """Return the array of a primitive; plain arrays are returned unchanged."""
         return _value(x)
 
     def mode(self) -> Mode:
-        """The mode of an `Autodiff` on this, or around one: `settle` sees each node first."""
+        """Return the mode of an `Autodiff` on this device: the current one, with `settle` as the first observer."""
         mode = current_mode()
         return _ALONE if mode is None else mode._replace(observers=(settle, *mode.observers))
 
     def detach(self, x: Any) -> Any:
-        """x itself."""
+        """Return x."""
         return x
 
     def require_grad(self, x: Any) -> Any:
-        """x, whose array the graph will hold as a leaf's."""
+        """Return x, marking its array as kept alive by the graph, as the value of a leaf."""
         if x.__class__ is Computed:
             x.origin().hold()
         return x
 
 
 def planned(op: Operation) -> Callable[..., Any]:
-    """The method of `Planner` for one operation."""
+    """Create the method of `Planner` for one operation."""
     name, count = op.name, len(op.arguments)
     floats, cost, view = op.float_results, cost_of(op), name in _VIEWS
 
@@ -118,7 +118,7 @@ def planned(op: Operation) -> Callable[..., Any]:
             return result(out, apply, args, values, computed) if floats[0] else out
         return tuple(
             [
-                result(x, partial(_one, apply, k), args, values, computed) if is_float else x
+                result(x, partial(_select, apply, k), args, values, computed) if is_float else x
                 for k, (x, is_float) in enumerate(zip(out, floats, strict=True))
             ]
         )
@@ -133,23 +133,23 @@ def planned(op: Operation) -> Callable[..., Any]:
         if cost is None:
             return Computed(out, None, work)
         size = prod(out.shape)
-        spent = cost(values, size)
-        work += spent
+        own_cost = cost(values, size)
+        work += own_cost
         nbytes = size * out.dtype.itemsize
         if nbytes < Balanced.smallest:
             return Computed(out, None, work)
         parts = [a.source or _origin(a) for a in computed]
         sources = tuple([_origin(a) if a.__class__ is Computed or a.__class__ is list else a for a in args])
-        made = Source(out, nbytes, work, apply, sources, parts, spent, view)
-        return Computed(out, made if made.small() else None, work)
+        recipe = Source(out, nbytes, work, apply, sources, parts, own_cost, view)
+        return Computed(out, recipe if recipe.small() else None, work)
 
     planning.__name__, planning.__doc__ = name, op.function.__doc__
     planning.__qualname__ = f"Planner.{name}"
     return planning
 
 
-def _one(apply: Callable[..., Any], k: int, *args: Any) -> Any:
-    """One of several results."""
+def _select(apply: Callable[..., Any], k: int, *args: Any) -> Any:
+    """Call an operation with several results and return the k-th."""
     return apply(*args)[k]
 
 
@@ -161,17 +161,17 @@ def _value(a: Any) -> Any:
 
 def _origin(a: Any) -> Any:
     if a.__class__ is Computed:
-        found = a.source
-        if found is None:
-            found = a.origin()
-            if found.nbytes < Balanced.smallest:  # better held than in the way of what is made of it
-                found.hold()
-        return found
+        source = a.source
+        if source is None:
+            source = a.origin()
+            if source.nbytes < Balanced.smallest:  # saving it costs little, and recipes that need it stay possible
+                source.hold()
+        return source
     return [_origin(m) for m in a] if a.__class__ is list else a
 
 
 def settle(device: Any, node: Any) -> None:
-    """The observer that decides of each array that a node keeps whether to keep its recipe."""
+    """The observer that decides for each saved array of a node whether to save its recipe instead."""
     for part in with_relays(node):
         part.vjp0, part.saved0 = _settled(part.vjp0, part.saved0)
         if part.parent1 is not None:
@@ -197,7 +197,7 @@ def _kept(x: Any) -> Any:
 
 
 def _with_arrays(vjp: Vjp, inner: Any, grad: Float, *kept: Any) -> Any:
-    """A vjp that is given arrays; or, on levels above, primitives that know their recipe again."""
+    """Call a vjp with its saved values as arrays; or, on outer levels, as primitives with their recipe."""
     return vjp(
         inner,
         grad,

@@ -1,8 +1,8 @@
-"""What computing a result again would cost, roughly, in the floating-point operations of a matrix product.
+"""Rough costs of recomputing results, in floating-point operations of a matrix product.
 
-A matrix product of float32 takes about 10 ps for each of its operations on one core of a CPU of 2024. What goes through
-an array element by element waits for memory, and takes about as long as `PASS` of them for each element; the numbers of
-passes are what the functions take there. On a GPU both are faster by about the same factor.
+A float32 matrix product takes about 10 ps for each of its operations on one core of a CPU of 2024. An elementwise pass
+over an array is limited by memory, and takes about as long as `PASS` such operations for each element; the numbers of
+passes were measured there. On a GPU both are faster by about the same factor.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from burnpy.backend.entries import Operation
 from burnpy.backend.schema import Algebra
 
 PASS = 16
-"""Going once through one element."""
+"""The cost of one pass, per element."""
 
 Cost: TypeAlias = Callable[[Sequence[Any], int], int]
-"""``(arguments, size)``: of an operation on arrays with a result of ``size`` elements."""
+"""``(arguments, size) -> cost``: the cost of an operation on arrays whose result has ``size`` elements."""
 
 _BY_ELEMENT = {
     **dict.fromkeys(("reshape", "permute", "expand", "slice", "mT"), 0),  # views as a rule
@@ -34,20 +34,20 @@ _BY_ELEMENT = {
     **dict.fromkeys(("gelu", "softplus", "gelu_backward"), 12),
     "remainder": 100,
 }
-"""Passes through the result, where not a sum of two arrays is one and exp three."""
+"""Passes over the result, for operations that differ from the default: 3 for a pointwise function, 1 for a sum."""
 _BY_ARGUMENT = {
     **dict.fromkeys(("sum", "sum_to", "mean", "prod"), 1),
     **dict.fromkeys(("cumsum", "amax", "amin"), 2),
     **dict.fromkeys(("var", "std"), 4),
     "logsumexp": 6,
 }
-"""Passes through the first argument."""
+"""Passes over the first argument."""
 _INNER = {"matmul": -1, "matmul_nt": -1, "matmul_tn": -2, "linear": -1}
-"""Which dimension of the first argument a product sums over."""
+"""The dimension of the first argument that a product sums over."""
 
 
 def cost_of(op: Operation) -> Cost | None:
-    """How to tell what an operation costs; None of those whose results should be kept."""
+    """Return the cost function of an operation; None if its results should always be saved."""
     name = op.name
     if name in _INNER:
         dim = _INNER[name]

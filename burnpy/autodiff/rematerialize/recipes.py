@@ -1,10 +1,10 @@
-"""Arrays that can be computed again: what `Balanced` keeps in their place, and when that is worth it.
+"""Recipes for recomputing arrays, which `Balanced` saves in place of arrays where that is worth it.
 
-Each result has a `Source`: the array, or the *recipe* to make it (an operation and the sources of its arguments). Until
-a node wants to keep the array, a source holds nothing, so that no tensor lives longer for it. Then it is decided, once:
-the recipe is kept if everything that it is made of is still there, if less memory is held with it than without, and if
-it is cheap enough; else the array is. A network that adds a bias, applies GELU and multiplies by a matrix holds the
-sum alone, and computes GELU again from it.
+Each result has a `Source`: the array, or the *recipe* to compute it (an operation and the sources of its arguments).
+Until a node saves the array, a source refers to its arrays only weakly, so that no tensor lives longer because of it.
+When a node saves it, the decision is made, once: the recipe is saved if all of its arguments still exist, if that keeps
+less memory alive than the array, and if it is cheap enough; else the array is saved. A network that adds a bias,
+applies GELU and multiplies by a matrix saves only the sum, and recomputes GELU from it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from weakref import ref
 from burnpy.backend.primitives import DType, Shape
 
 CHEAP = 56
-"""An array that takes at most so many operations (`burnpy.autodiff.rematerialize.costs`) for each byte saved, with what
-must be recomputed for it, is always recomputed: what GELU takes for each byte of a float32 result, and a little more. A
-matrix product with an inner dimension of 112 costs as much."""
+"""The largest cost per saved byte, in operations (`burnpy.autodiff.rematerialize.costs`) and including everything that
+must be recomputed for it, at which an array is always recomputed: the cost of GELU per byte of a float32 result, and a
+little more. A matrix product with an inner dimension of 112 costs as much."""
 SHARE = 16
-"""Of what is dearer, one part in so many is computed again."""
+"""Of more expensive recipes, the fraction 1 / ``SHARE`` of the work is recomputed."""
 LARGEST = 32
-"""Of so many operations a recipe may be made."""
+"""The largest number of operations in a recipe."""
 
 
 @final
 class Source:
-    """Where an array comes from.
+    """The origin of an array: the array itself, or a recipe to compute it.
 
-    The array of a recipe is remembered weakly, and strongly while a backward pass that computed it will want it again.
+    A recipe refers to its array weakly, and strongly while the backward pass that recomputed it will need it again.
     """
 
     __slots__ = (
@@ -38,20 +38,20 @@ class Source:
         *("settled", "shape", "size", "uses", "view", "work"),
     )
 
-    apply: Callable[..., Any] | None  #: the operation of a recipe; None where there is only the array
-    args: tuple[Any, ...]  #: its arguments, of floats the sources,
-    parts: Sequence[Source]  #: and those alone
-    array: Any  #: the array, where the graph holds it
-    seen: Callable[[], Any]  #: the array as long as it is alive
-    cost: int  #: of the operation
-    work: int  #: the cost of all that led to the array, on the longest way
-    size: int  #: the number of operations
-    dear: bool  #: whether this recipe is one of the share of dearer ones; for others it is as if it were an array
-    view: bool  #: whether the operation only makes a view
+    apply: Callable[..., Any] | None  #: the operation of a recipe; None if there is only the array
+    args: tuple[Any, ...]  #: its arguments, with sources for floats,
+    parts: Sequence[Source]  #: and these sources alone
+    array: Any  #: the array, if the graph keeps it alive
+    seen: Callable[[], Any]  #: a weak reference to the array
+    cost: int  #: the cost of the operation
+    work: int  #: the cost of all operations that led to the array, on the longest path
+    size: int  #: the number of operations in the recipe
+    dear: bool  #: whether this is one of the recomputed expensive recipes; other recipes treat it as an array
+    view: bool  #: whether the operation only returns a view
     settled: bool  #: whether it is decided that this stays a recipe
-    pinned: bool  #: whether the graph holds the array
-    uses: int  #: how many nodes, and recipes that nodes keep, want the array in a backward pass,
-    left: int  #: and how many of them still do in this one
+    pinned: bool  #: whether the graph keeps the array alive
+    uses: int  #: how many nodes, and recipes saved by nodes, need the array in a backward pass,
+    left: int  #: and how many of them still need it in the current pass
 
     def __init__(
         self,
@@ -85,32 +85,34 @@ class Source:
 
     @classmethod
     def holding(cls, array: Any) -> Source:
-        """The source of an array that is there."""
-        made = cls(array, math.prod(array.shape) * array.dtype.itemsize, 0)
-        made.array, made.pinned = array, True
-        return made
+        """Create the source of an array that is kept alive."""
+        source = cls(array, math.prod(array.shape) * array.dtype.itemsize, 0)
+        source.array, source.pinned = array, True
+        return source
 
     def small(self) -> bool:
-        """Whether the recipe, if it is one, is not too large."""
+        """Whether the recipe has at most ``LARGEST`` operations; true for an array."""
         return self.size <= LARGEST or self._counted() <= LARGEST
 
     def _counted(self) -> int:
-        """The size, counted anew: some of what this is made of may have been kept since."""
-        found: set[Source] = {self}
-        waiting: list[Source] = [self]
-        while waiting and len(found) <= LARGEST:
-            for part in waiting.pop().parts:
-                if part.apply is not None and not part.dear and part not in found:
-                    found.add(part)
-                    waiting.append(part)
-        self.size = len(found)
+        """Count the operations again, since arguments may have become saved arrays in the meantime."""
+        recipes: set[Source] = {self}
+        pending: list[Source] = [self]
+        while pending and len(recipes) <= LARGEST:
+            for part in pending.pop().parts:
+                if part.apply is not None and not part.dear and part not in recipes:
+                    recipes.add(part)
+                    pending.append(part)
+        self.size = len(recipes)
         return self.size
 
     def settle(self) -> None:
-        """Decide what to keep, for a node that wants this array, and count it."""
+        """Decide whether to save the array or the recipe, for a node that saves this array, and count the use."""
         if self.apply is not None and not self.settled:
             base = self
-            while base.view and base.apply is not None and not base.settled:  # whose memory this array is, as a rule
+            while (
+                base.view and base.apply is not None and not base.settled
+            ):  # the source whose memory the view usually shares
                 (base,) = base.parts
             if not base._decided() and (base.apply is None or not base._worthwhile()):
                 base.hold()
@@ -119,41 +121,41 @@ class Source:
         self._want()
 
     def hold(self) -> None:
-        """Hold the array, if it is still there, and no recipe."""
+        """Keep the array alive, if it still exists, and drop the recipe."""
         array = self.seen() if self.array is None else self.array
         if array is not None:
-            self.array = array  # before what tells that it is there
+            self.array = array  # set first: other threads take apply being None as a sign that the array is set
             self.apply, self.args, self.parts, self.size, self.pinned = None, (), (), 0, True
 
     def _decided(self) -> bool:
         return self.settled or (self.apply is None and (self.array is not None or self.seen() is not None))
 
     def _worthwhile(self) -> bool:
-        """Whether to keep the recipe."""
+        """Whether to save the recipe instead of the array."""
         cost = 0
-        held: dict[int, int] = {}
-        found: set[Source] = {self}
-        waiting: list[Source] = [self]
-        while waiting:
-            source = waiting.pop()
+        extra: dict[int, int] = {}  # bytes of arrays that only the recipe keeps alive, by id
+        recipes: set[Source] = {self}
+        pending: list[Source] = [self]
+        while pending:
+            source = pending.pop()
             cost += source.cost
             for part in source.parts:
                 if part.apply is not None:
-                    if part not in found and not part.dear:
-                        found.add(part)
-                        waiting.append(part)
+                    if part not in recipes and not part.dear:
+                        recipes.add(part)
+                        pending.append(part)
                 elif not part.pinned:
                     array = part.seen() if part.array is None else part.array
                     if array is None:
                         return False
-                    held[id(array)] = part.nbytes
+                    extra[id(array)] = part.nbytes
             for a in source.args:
-                if a.__class__ is not Source and hasattr(a, "dtype") and hasattr(a, "shape"):  # of ints or truth values
-                    held[id(a)] = math.prod(a.shape) * a.dtype.itemsize
-        saved = self.nbytes - sum(held.values())
+                if a.__class__ is not Source and hasattr(a, "dtype") and hasattr(a, "shape"):  # an int or bool array
+                    extra[id(a)] = math.prod(a.shape) * a.dtype.itemsize
+        saved = self.nbytes - sum(extra.values())
         if saved <= 0:
             return False
-        self.size = len(found)
+        self.size = len(recipes)
         if cost > CHEAP * saved:
             distance = SHARE * cost
             if self.work // distance == max(self.work - cost, 0) // distance:
@@ -162,44 +164,44 @@ class Source:
         return True
 
     def _want(self) -> None:
-        """Count a use, and let the first one hold what is needed for it."""
-        waiting: list[Source] = [self]
-        while waiting:
-            source = waiting.pop()
+        """Count a use; the first one keeps the arrays alive that it needs."""
+        pending: list[Source] = [self]
+        while pending:
+            source = pending.pop()
             source.uses += 1
             source.left += 1
             if source.apply is None:
                 source.hold()
             elif not source.settled:
                 source.settled = True
-                waiting += source.parts
+                pending += source.parts
 
     def peek(self) -> Any:
-        """The array, without counting it as used."""
-        found = self._at_hand()
-        return self._computed(False) if found is None else found
+        """Return the array without counting it as a use."""
+        array = self._at_hand()
+        return self._computed(False) if array is None else array
 
     def read(self) -> Any:
-        """The array, for one of those who want it."""
+        """Return the array and count it as one of its uses in this pass."""
         if self.apply is None:
             return self.array
-        found = self._at_hand()
-        computed = found is None
+        array = self._at_hand()
+        computed = array is None
         if computed:
-            found = self._computed(True)
-        self._use(found, computed)
-        return found
+            array = self._computed(True)
+        self._use(array, computed)
+        return array
 
     def _at_hand(self) -> Any:
-        found = self.array
-        if found is None:
-            found = self.cached
-            if found is None:
-                found = self.seen()
-        return found
+        array = self.array
+        if array is None:
+            array = self.cached
+            if array is None:
+                array = self.seen()
+        return array
 
     def _use(self, array: Any, computed: bool) -> None:
-        """Count down, and hold what was computed as long as others will want it in this pass."""
+        """Count down the uses, and cache a recomputed array as long as this pass needs it again."""
         self.left -= 1
         if self.left <= 0:
             self.left, self.cached = self.uses, None  # for the next pass, if there is one
@@ -207,58 +209,58 @@ class Source:
             self.cached = array
 
     def _computed(self, counting: bool) -> Any:
-        """The array, computed, and what it is made of before it, as far as that is not at hand."""
-        made: dict[Source, tuple[Any, bool]] = {}
-        waiting: list[Source] = [self]
-        while waiting:
-            source = waiting[-1]
-            args, parts = source.args, source.parts  # before what tells that they are of no use any more
+        """Recompute the array, after those of its arguments that do not exist any more."""
+        done: dict[Source, tuple[Any, bool]] = {}  # by source, the array, and whether it was recomputed here
+        pending: list[Source] = [self]
+        while pending:
+            source = pending[-1]
+            args, parts = source.args, source.parts  # read before apply: hold() in another thread clears apply first
             apply = source.apply
-            if source in made or (source is not self and source._at_hand() is not None):
-                waiting.pop()
+            if source in done or (source is not self and source._at_hand() is not None):
+                pending.pop()
                 continue
             if apply is None:
-                made[waiting.pop()] = source.array, False
+                done[pending.pop()] = source.array, False
                 continue
-            lacking = []
+            missing = []
             for part in parts:
-                if part not in made:
+                if part not in done:
                     array = part._at_hand()
                     if array is None:
-                        lacking.append(part)
+                        missing.append(part)
                     else:
-                        made[part] = array, False
-            if lacking:
-                waiting += lacking
+                        done[part] = array, False
+            if missing:
+                pending += missing
                 continue
-            waiting.pop()
-            array = apply(*[[_array(m, made) for m in a] if a.__class__ is list else _array(a, made) for a in args])
-            made[source] = array, True
+            pending.pop()
+            array = apply(*[[_array(m, done) for m in a] if a.__class__ is list else _array(a, done) for a in args])
+            done[source] = array, True
             if counting:
                 for part in parts:
                     if part.apply is not None:
-                        part._use(*made[part])
+                        part._use(*done[part])
                 for part in parts:
-                    made.pop(part, None)
-        return made[self][0]
+                    done.pop(part, None)
+        return done[self][0]
 
 
 class Computed:
-    """The primitive of a balanced device: an array of the inner backend, and its source once there is one."""
+    """The primitive of a balanced device: an array of the inner backend, and its source once that is needed."""
 
     __slots__ = ("held", "source", "value", "work")
 
     source: Source | None
     value: Any
-    work: int  #: the cost of all that led to the array, on the longest way
-    held: bool  #: whether the graph holds the array, where there is no source
+    work: int  #: the cost of all operations that led to the array, on the longest path
+    held: bool  #: whether the graph keeps the array alive, if there is no source
 
     def __init__(self, value: Any, source: Source | None = None, work: int = 0) -> None:
         self.value, self.source, self.work, self.held = value, source, work, False
 
     @classmethod
     def holding(cls, array: Any) -> Computed:
-        """One that has its array, and no recipe."""
+        """Create a primitive with an array and no recipe."""
         return cls(array)
 
     @property
@@ -272,11 +274,11 @@ class Computed:
         return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
     def peek(self) -> Any:
-        """The array."""
+        """Return the array."""
         return self.value
 
     def kept(self) -> Any:
-        """What a node keeps in place of this: the array itself, or its source."""
+        """Return what a node saves in place of this primitive: the array itself, or its source."""
         source = self.source
         if source is None:
             self.held = True
@@ -288,19 +290,19 @@ class Computed:
         return source if source.array is None else source.array
 
     def origin(self) -> Source:
-        """The source, made now if there is none."""
-        found = self.source
-        if found is None:
+        """Return the source, created at first use."""
+        source = self.source
+        if source is None:
             value = self.value
-            found = self.source = Source(value, math.prod(value.shape) * value.dtype.itemsize, self.work)
+            source = self.source = Source(value, math.prod(value.shape) * value.dtype.itemsize, self.work)
             if self.held:
-                found.hold()
-        return found
+                source.hold()
+        return source
 
 
-def _array(a: Any, made: dict[Source, tuple[Any, bool]]) -> Any:
-    return made[a][0] if a.__class__ is Source else a
+def _array(a: Any, done: dict[Source, tuple[Any, bool]]) -> Any:
+    return done[a][0] if a.__class__ is Source else a
 
 
 def _nothing() -> None:
-    """In place of a weak reference."""
+    """A stand-in for a weak reference, for objects that cannot have one."""

@@ -1,4 +1,4 @@
-"""The rules: what `Autodiff` and `Forward` know of each operation. A file for each family; the table is ``RULES``."""
+"""The differentiation rules of all operations, one file for each family; the table is ``RULES``."""
 
 from __future__ import annotations
 

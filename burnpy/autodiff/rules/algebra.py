@@ -1,9 +1,9 @@
-"""Rules by algebra: how the derivative of an operation is written down, and how both modes follow from that.
+"""Declaration of differentiation rules by algebra: reverse and forward mode from one description of the derivative.
 
-A *vjp* ``(inner, grad, names…)`` takes the gradient of the result to that of one argument; a *jvp* takes a tangent
-of one argument to its part of the result's tangent. The parameter names after the first two say what must be kept: an
-argument by its name, the result as ``out``, an argument's shape as ``x_shape`` and dtype as ``x_dtype``. Rules compute
-with operations of the inner backend alone, so that they are differentiable themselves.
+A *vjp* ``(inner, grad, names…)`` maps the gradient of the result to the gradient of one argument; a *jvp* maps a
+tangent of one argument to its contribution to the result's tangent. The parameter names after the first two say which
+values are saved: an argument by its name, the result as ``out``, an argument's shape as ``x_shape`` and dtype as
+``x_dtype``. Rules compute with operations of the inner backend only, so that they are differentiable themselves.
 """
 
 from __future__ import annotations
@@ -18,65 +18,69 @@ Vjp: TypeAlias = Callable[..., Any]
 
 
 class Matrices(NamedTuple):
-    """What is simpler of a product where both are matrices of one dtype, so that nothing broadcasts or promotes."""
+    """Simpler vjps of a product, for two matrices of one dtype, where nothing broadcasts or promotes."""
 
     vjps: tuple[Vjp, Vjp]
-    dims: tuple[int, int]  #: which dimension of the first and of the second are the result's
+    dims: tuple[int, int]  #: the dimension of the first, and that of the second, which the result has
 
 
 class Rule(NamedTuple):
-    """What is known of one operation."""
+    """The differentiation rule of one operation."""
 
     operation: Operation
     vjps: tuple[Vjp, ...]  #: one for each float argument
-    jvps: tuple[Vjp, ...] | None  #: likewise; None where the operation itself, applied to tangents, is the jvp
-    joint: Vjp | None = None  #: in place of both, for what has several results: see `joint`
-    matrices: Matrices | None = None  #: of a product alone
+    jvps: tuple[Vjp, ...] | None  #: likewise; None if the operation itself, applied to tangents, is the jvp
+    joint: Vjp | None = None  #: replaces both for operations differentiated as a whole: see `joint`
+    matrices: Matrices | None = None  #: for products only
 
 
 RULES: dict[str, Rule] = {}
-"""The table: the rule of every operation that has one. Derived operations without one are differentiated as their
-default is; nondifferentiable operations have none."""
+"""The rules, by operation name. Derived operations without a rule are differentiated through their default;
+nondifferentiable operations have no rule."""
 
 
 def pointwise(function: Callable[..., Any], *vjps: Vjp) -> None:
-    """A pointwise operation: the derivative by each argument, times ``grad``, serves both modes."""
-    _enter(function, Algebra.POINTWISE, vjps, vjps)
+    """Declare the rule of a pointwise operation: for each argument the derivative times ``grad``, for both modes."""
+    _add_rule(function, Algebra.POINTWISE, vjps, vjps)
 
 
 def linear(function: Callable[..., Any], *transposes: Vjp) -> None:
-    """An operation linear in its float arguments together: give the transpose by each."""
-    _enter(function, Algebra.LINEAR, transposes, None)
+    """Declare the rule of an operation jointly linear in its float arguments: the transpose for each argument."""
+    _add_rule(function, Algebra.LINEAR, transposes, None)
 
 
 def structural(function: Callable[..., Any], *transposes: Vjp) -> None:
-    """A linear operation that only moves elements."""
-    _enter(function, Algebra.STRUCTURAL, transposes, None)
+    """Declare the rule of a linear operation that only moves elements: the transpose for each argument."""
+    _add_rule(function, Algebra.STRUCTURAL, transposes, None)
 
 
 def bilinear(function: Callable[..., Any], left: Vjp, right: Vjp, *, matrices: Matrices | None = None) -> None:
-    """An operation linear in each of two arguments: give both transposes; of a product, those of matrices besides."""
-    _enter(function, Algebra.BILINEAR, (left, right), None, matrices)
+    """Declare the rule of an operation linear in each of two arguments: both transposes.
+
+    For a product, ``matrices`` adds the simpler vjps for two matrices.
+    """
+    _add_rule(function, Algebra.BILINEAR, (left, right), None, matrices)
 
 
 def symmetric(function: Callable[..., Any], vjp: Vjp) -> None:
-    """An operation whose Jacobian is symmetric, so that one vjp serves both modes."""
-    _enter(function, Algebra.GENERAL, (vjp,), (vjp,))
+    """Declare the rule of an operation whose Jacobian is symmetric, so that one vjp serves both modes."""
+    _add_rule(function, Algebra.GENERAL, (vjp,), (vjp,))
 
 
 def general(function: Callable[..., Any], *, vjps: tuple[Vjp, ...], jvps: tuple[Vjp, ...]) -> None:
-    """Any other operation: both modes written out."""
-    _enter(function, Algebra.GENERAL, vjps, jvps)
+    """Declare the rule of any other operation: vjps and jvps, one of each per float argument."""
+    _add_rule(function, Algebra.GENERAL, vjps, jvps)
 
 
 def joint(function: Callable[..., Any], vjp: Vjp) -> None:
-    """An operation of which the gradients of all arguments are computed together; of one result or of several.
+    """Declare the rule of an operation whose arguments' gradients are computed together, from one or several results.
 
     Args:
         function: the operation. Forward mode goes through its default.
-        vjp: ``(inner, grads, needs, names…)``: given the gradients of the float results (None for what nothing
-            depends on) and which of the float arguments need one, the gradients of those, None for others. What it
-            keeps it names as any vjp does; the results are ``out``, ``out1``, ``out2`` ….
+        vjp: ``(inner, grads, needs, names…)``: takes the gradients of the float results (None for an unused result)
+            and a flag for each float argument that says whether its gradient is needed; returns the gradients of
+            these, None for the others. Its other parameters name the saved values, as for any vjp; the results are
+            ``out``, ``out1``, ``out2`` ….
     """
     op = operation(function)
     if op.algebra is not Algebra.GENERAL or op.name in RULES:
@@ -84,7 +88,7 @@ def joint(function: Callable[..., Any], vjp: Vjp) -> None:
     RULES[op.name] = Rule(op, (), None, vjp)
 
 
-def _enter(
+def _add_rule(
     function: Callable[..., Any],
     algebra: Algebra,
     vjps: tuple[Vjp, ...],

@@ -1,4 +1,4 @@
-"""Rules of convolution: linear in x and in the weight, so that an operation and its two gradients are enough."""
+"""Rules of convolution, which is linear in x and in the weight: an operation and its two gradients are enough."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def by_bias(i: Any, g: Float) -> Float:
 
 
 def along_x(i: Any, t: Float, weight: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
-    """The tangent of a convolution where x moves."""
+    """The contribution of x's tangent to the tangent of a convolution."""
     return i.conv2d(t, weight, stride, padding, dilation, groups)
 
 
 def along_weight(i: Any, t: Float, x: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
-    """The tangent of a convolution where its weight moves."""
+    """The contribution of the weight's tangent to the tangent of a convolution."""
     return i.conv2d(x, t, stride, padding, dilation, groups)
 
 
 def along_bias(i: Any, t: Float, out: Float) -> Float:
-    """The tangent of a convolution where its bias moves."""
+    """The contribution of the bias's tangent to the tangent of a convolution."""
     return i.expand(i.reshape(t, (t.shape[0], 1, 1)), out.shape)
 
 

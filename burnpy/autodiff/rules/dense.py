@@ -1,4 +1,4 @@
-"""Rules of what lies between and after the layers."""
+"""Rules of linear layers, embeddings and losses."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def linear_by_weight(i: Any, g: Float, x: Float) -> Float:
 
 
 def linear_by_bias(i: Any, g: Float) -> Float:
-    """The sum of the rows."""
+    """The gradient by the bias: the sum of the rows of g."""
     return i.sum(g, tuple(range(len(g.shape) - 1)), False)
 
 
 def rows(i: Any, x: Float) -> Float:
-    """x as a matrix."""
+    """Reshape x to a matrix whose rows are all but the last dimension."""
     return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def without_padding(i: Any, t: Float, index: Int, padding: int | None) -> Float:
-    """The tangent of an embedding: rows of the weight's, which does not move at ``padding``."""
+    """The tangent of an embedding: rows of the weight's tangent, which is 0 at ``padding``."""
     out = i.embedding(t, index, None)
     if padding is None:
         return out

@@ -1,4 +1,4 @@
-"""Rules of what picks and places elements by indices."""
+"""Rules of operations that select and place elements by indices."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def add_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int, g
 
 
 def put_over(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
-    """What is left of the gradient where ``index_put`` wrote nothing."""
+    """The gradient by x: g where ``index_put`` wrote nothing, else 0."""
     return i.index_put(g, dim, index, i.full(src_shape, 0.0, g.dtype))
 
 
 def put(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
-    """The gradient of what ``index_put`` wrote; of duplicates only the last has one."""
+    """The gradient by the values that ``index_put`` wrote; for duplicate indices only the last one has a gradient."""
     winners = i.discrete.reshape(
         last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1))
     )
@@ -32,12 +32,12 @@ def put(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
 
 
 def scatter_over(i: Any, g: Float, dim: int, index: Int) -> Float:
-    """What is left of the gradient where ``scatter`` wrote nothing."""
+    """The gradient by x: g where ``scatter`` wrote nothing, else 0."""
     return i.scatter(g, dim, index, i.full(index.shape, 0.0, g.dtype))
 
 
 def scattered(i: Any, g: Float, dim: int, index: Int) -> Float:
-    """The gradient of what ``scatter`` wrote; of duplicates only the last has one."""
+    """The gradient by the values that ``scatter`` wrote; for duplicate indices only the last one has a gradient."""
     d = i.discrete
     order = d.reshape(d.arange(0, math.prod(index.shape), 1, int64), index.shape)
     written = d.scatter(d.full(g.shape, -1, int64), dim, index, order)
@@ -53,12 +53,12 @@ def last_writers(i: Any, index: Int, size: int) -> Bool:
 
 
 def gathered(i: Any, g: Float, x_shape: Shape, dim: int, index: Int) -> Float:
-    """g added up where it was gathered from."""
+    """The gradient of ``gather``: g accumulated at the indices."""
     return i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g)
 
 
 def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tuple[Bool, Bool, Float]:
-    """For the extremes of ``index_reduce``: where x and src are the result or NaN, and how many of both there are."""
+    """The ties of ``index_reduce`` with amax or amin: masks of x and src where they are extreme, and their number."""
     d = i.discrete
     mine = is_extreme(i, x, out)
     theirs = is_extreme(i, src, i.index_select(out, dim, index))
@@ -67,12 +67,12 @@ def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tupl
 
 
 def is_extreme(i: Any, x: Float, extreme: Float) -> Bool:
-    """Where x is the extreme; where that is NaN, where x is NaN too."""
+    """A mask of the elements of x equal to the extreme; NaN counts as equal to NaN."""
     return i.discrete.bitwise_or(i.eq(x, extreme), i.ne(x, x))
 
 
 def rest_of_src(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
-    """For the product of ``index_reduce`` by each slice of src: the product of what else is in it."""
+    """The derivative of ``index_reduce`` with prod by each slice of src: the product of all other factors."""
     d = i.discrete
     order = i.index_order(index, x.shape[dim])
     ordered = d.index_select(index, 0, order)
@@ -82,12 +82,12 @@ def rest_of_src(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
 
 
 def rest_of_x(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
-    """For the product of ``index_reduce`` by x: the product of src's slices."""
+    """The derivative of ``index_reduce`` with prod by x: the product of src's slices."""
     return i.index_reduce(i.full(x.shape, 1.0, x.dtype), dim, index, src, "prod")
 
 
 def reduced_x(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
-    """By x: g times the product of the others, or g split evenly among the ties. A tangent goes the same way."""
+    """The gradient by x: g times the product of the others, or g split evenly among the ties; also the jvp by x."""
     if reduce == "prod":
         return i.mul(g, rest_of_x(i, dim, index, x, src))
     mine, _, count = ties(i, dim, index, x, src, out)
@@ -95,7 +95,7 @@ def reduced_x(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out:
 
 
 def reduced_src(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
-    """By src, likewise."""
+    """The gradient by src: g times the product of the others, or g split evenly among the ties."""
     if reduce == "prod":
         return i.mul(i.index_select(g, dim, index), rest_of_src(i, dim, index, x, src))
     _, theirs, count = ties(i, dim, index, x, src, out)

@@ -1,4 +1,4 @@
-"""Rules of normalisation. They keep x; what is computed of it is computed again, or is one number for each mean."""
+"""Rules of normalisation. They save x, the mean and the variance; normalized values are recomputed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def normalize_vjp(
 
 
 def _zeros(i: Any, x: Float, weight: Float, bias_shape: Shape, k: int) -> Float:
-    """The gradient of an argument on which nothing that was asked depends."""
+    """A gradient of zeros, for an argument on which no used result depends."""
     return i.full((x.shape, weight.shape, bias_shape)[k], 0.0, x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Rules of arithmetic and of functions of one element."""
+"""Rules of arithmetic and of elementwise functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pow_exponent(i: Any, g: Float, x: Float, y: Float, out: Float) -> Float:
 
 
 def no_slope(i: Any, x: Float, y: Float) -> Bool:
-    """Where x^y is taken not to depend on y."""
+    """A mask of the elements where x^y is taken not to depend on y."""
     return i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))
 
 
@@ -79,12 +79,12 @@ def between(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
 
 
 def at_low(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
-    """g where the lower bound is what x was raised to, else 0."""
+    """g where x was raised to the lower bound, else 0."""
     return i.where(i.discrete.bitwise_and(i.lt(x, low), i.lt(low, high)), g, 0.0)
 
 
 def at_high(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
-    """g where the upper bound is what x was lowered to, or is below the lower one, else 0."""
+    """g where x was lowered to the upper bound, or the upper bound is below the lower one, else 0."""
     return i.where(i.discrete.bitwise_or(i.gt(x, high), i.lt(high, low)), g, 0.0)
 
 

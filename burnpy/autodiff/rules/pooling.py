@@ -42,7 +42,10 @@ linear(
 def avg_pool_again(
     i: Any, g: Float, grad_shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: Any
 ) -> Float:
-    """The transpose of the transpose. That a last window reached beyond the padding can be told from their number."""
+    """The transpose of the backward operation: the average pool itself.
+
+    The shape tells if the last window reached beyond the padding (``ceil_mode``).
+    """
     out = i.avg_pool2d(g, kernel, stride, padding, False, count_include_pad, divisor)
     return (
         out if out.shape == grad_shape else i.avg_pool2d(g, kernel, stride, padding, True, count_include_pad, divisor)
@@ -53,7 +56,7 @@ linear(Backend.avg_pool2d_backward, avg_pool_again)
 
 
 def adaptive_vjp(i: Any, g: Float, x_shape: Shape) -> Float:
-    """Each mean's gradient shared by its elements."""
+    """The gradient of each mean, divided evenly among its elements."""
     if g.shape[2:] == (1, 1):
         return i.expand(i.div(g, float(x_shape[2] * x_shape[3])), x_shape)
     return i.adaptive_avg_pool2d_backward(g, x_shape)

@@ -12,19 +12,19 @@ from burnpy.backend.primitives import Bool, Dims, Float, Shape
 
 
 def with_reduced_dims(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
-    """A reduction's result, or a gradient of that shape, with the reduced dimensions there as 1."""
+    """A reduction's result, or a gradient of that shape, with the reduced dimensions as size 1."""
     return reduced if keepdim else i.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
 
 
 def spread(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
-    """The gradient of a sum: g repeated over what was summed."""
+    """The gradient of a sum: g repeated over the summed dimensions."""
     if len(dims) == len(x_shape):
         return i.expand(g, x_shape)
     return i.expand(with_reduced_dims(i, g, x_shape, dims, keepdim), x_shape)
 
 
 def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
-    """For amax and amin: which elements are the extreme one, or NaN where that is; and how many they are."""
+    """The ties of amax and amin: a mask of the elements equal to the extreme, or NaN; and their number."""
     extreme = i.discrete.bitwise_or(i.eq(x, with_reduced_dims(i, out, x.shape, dims, keepdim)), i.isnan(x))
     return extreme, i.sum(i.to_float(extreme, x.dtype), dims, True)
 
@@ -45,7 +45,8 @@ def extreme_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: boo
 def others(i: Any, x: Float, dims: Dims) -> Float:
     """For each element the product of the others over ``dims``: exact with zeros, and so are its own derivatives.
 
-    A tree of products upward, and downward each half times what lies outside of both: no division.
+    It is computed without division: products of halves upward in a tree, then downward each half times the product of
+    all elements outside of both.
     """
     rest = tuple(d for d in range(len(x.shape)) if d not in dims)
     order = rest + dims

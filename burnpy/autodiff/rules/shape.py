@@ -1,4 +1,4 @@
-"""Rules of what moves elements, of dtype conversion and of the matrix product."""
+"""Rules of operations that move elements, of dtype conversion and of the matrix product."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def matrices(x_shape: Shape, y_shape: Shape) -> tuple[Shape, Shape]:
 
 
 def product_shape(shape: Shape, x_shape: Shape, y_shape: Shape) -> Shape:
-    """The shape of a product with the dimensions of size 1 that it has not where a factor is a vector."""
+    """The shape of a product with the dimensions of size 1 that are missing if a factor is a vector."""
     if len(y_shape) == 1:
         shape = (*shape, 1)
     return shape if len(x_shape) > 1 else (*shape[:-1], 1, shape[-1])
@@ -67,12 +67,12 @@ def add_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> 
 
 
 def overwritten(i: Any, g: Float, key: Key) -> Float:
-    """What is left of the gradient where nothing was written over."""
+    """The gradient by x: g where nothing was overwritten, else 0."""
     return i.slice_scatter(g, key, 0.0)
 
 
 def written(i: Any, g: Float, key: Key, src_shape: Shape) -> Float:
-    """The gradient of what was written."""
+    """The gradient by the written values."""
     return i.sum_to(i.slice(g, key), src_shape)
 
 

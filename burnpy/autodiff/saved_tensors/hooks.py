@@ -1,4 +1,4 @@
-"""Saved-tensor hooks: what a graph keeps is packed when it is recorded, and unpacked when a backward pass wants it."""
+"""Saved-tensor hooks: saved tensors are packed when they are recorded, and unpacked when a backward pass needs them."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ AnyTensor: TypeAlias = TensorBase[Any]
 
 
 def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTensor]) -> AbstractContextManager[None]:
-    """A block in which everything that operations keep for a backward pass goes through ``pack``.
+    """Return a context manager in which every tensor saved for the backward pass goes through ``pack``.
 
-    ``pack`` is called once for each array that a node keeps, at once, and may return anything; ``unpack`` is called
-    with that when a backward pass needs the array, once in each pass. The hooks belong to the nodes recorded in the
-    block, wherever the backward pass runs. Of nested blocks the innermost pair has every array. What a rule keeps
-    besides arrays (shapes, dtypes, numbers) is not packed.
+    ``pack`` is called once for each array that a node saves, as soon as the node is recorded, and may return any
+    object; ``unpack`` is called with that object when a backward pass needs the array, once in each pass. The hooks
+    belong to the nodes recorded in the block, wherever the backward pass runs. In nested blocks only the innermost pair
+    is called. Saved values other than arrays (shapes, dtypes, numbers) are not packed.
 
     Args:
         pack: takes a `Tensor`, `IntTensor` or `BoolTensor` of any shape on the innermost device (``NumPy`` for
-            ``Autodiff[Autodiff[NumPy]]``), parameters among them. Nothing is recorded of what it does.
-        unpack: gives back a tensor of the same kind, shape, dtype and device.
+            ``Autodiff[Autodiff[NumPy]]``), parameters included. Its operations are not recorded.
+        unpack: returns a tensor of the same kind, shape, dtype and device.
 
     Raises:
-        ArgumentError: one of the two cannot be called.
+        ArgumentError: one of the two is not callable.
         SavedTensorsError: hooks are disabled here.
-        KindError: in the backward pass: ``unpack`` gave no tensor of that kind.
+        KindError: in the backward pass: ``unpack`` returned no tensor of that kind.
         DeviceError: likewise, on that device.
         ShapeError: likewise, of that shape and dtype.
 
@@ -71,13 +71,13 @@ def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
 
 @contextmanager
 def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
-    """A block in which saved-tensor hooks, and `checkpoint`, are an error that says ``message``.
+    """A context manager in which saved-tensor hooks and `checkpoint` raise an error with ``message``.
 
-    For code that could not work with them. It cannot be entered inside of hooks.
+    Use it for code that cannot work with hooks. It cannot be entered inside of hooks.
 
     Raises:
-        KindError: ``message`` is no text.
-        SavedTensorsError: hooks are in force already.
+        KindError: ``message`` is no str.
+        SavedTensorsError: hooks are active already.
 
     >>> with disable_saved_tensors_hooks("arrays are shared here"):
     ...     with saved_tensors_hooks(str, str):
@@ -86,9 +86,9 @@ def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
         ...
     burnpy.backend.errors.SavedTensorsError: saved_tensors_hooks() is disabled here ...: arrays are shared here
     """
-    given: Any = message
-    if not isinstance(given, str):
-        raise KindError(f"disable_saved_tensors_hooks(message) takes the text of the errors there, not {given!r:.80}")
+    text: Any = message
+    if not isinstance(text, str):
+        raise KindError(f"disable_saved_tensors_hooks(message) takes the text of the errors there, not {text!r:.80}")
     if innermost_saver() is not None:
         raise SavedTensorsError(f"disable_saved_tensors_hooks() was entered where hooks are in force: {message}")
     with using(no_saving=message):
@@ -96,7 +96,7 @@ def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
 
 
 class _Hooks(Saver):
-    """The user's pair."""
+    """A saver that calls a user's pair of hooks."""
 
     __slots__ = ("pack", "unpack")
 
@@ -105,13 +105,13 @@ class _Hooks(Saver):
 
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
         tensor = tensor_around(device, array_of(x))
-        with using(observers=(), takers=()):  # or what pack does would be packed in turn
+        with using(observers=(), takers=()):  # otherwise arrays saved by pack would be packed in turn
             content = self.pack(tensor)
         return _Packed(self.unpack, content, tensor, operation, getattr(type(x), "holding", None))
 
 
 class _Packed(Stored):
-    """What ``pack`` returned, and what ``unpack`` must make of it."""
+    """The object that ``pack`` returned, with the kind, device, shape and dtype that ``unpack`` must restore."""
 
     __slots__ = ("content", "device", "dtype_", "holding", "kind", "operation", "shape_", "unpack")
 
@@ -121,17 +121,17 @@ class _Packed(Stored):
 
     def restored(self) -> Any:
         with using(observers=(), takers=()):
-            found = self.unpack(self.content)
-        if type(found) is not self.kind or found.device is not self.device:
-            error = DeviceError if type(found) is self.kind else KindError
-            shown = f"one on {found.device}" if type(found) is self.kind else repr(found)
+            result = self.unpack(self.content)
+        if type(result) is not self.kind or result.device is not self.device:
+            error = DeviceError if type(result) is self.kind else KindError
+            shown = f"one on {result.device}" if type(result) is self.kind else repr(result)
             raise error(f"{self._asked()} must give back {a(self.kind.__name__)} on {self.device}, not {shown}")
-        if (found.shape, found.dtype) != (self.shape_, self.dtype_):
+        if (result.shape, result.dtype) != (self.shape_, self.dtype_):
             raise ShapeError(
                 f"{self._asked()} must give back shape {self.shape_} and dtype {self.dtype_}, "
-                f"not shape {found.shape} and dtype {found.dtype}"
+                f"not shape {result.shape} and dtype {result.dtype}"
             )
-        return found._primitive if self.holding is None else self.holding(found._primitive)
+        return result._primitive if self.holding is None else self.holding(result._primitive)
 
     def _asked(self) -> str:
         return f"saved_tensors_hooks(): of what {self.operation} saved, unpack()"

@@ -1,4 +1,4 @@
-"""Keeping what a graph saves on the host or on disk. Parameters stay where they are: the graph's leaves hold them."""
+"""Offloading of saved tensors to the host or to disk. Parameters stay on the device, as the values of leaves."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from burnpy.backend.errors import ArgumentError, KindError, SavedTensorsError
 
 
 def save_on_cpu() -> AbstractContextManager[None]:
-    """A block in which what operations keep for a backward pass is kept on the host, as NumPy arrays.
+    """Return a context manager in which saved tensors are stored on the host, as NumPy arrays.
 
-    On a GPU this exchanges memory for time; on the CPU it changes nothing. An array that several operations keep is
-    copied once. The arrays of leaves (parameters) stay on the device, where the graph holds them in any case.
+    On a GPU this trades time for memory; on the CPU it changes nothing. An array that several operations save is copied
+    once. The arrays of leaves (parameters) stay on the device, where the graph keeps them alive in any case.
 
     Raises:
         SavedTensorsError: hooks are disabled here.
@@ -38,11 +38,11 @@ def save_on_cpu() -> AbstractContextManager[None]:
 
 
 def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]:
-    """A block in which what operations keep for a backward pass is kept in files in ``folder``.
+    """Return a context manager in which saved tensors are stored in files in ``folder``.
 
-    An array that several operations keep is one file. A file goes when nothing needs it any more: as a backward pass
-    uses it, when the graph is dropped, at the latest when the process ends. The arrays of leaves (parameters) are not
-    written: the graph holds them in any case.
+    An array that several operations save is one file. A file is removed when it is no longer needed: when a backward
+    pass has used it, when the graph is dropped, at the latest when the process ends. The arrays of leaves (parameters)
+    are not written: the graph keeps them alive in any case.
 
     Args:
         folder: an existing folder; it may be shared by any number of blocks and processes.
@@ -90,7 +90,7 @@ class _OnHost:
 
 
 class _OnDisk:
-    """A NumPy array in a file, which is removed with this object."""
+    """A NumPy array in a file, which is deleted together with this object."""
 
     __slots__ = ("__weakref__", "dtype", "original", "path", "shape")
 
@@ -123,7 +123,7 @@ def _remove(path: Path) -> None:
 
 
 class _Elsewhere(Saver):
-    """Keeps a copy of each array, one for all who keep the same array."""
+    """A saver that stores one copy of each array outside the device, shared by all nodes that save the array."""
 
     __slots__ = ("_copies", "_store")
 
@@ -136,7 +136,7 @@ class _Elsewhere(Saver):
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
         array, plain = array_of(x), device.discrete
         copy = self._copies.get(id(array))
-        if copy is None or copy.original is None or copy.original() is not array:  # an id may be given again
+        if copy is None or copy.original is None or copy.original() is not array:  # ids of freed arrays may be reused
             copy = self._store(plain.to_numpy(array))
             try:
                 copy.original = ref(array)
@@ -147,7 +147,7 @@ class _Elsewhere(Saver):
 
 
 class _Away(Stored):
-    """What stands in place of an array that is elsewhere."""
+    """A placeholder for an array whose copy is stored outside the device."""
 
     __slots__ = ("copy", "device", "holding")
 

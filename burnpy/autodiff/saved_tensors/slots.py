@@ -1,13 +1,13 @@
-"""Replacing what nodes keep: how saved-tensor hooks and checkpointing get at a node's arrays.
+"""Replacement of saved arrays, on which saved-tensor hooks and checkpointing are built.
 
-A `Saver` is an observer (`burnpy.autodiff.modes.observing`): of every node just recorded it is shown each innermost
-array, and may put something else in its place, a `Stored`. The node's vjps then have the arrays restored first. Of
-several savers the innermost is first; what it stored is no array any more, and the others pass it by.
+A `Saver` is an observer (`burnpy.autodiff.modes.observing`): for every recorded node it is called with each innermost
+saved array, and may replace it by a placeholder, a `Stored`. The node's vjps then restore the arrays first. Of several
+savers the innermost is called first; the others skip its placeholders, which are no arrays.
 
-A strategy such as `Balanced` has primitives that can compute their array when it is asked for. Such a primitive has
-``peek()``, which gives the array, and its class has ``holding(array)``, which makes one that has it already. One that
-a node keeps has ``read()``, which gives the array to one of those that keep it; one that operations are done on has
-``kept()``, which makes such a one of it, or an array.
+A strategy such as `Balanced` has deferred primitives, which can compute their array on demand. Such a primitive has
+``peek()``, which returns the array, and its class has ``holding(array)``, which creates a primitive that has its array
+already. A deferred primitive saved by a node has ``read()``, which returns the array and counts as one of its uses; one
+that operations compute with has ``kept()``, which returns the deferred primitive, or the array, that a node saves.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from burnpy.tensor.base import TensorBase, new_tensor
 
 
 class Stored:
-    """What stands in place of an array until a vjp wants it."""
+    """A placeholder for a saved array until a vjp needs the array."""
 
     __slots__ = ()
 
     def restored(self) -> Any:
-        """The array."""
+        """Return the array."""
         raise NotImplementedError
 
 
 class Saver:
-    """An observer that replaces the arrays of nodes."""
+    """An observer that replaces the saved arrays of nodes."""
 
     __slots__ = ()
 
-    leaves = True  #: whether arrays that the graph holds anyway, as those of its leaves, are replaced too
+    leaves = True  #: whether the values of leaves, which the graph keeps alive anyway, are replaced too
 
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
-        """What stands in place of an innermost array or deferred primitive, ``x``; ``x`` itself to leave it there."""
+        """Return the placeholder for ``x``, an innermost array or deferred primitive; or ``x`` to leave it in place."""
         raise NotImplementedError
 
     def of_leaf(self, x: Any) -> Any:
-        """What stands in place of an array that a leaf of the graph holds, where those are not replaced."""
+        """Return the placeholder for the value of a leaf, if these are not replaced: by default the value itself."""
         return x
 
     def handed(self, device: Any, x: Any) -> Any:
-        """What stands in place of an array of an argument of `checkpoint`, called where this is the innermost."""
+        """Return the placeholder for an array of an argument of `checkpoint`; called on the innermost saver."""
         return self.swapped(device, "checkpoint", x)
 
     def __call__(self, device: Any, node: Any) -> None:
-        """Replace the arrays of a node that was just recorded, and of the relays that it was made with."""
+        """Replace the arrays of a node that was just recorded, and of its relays."""
         operation = node.operation
         held = () if self.leaves else _arrays_of_leaves(node)
         for part in with_relays(node):
@@ -75,7 +75,7 @@ class Saver:
         return (partial(_with_restored, vjp), tuple(members)) if changed else (vjp, kept)
 
     def _with(self, device: Any, operation: str, held: Sequence[Any], x: Any) -> Any:
-        """Something that is kept, with what stands in place of its arrays."""
+        """Return a saved value with its arrays replaced."""
         if hasattr(x, "mapped"):
             return x.mapped(partial(self._with, device, operation, held))
         if not is_array(x):
@@ -87,65 +87,69 @@ class Saver:
 
 
 def innermost_saver() -> Saver | None:
-    """The saver whose turn is first in this context."""
+    """Return the innermost saver of this context, or None."""
     mode = current_mode()
     observers = () if mode is None else mode.observers
     return next((observer for observer in observers if isinstance(observer, Saver)), None)
 
 
 def refuse_where_disabled(operation: str) -> None:
-    """An error where `disable_saved_tensors_hooks` holds."""
+    """Raise an error inside of `disable_saved_tensors_hooks`.
+
+    Raises:
+        SavedTensorsError: hooks are disabled here.
+    """
     mode = current_mode()
     if mode is not None and mode.no_saving is not None:
         raise SavedTensorsError(f"{operation} is disabled here by disable_saved_tensors_hooks(): {mode.no_saving}")
 
 
 def restored(x: Any) -> Any:
-    """The array for whatever stands in its place."""
+    """Return the array for a placeholder; other values are returned unchanged."""
     return x.restored() if isinstance(x, Stored) else x
 
 
 def array_of(x: Any) -> Any:
-    """The array of a deferred primitive; an array itself."""
+    """Return the array of a deferred primitive; an array is returned unchanged."""
     return x.peek() if hasattr(x, "peek") else x
 
 
 def tensor_around(device: Any, array: Any) -> TensorBase[Any]:
-    """An innermost array as a tensor of its kind, on the innermost device beneath ``device``."""
+    """Wrap an innermost array as a tensor of its kind, on the innermost device beneath ``device``."""
     plain = device.discrete
     return new_tensor(TensorBase.kinds[kind_of(array.dtype)], plain, array)  # type: ignore[no-any-return]  # of that class
 
 
 def with_relays(node: Any) -> Sequence[Any]:
-    """A node, and the relays that it was made with."""
+    """Return a node and its relays."""
     if node.parent0.__class__ is not Relay and node.parent1.__class__ is not Relay:
         return (node,)
-    found = [node]
-    for part in found:
-        found += [parent for parent in (part.parent0, part.parent1) if parent.__class__ is Relay]
-    return found
+    parts = [node]
+    for part in parts:
+        parts += [parent for parent in (part.parent0, part.parent1) if parent.__class__ is Relay]
+    return parts
 
 
 def _arrays_of_leaves(node: Any) -> Sequence[Any]:
-    found: list[Any] = []
+    arrays: list[Any] = []
     for part in with_relays(node):
         for parent in (part.parent0, part.parent1):
             leaf = parent if parent is None or isinstance(parent, Leaf) else parent.target
             if isinstance(leaf, Leaf):
                 value = leaf.value
                 if hasattr(value, "mapped"):
-                    mapped(lambda x: found.append(array_of(x)), value)
+                    mapped(lambda x: arrays.append(array_of(x)), value)
                 else:
-                    found.append(array_of(value))
-    return found
+                    arrays.append(array_of(value))
+    return arrays
 
 
 _PLAIN = frozenset({int, float, bool, tuple, slice, type(None)})
-"""Classes, quickly told, of what rules keep besides arrays."""
+"""Classes of saved values that are not arrays, for a fast check."""
 
 
 def opened(vjp: Vjp, kept: tuple[Any, ...]) -> tuple[Vjp, tuple[Any, ...]]:
-    """A vjp and what it keeps, without what savers put around and into them."""
+    """Return a vjp and its saved values without the wrappers and placeholders of savers."""
     while isinstance(vjp, partial) and vjp.func is _with_restored:
         (vjp,), kept = vjp.args, tuple([mapped(restored, x) for x in kept])
     return vjp, kept
