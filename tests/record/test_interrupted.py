@@ -6,8 +6,9 @@ instruction of `burnpy.record` after the other.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,13 @@ from tests.record.nets import FIXTURES, mlp
 FOLDER = str(Path(burnpy.record.__file__).parent)
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that is dropped
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Files that a traceback keeps open are collected here, where the warning is expected, and not in a later test."""
+    yield
+    gc.collect()
 
 
 def raising(function: Callable[[], Any], at: int, error: BaseException | None = None) -> int:
