@@ -310,7 +310,7 @@ class Differentiation(TensorBase[B]):
 
 @cache
 def _gradients_class() -> type[Gradients[Any]]:
-    """Return `Gradients`, imported by the first backward pass: an import statement in each takes a seventh of the smallest."""
+    """Return `Gradients`, imported by the first pass: an import statement in each takes a seventh of the smallest."""
     from burnpy.tensor.gradients import Gradients
 
     return Gradients
