@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.call_errors import Explaining
@@ -21,6 +20,7 @@ from burnpy.optim.memory import Memory, Use
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, refuse_shape, rekeyed
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.protocols import bare
 from burnpy.tensor.tensor import Tensor
 
