@@ -82,13 +82,12 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
     device: Any = output.device
     if not isinstance(device, Autodiff) or buffer.frozen:
         return output
-    if value.shape != buffer.shape:
-        raise ShapeError(
-            f"record_update() was given a value of shape {value.shape} for a buffer of shape {buffer.shape}"
-        )
+    shape, dtype = buffer.shape, buffer.dtype
+    if value.shape != shape:
+        raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
     inner: Any = device.inner
-    flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(value.shape),))
-    vector = inner.cat([inner.cast(flat, buffer.dtype), inner.full((1,), 1.0, buffer.dtype)], 0)
+    flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
+    vector = inner.cat([inner.cast(flat, dtype), inner.full((1,), 1.0, dtype)], 0)
     return output._like(carrying(device, output._primitive, buffer.id, vector))
 
 

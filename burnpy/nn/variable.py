@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from burnpy.backend.alias import Subscriptable
@@ -26,7 +26,7 @@ _set = object.__setattr__
 
 def new_id() -> str:
     """Return a new id, unique across processes: 16 random hexadecimal digits."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 class Variable(Subscriptable, Generic[B]):
