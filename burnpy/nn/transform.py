@@ -247,5 +247,4 @@ class Transforms(ModuleBase[B]):
 
 def _plain_inner(device: Any) -> Any:
     """The inner device of a device that differentiates, if nothing is recorded there either; None otherwise."""
-    inner = getattr(device, "inner", None)
-    return None if inner is None or hasattr(inner, "lower") or not hasattr(device, "lower") else inner
+    return device.inner if device.differentiates and not device.inner.differentiates else None
