@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
+from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.call_errors import Explaining
-from burnpy.nn.display import missing_attribute
 from burnpy.nn.module import Module
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
