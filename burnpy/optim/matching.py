@@ -66,17 +66,21 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
             f"from_grads() was given {a(type(model).__name__)} on {model.device}, which computes no gradients; "
             "give the model on Autodiff[...] that computed the loss, not what valid() made of it"
         )
-    trainable = {path: param for path, param in model.named_params().items() if not param.frozen}
     values: Tensors = {}
-    for param in trainable.values():
-        grad = grads.get(param.value)
-        if grad is not None:
-            values[param.id] = grad
-    buffers = {buffer.id for buffer in model.named_buffers().values()}
-    updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
+    paths: dict[str, str] = {}
+    for path, param in model.named_params().items():
+        if not param._frozen:
+            paths[param._id] = path
+            grad = grads.get(param._value)
+            if grad is not None:
+                values[param._id] = grad
+    updates: Tensors = {}
+    if grads._updates:
+        buffers = {buffer.id for buffer in model.named_buffers().values()}
+        updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
     if not values and not updates:
-        raise ArgumentError(_strangers(grads, model, len(trainable)))
-    return values, {param.id: path for path, param in trainable.items()}, updates
+        raise ArgumentError(_strangers(grads, model, len(paths)))
+    return values, paths, updates
 
 
 def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:

@@ -86,7 +86,7 @@ class Batch(NamedTuple):
                 )
             ident = m.param._id
             tensors = _tensors(known.get(ident), slots, after, device)
-            results.append((ident, value, ParamState(m.path, self.step.count, tensors)))
+            results.append((ident, value, ParamState(m.path, self.step.number, tensors)))
         return results
 
 
@@ -139,19 +139,15 @@ def pending_in(
             grad = level.lower(grad)
         item = Pending(path, param, value, grad)
         pending.append(item)
-        if misfit is None and not _fits(value.shape, value.dtype, grad, states.get(ident)):
-            misfit = item
+        if misfit is None:
+            shape, state = value.shape, states.get(ident)
+            fits = grad.shape == shape and grad.dtype == value.dtype
+            if fits and state is not None:
+                for x in state.values.values():
+                    fits = fits and (x._primitive if x.__class__ is Tensor else x).shape == shape
+            if not fits:
+                misfit = item
     return pending, misfit
-
-
-def _fits(shape: Any, dtype: Any, grad: Float, state: ParamState | None) -> bool:
-    if grad.shape != shape or grad.dtype != dtype:
-        return False
-    if state is not None:
-        for x in state.values.values():
-            if (x._primitive if x.__class__ is Tensor else x).shape != shape:
-                return False
-    return True
 
 
 def refuse(item: Pending, state: ParamState | None) -> NoReturn:
@@ -194,14 +190,14 @@ def batches(
     for item in pending:
         ident = item.param._id
         state = states.get(ident)
-        count = 1 if state is None else state.step + 1
+        number = 1 if state is None else state.step + 1
         owned = common.owned and (state is None or ident in unseen)
         own = options.get(ident)
         settings = (lr, decay) if own is None else (own.rate(lr), own.weight_decay)
-        key = (*settings, count, None if owned else ident)
+        key = (*settings, number, None if owned else ident)
         batch = by_step.get(key)
         if batch is None:
-            step = common._replace(lr=settings[0], weight_decay=settings[1], count=count, owned=owned)
+            step = common._replace(lr=settings[0], weight_decay=settings[1], number=number, owned=owned)
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())

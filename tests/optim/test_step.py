@@ -290,9 +290,9 @@ def test_parameters_with_equal_settings_are_updated_in_one_call() -> None:
     optim.step(0.1, model, model(batch(4)).sum().backward())
     plain, decayed = Step(0.1, owned=True), Step(0.1, weight_decay=0.5, owned=True)
     assert steps == [
-        *((2, step._replace(count=count)) for count in (1, 2) for step in (plain, decayed)),
-        *((1, step._replace(count=3)) for step in (plain, decayed)),
-        *((1, step._replace(count=count)) for count in (4, 3) for step in (plain, decayed)),
+        *((2, step._replace(number=number)) for number in (1, 2) for step in (plain, decayed)),
+        *((1, step._replace(number=3)) for step in (plain, decayed)),
+        *((1, step._replace(number=number)) for number in (4, 3) for step in (plain, decayed)),
     ]
 
 
