@@ -27,11 +27,10 @@ from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.rmsprop import RmsProp
-from burnpy.optim.schedules.base import LrSchedule
-from burnpy.optim.schedules.composed import ProductLr, SequentialLr, WarmUpLr
+from burnpy.optim.schedules.base import ConstantLr, LrSchedule, ProductLr
+from burnpy.optim.schedules.composed import SequentialLr, WarmUpLr
 from burnpy.optim.schedules.one_cycle import OneCycleLr
 from burnpy.optim.schedules.simple import (
-    ConstantLr,
     CosineLr,
     CosineRestartsLr,
     ExponentialLr,

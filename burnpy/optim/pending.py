@@ -70,7 +70,7 @@ class Batch(NamedTuple):
         Raises:
             ShapeError: the result has another structure, or a new value another shape or dtype than the parameter.
         """
-        lengths = [*map(len, columns)]
+        number, lengths = self.step.number, [*map(len, columns)]
         if lengths != [len(self.members)] * (1 + len(slots)):
             raise ShapeError(
                 f"{optimizer}.update() returned lists of {', '.join(map(str, lengths))} arrays for "
@@ -85,23 +85,13 @@ class Batch(NamedTuple):
                     f"of shape {m.value.shape} and dtype {m.value.dtype}"
                 )
             ident = m.param._id
-            tensors = _tensors(known.get(ident), slots, after, device)
-            results.append((ident, value, ParamState(m.path, self.step.number, tensors)))
+            old, tensors = known.get(ident), {}
+            for name, x in zip(slots, after, strict=True):
+                tensor = None if old is None else old.values[name]
+                in_place = tensor.__class__ is Tensor and tensor._primitive is x
+                tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
+            results.append((ident, value, ParamState(m.path, number, tensors)))
         return results
-
-
-def _tensors(
-    known: ParamState | None, slots: Sequence[str], after: Sequence[Float], device: Any
-) -> dict[str, Tensor[Any]]:
-    """Return new states as tensors; the known ones if they were updated in place."""
-    if known is not None:
-        for name, x in zip(slots, after, strict=True):
-            old = known.values[name]
-            if old.__class__ is not Tensor or old._primitive is not x:
-                break
-        else:
-            return known.values
-    return {name: new_tensor(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
 
 
 def levels_of(device: Any) -> list[Any]:

@@ -7,11 +7,10 @@ from functools import partial
 from math import prod
 from typing import Any, ClassVar, Generic, TypeVar, final
 
-from burnpy.autodiff.graph import Vjp, kept_of
+from burnpy.autodiff.graph import Vjp, kept_of, with_relays
 from burnpy.autodiff.modes import Mode, current_mode
 from burnpy.autodiff.rematerialize.costs import cost_of
 from burnpy.autodiff.rematerialize.recipes import Computed, Source
-from burnpy.autodiff.saved_tensors.slots import with_relays
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import Decorator, complete
 from burnpy.backend.entries import Operation, operation
