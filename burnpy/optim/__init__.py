@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from burnpy.backend.operations.optimizer import Step, for_each_param
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.adagrad import AdaGrad
 from burnpy.optim.adam import Adam, AdamW
@@ -66,11 +67,13 @@ __all__ = [
     "RmsProp",
     "SequentialLr",
     "Sgd",
+    "Step",
     "StepLr",
     "WarmUpLr",
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
+    "for_each_param",
 ]
 
 if not TYPE_CHECKING:  # type checkers see only the names above

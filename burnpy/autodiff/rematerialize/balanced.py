@@ -114,6 +114,9 @@ def planned(op: Operation) -> Callable[..., Any]:
             else:
                 values.append(a)
         out = apply(*values)
+        if op.lists:  # of an optimizer's update, from which nothing is computed again
+            columns = [[Computed(x, None, 0) for x in column] for column in (out if len(floats) > 1 else (out,))]
+            return tuple(columns) if len(floats) > 1 else columns[0]
         if len(floats) == 1:
             return result(out, apply, args, values, computed) if floats[0] else out
         return tuple(
