@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
 from burnpy.nn.attribute_errors import missing_attribute
-from burnpy.nn.call_errors import call_error, signature_of
+from burnpy.nn.call_errors import call_error, refuse_call, signature_of
 from burnpy.nn.fields import check_held, settled
 from burnpy.nn.tree import TreeNode, new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.transfer import in_training_mode
 
 if TYPE_CHECKING:
@@ -62,13 +64,23 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
     _reserved: ClassVar[frozenset[str]] = frozenset()
     """The names that no field may have, since every module has them."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, method in [*vars(cls).items()]:
+            if name in cls._reserved and name != "forward" and type(method) is FunctionType and name[0] != "_":
+                setattr(cls, name, explained(method))  # a method of every module, which the class overrides
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one: what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`."""
-        return self.forward(*args, **kwargs)
+        try:
+            return self.forward(*args, **kwargs)
+        except TypeError as error:
+            refuse_call(self, args, kwargs, error)
+            raise
 
     @property
     def device(self) -> B:
