@@ -287,23 +287,24 @@ def test_a_class_shows_how_it_is_called(cls: Any, names: list[str]) -> None:
 
 
 X = Tensor[Train].ones((2, 2))
+PLAIN: Any = LAYER  # untyped, for wrong calls
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: LAYER(X, X), r"^Linear\.forward\(\) takes x by position, and was given 2 values$"),
-        (lambda: LAYER(), r"^Linear\.forward\(\) was not given x; it cannot do without$"),
-        (lambda: LAYER(input=X), r"^Linear\.forward\(\) does not take input; it is called x here$"),
+        (lambda: PLAIN(X, X), r"^Linear\.forward\(\) takes x by position, and was given 2 values$"),
+        (lambda: PLAIN(), r"^Linear\.forward\(\) was not given x; it cannot do without$"),
+        (lambda: PLAIN(input=X), r"^Linear\.forward\(\) does not take input; it is called x here$"),
         (
             lambda: nn.MultiHeadAttention(2, 1, device=Train)(X[None], attn_mask=None),
             "attn_mask; it is called mask here",
         ),
-        (lambda: Sequential(LAYER, nn.MseLoss())(X), r"^MseLoss\.forward\(\) was not given target"),
-        (lambda: LAYER.valid(X), r"^valid\(\) takes nothing by position, and was given 1 values$"),
-        (lambda: LAYER.to_device(foo=1), r"^to_device\(\) does not take foo; there is device$"),
-        (lambda: LAYER.fork(NumPy, 1), r"^fork\(\) takes device by position"),
-        (lambda: LAYER.replace({}, {}), r"^replace\(\) takes fields by position, and was given 2 values$"),
+        (lambda: nn.Sequential(PLAIN, nn.MseLoss())(X), r"^MseLoss\.forward\(\) was not given target"),
+        (lambda: PLAIN.valid(X), r"^valid\(\) takes nothing by position, and was given 1 values$"),
+        (lambda: PLAIN.to_device(foo=1), r"^to_device\(\) does not take foo; there is device$"),
+        (lambda: PLAIN.fork(NumPy, 1), r"^fork\(\) takes device by position"),
+        (lambda: PLAIN.replace({}, {}), r"^replace\(\) takes fields by position, and was given 2 values$"),
         (lambda: nn.BatchNorm(2, device=Train).updated(), r"^updated\(\) was not given updates"),
         (lambda: nn.MaxPool2d(2).with_indices(), r"^with_indices\(\) was not given x"),
     ],
@@ -335,7 +336,7 @@ def test_a_type_error_inside_of_forward_stays_what_it_is() -> None:
         def valid(self) -> Any:
             return len(3)  # type: ignore[arg-type]
 
-    for call in (lambda: Wrong()(X), lambda: Sequential(Wrong())(X), lambda: Wrong().valid()):
+    for call in (lambda: Wrong()(X), lambda: nn.Sequential(Wrong())(X), lambda: Wrong().valid()):
         with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)") as raised:
             call()
         assert not isinstance(raised.value, errors.BurnpyError)
