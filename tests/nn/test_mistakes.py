@@ -288,6 +288,7 @@ def test_a_class_shows_how_it_is_called(cls: Any, names: list[str]) -> None:
 
 X = Tensor[Train].ones((2, 2))
 PLAIN: Any = LAYER  # untyped, for wrong calls
+F: Any = functional
 
 
 @pytest.mark.parametrize(
@@ -311,6 +312,24 @@ PLAIN: Any = LAYER  # untyped, for wrong calls
 )
 def test_calls_of_modules_and_their_methods_that_are_none(call: Any, message: str) -> None:
     with pytest.raises(errors.CallError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: F.linear(X, None),
+            errors.KindError,
+            r"^linear\(\) takes a float Tensor as weight, and was given None",
+        ),
+        (lambda: F.dropout(None), errors.KindError, r"^dropout\(\) takes a float Tensor as x, and was given None"),
+        (lambda: F.scaled_dot_product_attention(X, None, X), errors.KindError, "as key, and was given None"),
+        (lambda: F.conv2d(X[None, None], X[None, None], groups="a"), errors.ArgumentError, "groups='a'; it is an int"),
+    ],
+)
+def test_what_cannot_be_left_out_is_named(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         call()
 
 
