@@ -7,8 +7,8 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.specialised import specialised
 from burnpy_array.base import NUMBERS, ArrayBase, is_half
-from burnpy_array.methods import specialised
 
 UNARY = {
     **{name: name for name in ("sign", "floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},
@@ -54,12 +54,12 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
 
 def unary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `UNARY`."""
-    return specialised(_unary, name, UNARY[name])
+    return specialised(_unary, name, {"FUNCTION": UNARY[name]})  # type: ignore[no-any-return]  # as _unary
 
 
 def binary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `BINARY`."""
-    return specialised(_binary, name, BINARY[name])
+    return specialised(_binary, name, {"FUNCTION": BINARY[name]})  # type: ignore[no-any-return]  # as _binary
 
 
 class Arithmetic(ArrayBase):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy_array.methods import specialised
+from burnpy.backend.specialised import specialised
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy.constants import known
 from burnpy_numpy.errstate import quietly, run
@@ -74,11 +74,14 @@ def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
 
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """Return the methods by name."""
-    methods = {ours: specialised(_unary, ours, theirs, _NAMES) for ours, theirs in UNARY.items()}
-    methods |= {ours: specialised(_binary, ours, theirs, _NAMES) for ours, theirs in BINARY.items()}
-    return methods | {
-        ours: specialised(_reduction, ours, f"{theirs}_reduce", _NAMES) for ours, theirs in REDUCTION.items()
-    }
+    methods = {ours: _method(_unary, ours, theirs) for ours, theirs in UNARY.items()}
+    methods |= {ours: _method(_binary, ours, theirs) for ours, theirs in BINARY.items()}
+    return methods | {ours: _method(_reduction, ours, f"{theirs}_reduce") for ours, theirs in REDUCTION.items()}
+
+
+def _method(template: Callable[..., Any], name: str, function: str) -> Callable[..., Any]:
+    words = {"FUNCTION": function, "FUNCTION_of_scalars": f"{function}_of_scalars"}
+    return specialised(template, name, words, _NAMES)  # type: ignore[no-any-return]  # as the template
 
 
 _NAMES = {
