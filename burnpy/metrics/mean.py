@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.metric import Metric, doubles
@@ -24,6 +24,8 @@ class Mean(Metric):
     >>> Mean.of(Tensor[NumPy].from_data([1.0, 2.0, 6.0])).value()
     3.0
     """
+
+    better: ClassVar[Literal["min", "max"]] = "min"
 
     sum: Tensor[Any]
     weight: Tensor[Any]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, dataclass_transform
 
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, KindError, RecordError, ShapeError, a
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -44,13 +49,47 @@ class Metric(ABC):
     (2.0, Mean(2))
     """
 
+    better: ClassVar[Literal["min", "max"]] = "max"
+    """Whether lower or higher values are better."""
+
+    _classes: ClassVar[dict[str, type[Metric]]] = {}
+    """All subclasses, by the names under which files refer to them."""
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         dataclass(frozen=True, eq=False, repr=False)(cls)
+        Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     @abstractmethod
     def value(self) -> Any:
         """Return the metric over all that it was computed from, which reads its sums from the device."""
+
+    def into_record(self) -> dict[str, Any]:
+        """Return the class's name and the fields, for `burnpy.record.save`."""
+        return {"class": f"{type(self).__module__}.{type(self).__qualname__}", "fields": dict(self._named_fields())}
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any], device: Backend | type[Backend]) -> Metric:
+        """Return the metric of a loaded record, with its tensors on ``device``.
+
+        Raises:
+            RecordError: no such class is defined, or it has other fields.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.metrics import Mean
+        >>> Metric.from_record(Mean.of(Tensor[NumPy].from_data([1.0, 2.0])).into_record(), NumPy)
+        Mean(1.5)
+        """
+        name, values = record.get("class"), record.get("fields")
+        known = Metric._classes.get(name) if isinstance(name, str) else None
+        if known is None or not isinstance(values, Mapping):
+            raise RecordError(f"the record of a metric names the class {name!r}, which is not defined here")
+        if set(values) != {field.name for field in fields(known)}:  # type: ignore[arg-type]  # a dataclass
+            raise RecordError(
+                f"the record of {a(known.__name__)} has the fields {', '.join(values)}, which it does not have"
+            )
+        return known(**{name: _on_device(value, device) for name, value in values.items()})
 
     def __add__(self, other: Self) -> Self:
         """Return the metric of both together.
@@ -105,6 +144,18 @@ class Metric(ABC):
                     )
             elif not isinstance(mine, tuple) and mine != theirs:
                 raise ArgumentError(f"{name} with {field}={mine!r} was added to {name} with {field}={theirs!r}")
+
+
+def _on_device(value: Any, device: Any) -> Any:
+    """Return a field of a record: arrays as tensors on the device, plain values as they are."""
+    if isinstance(value, tuple):
+        return tuple(_on_device(part, device) for part in value)
+    if isinstance(value, TensorBase):
+        value = plain(value).to_numpy()  # type: ignore[arg-type]  # one of the three kinds
+    if not isinstance(value, np.ndarray):
+        return value
+    kind: Any = {"f": Tensor, "b": BoolTensor}.get(value.dtype.kind, IntTensor)
+    return kind.from_data(value, device=device)
 
 
 def plain(x: Tensor[Any] | IntTensor[Any] | BoolTensor[Any]) -> Any:

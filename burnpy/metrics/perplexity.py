@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 from burnpy.metrics.metric import Metric, doubles, plain
 from burnpy.metrics.weights import element_weights
@@ -20,6 +20,8 @@ class Perplexity(Metric):
     >>> round(Perplexity.of(Tensor[NumPy].zeros((5, 4)), IntTensor[NumPy].zeros((5,))).value(), 6)
     4.0
     """
+
+    better: ClassVar[Literal["min", "max"]] = "min"
 
     loss: Tensor[Any]
     weight: Tensor[Any]

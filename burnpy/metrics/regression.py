@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from burnpy.tensor.tensor import Tensor
 
 class Error(Metric):
     """The weighted mean of a function of the errors. A subclass defines `_of_errors`."""
+
+    better: ClassVar[Literal["min", "max"]] = "min"
 
     sum: Tensor[Any]
     weight: Tensor[Any]

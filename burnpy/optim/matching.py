@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.select import suggestion
 from burnpy.nn.variable import Param
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
