@@ -14,14 +14,13 @@ import numpy as np
 from numpy import ndarray
 
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.specialised import specialised
-from burnpy_array.pointwise import BINARY, UNARY
+from burnpy_array.pointwise import BINARY, UNARY, operation
 from burnpy_numpy.constants import known
 from burnpy_numpy.errstate import quietly, run
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
-"""Placeholders in the templates for the NumPy function, and for a faster one for two NumPy scalars; `specialised`
+"""Placeholders in the templates for the NumPy function, and for a faster one for two NumPy scalars; `operation`
 replaces them in each method."""
 
 OPERATORS: dict[str, Any] = {
@@ -81,7 +80,7 @@ def fast_methods() -> dict[str, Callable[..., Any]]:
 
 def _method(template: Callable[..., Any], name: str, function: str) -> Callable[..., Any]:
     words = {"FUNCTION": function, "FUNCTION_of_scalars": f"{function}_of_scalars"}
-    return specialised(template, name, words, _NAMES)  # type: ignore[no-any-return]  # as the template
+    return operation(template, name, words, _NAMES)
 
 
 _NAMES = {

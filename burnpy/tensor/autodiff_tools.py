@@ -7,7 +7,9 @@ names below from this module, which imports each at its first use. Nothing else 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from burnpy.autodiff.hooks.node_hooks import hook_node
@@ -16,15 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node"]
 
-_LATER = {
+_LAZY = {
     "burnpy.autodiff.hooks.node_hooks": ("hook_node",),
     "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle", "hook_gradient"),
     "burnpy.autodiff.inspect.grad_fn": ("GradFn", "grad_fn_of"),
 }
 """The names, by the module that defines them."""
 
-
-def __getattr__(name: str) -> Any:
-    from burnpy.backend.lazy import opened
-
-    return opened(__name__, _LATER, name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _LAZY)

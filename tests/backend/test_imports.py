@@ -15,7 +15,8 @@ import pytest
 EVERYBODY_NEEDS = {
     "burnpy": [""],
     "burnpy.backend": [
-        *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "primitives", "schema", "specialised")
+        *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "lazy", "primitives"),
+        *("schema", "specialised"),
     ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
