@@ -40,19 +40,12 @@ if TYPE_CHECKING:
     from burnpy import record as record
     from burnpy import testing as testing
     from burnpy import train as train
-    from burnpy.autodiff import Autodiff, Gradients
-    from burnpy.backend.primitives import DType
-    from burnpy.tensor import (
-        Generator,
-        binary_cross_entropy_with_logits,
-        cross_entropy,
-        default_generator,
-        manual_seed,
-        mse_loss,
-        nll_loss,
-    )
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.generator import Generator, default_generator, manual_seed
+    from burnpy.tensor.gradients import Gradients
+    from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
-    bfloat16: DType
+    bfloat16 = float16  # a dtype too
 
 __version__ = "0.1.0"
 __all__ = [
@@ -90,10 +83,11 @@ __all__ = [
     "where",
 ]
 
-_LAZY = {
-    "burnpy.autodiff": ("Autodiff", "Gradients"),
+_LATER = {
+    "burnpy.autodiff.autodiff": ("Autodiff",),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
+    "burnpy.tensor.gradients": ("Gradients",),
     **{f"burnpy.{room}": () for room in ("errors", "func", "metrics", "nn", "optim", "record", "testing", "train")},
 }
 """Names that are imported at first use, by module, and packages: inference alone needs no differentiation."""
@@ -105,4 +99,4 @@ def _bfloat16(name: str) -> Any:
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LAZY, _bfloat16)
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER, _bfloat16)

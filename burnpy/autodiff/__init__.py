@@ -83,7 +83,7 @@ __all__ = [
     "unpack_dual",
 ]
 
-_LAZY = {
+_LATER = {
     "burnpy.autodiff.autodiff": ("Autodiff",),
     "burnpy.tensor.gradients": ("Gradients",),
     "burnpy.autodiff.custom.context": ("Context",),
@@ -121,4 +121,4 @@ _LAZY = {
 """The names, all of which are imported at first use, by module: the package has parts below and above tensors."""
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LAZY)
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)

@@ -36,7 +36,7 @@ __all__ = [
     "required",
 ]
 
-_LAZY = {
+_LATER = {
     "burnpy.backend.decorators": ("Checked", "Decorator", "Profiled"),
     "burnpy.backend.entries": ("Operation",),
 }
@@ -55,4 +55,4 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...  # any name may be that of a registered backend
 
 else:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LAZY, _backend)
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER, _backend)

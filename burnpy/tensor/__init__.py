@@ -36,14 +36,14 @@ __all__ = [
     "where",
 ]
 
-_LAZY = {
+_LATER = {
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
 }
 """Names that are imported at first use, by the module that defines them."""
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LAZY)
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)
 
 
 explain_missing_methods()  # only now are all three classes defined

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node"]
 
-_LAZY = {
+_LATER = {
     "burnpy.autodiff.hooks.node_hooks": ("hook_node",),
     "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle", "hook_gradient"),
     "burnpy.autodiff.inspect.grad_fn": ("GradFn", "grad_fn_of"),
@@ -26,4 +26,4 @@ _LAZY = {
 """The names, by the module that defines them."""
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LAZY)
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)
