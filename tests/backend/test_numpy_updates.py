@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from tests.backend.cases import UPDATES
+from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.samples import Sample
 
 D = NumPy()
 RNG = np.random.default_rng(0)
-IN_PLACE = [update for update in UPDATES if update[0] not in ("sgd_update", "rmsprop_momentum_update")]
+IN_PLACE = [
+    (name, len(row.consumes), tuple(a for a in example if not isinstance(a, Sample))[:-1])
+    for name, row in ROWS.items()
+    if name.endswith("_update") and row.consumes and name != "rmsprop_momentum_update"
+    for example in list(row.examples.values())[-1:]
+]
+"""Updates that NumPy computes in place: name, number of states, settings."""
 
 
 def given(states: int, shape: tuple[int, ...], dtype: str = "float32") -> list[Any]:
