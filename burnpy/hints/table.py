@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import NamedTuple
 
-from burnpy.backend.backend import operations
 from burnpy.hints import computing, creating, moving, numpy_names
 
 NOTHING = "–"
@@ -41,12 +41,9 @@ def rows() -> dict[str, Row]:
 
 def _by_method(name: str, row: Row) -> Row | None:
     """Return the row of an elementwise operation that is a method of float tensors, in place of one without it."""
-    from burnpy.tensor.tensor import Tensor
-
-    operation = operations().get(name)
-    has_method = any(
-        name in vars(cls) for cls in Tensor.__mro__
-    )  # asking Tensor for what it lacks would read the table
+    classes = import_module("burnpy.tensor").Tensor.__mro__  # by name, since packages above this one are meant
+    operation = import_module("burnpy.backend.backend").operations().get(name)
+    has_method = any(name in vars(cls) for cls in classes)  # asking Tensor for what it lacks would read this table
     if operation is None or not operation.elementwise or not has_method or f".{name}(" in row.ours:
         return None
     if any(argument.kind is None for argument in operation.arguments):

@@ -59,8 +59,8 @@ class Arguments:
         """Return the results of the reference, in the expected dtypes."""
         with np.errstate(all="ignore"):
             returned = self.row.reference(*map(_to_float64, self.given))
-        results = returned if isinstance(returned, tuple) else (returned,)
-        return tuple(np.asarray(r).astype(self._dtype(k, np.asarray(r).dtype)) for k, r in enumerate(results))
+        results = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
+        return tuple(r.astype(self._dtype(k, r.dtype)) for k, r in results)
 
     def _dtype(self, k: int, reference: DType) -> DType:
         op = self.row.operation

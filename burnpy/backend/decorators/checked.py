@@ -55,6 +55,7 @@ class Checked(Decorator[I], Generic[I]):
         super().__init__(inner)
         self.check_inf = check_inf
         self.eager_checks = True
+        self.in_place_updates = False  # an error about a result is raised after the operation
 
     @property
     def name(self) -> str:
@@ -109,8 +110,9 @@ class Checked(Decorator[I], Generic[I]):
             nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed
             if nan or inf:
                 for k, result in enumerate(out if len(op.results) > 1 else (out,)):
-                    if is_float(result):
-                        self._check(op, args, k, result, nan, inf)
+                    for x in result if op.lists else (result,):
+                        if is_float(x):
+                            self._check(op, args, k, x, nan, inf)
         return out
 
     def _check(self, op: Operation, args: tuple[Any, ...], k: int, result: Any, nan: bool, inf: bool) -> None:

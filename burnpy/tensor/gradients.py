@@ -18,12 +18,12 @@ from burnpy.backend.errors import (
     NotTrackedError,
 )
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import describe, new_tensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.base import TensorBase, describe, new_tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -117,13 +117,13 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
             ) from None
 
     def __contains__(self, leaf: object) -> bool:
-        return isinstance(leaf, Tensor) and self.key(leaf) in self._values
+        return _is_float(leaf) and self.key(leaf) in self._values
 
     def __iter__(self) -> Iterator[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]:
         for leaf in self._values:
             tracked = untracked(leaf.value)
             tracked.node = leaf
-            yield new_tensor(Tensor, self._device, tracked)
+            yield new_tensor(TensorBase.kinds["float"], self._device, tracked)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -159,9 +159,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         """
         mapped: dict[Leaf, Float] = {}
         for leaf, value in self._values.items():
-            result: object = f(self._tensor(value))
+            result: Any = f(self._tensor(value))
             if (
-                not isinstance(result, Tensor)
+                not _is_float(result)
                 or result.device is not self.device
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
@@ -208,11 +208,11 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         return self.map(lambda grad: grad / divisor)
 
     def _tensor(self, value: Float) -> Tensor[I]:
-        return new_tensor(Tensor, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
+        return new_tensor(TensorBase.kinds["float"], self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
     def key(self, leaf: Any) -> Leaf:
         """Return the leaf node of a tensor: the key under which its gradient is stored."""
-        if not isinstance(leaf, Tensor):
+        if not _is_float(leaf):
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             raise KindError(f"gradients are asked for by tensor, not by {describe(leaf)}; {hint}")
         if leaf.device is not self._device:
@@ -238,3 +238,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
                 "to have its gradient, use what x.retain_grad() returns from then on"
             )
         return node.leaf  # type: ignore[no-any-return]  # of a tracked primitive
+
+
+def _is_float(x: object) -> bool:
+    return isinstance(x, TensorBase) and x.kind == "float"
