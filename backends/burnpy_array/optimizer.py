@@ -87,7 +87,7 @@ class Optimizer(ArrayBase):
         lr_decay: float,
         eps: float,
     ) -> tuple[list[Any], list[Any]]:
-        rate = step.lr / (1.0 + (step.count - 1) * lr_decay)
+        rate = step.lr / (1.0 + (step.number - 1) * lr_decay)
         numbers = (-rate, 1.0, 1.0, eps, step.weight_decay)
         return self._updated(_rmsprop, (params, grads, totals), step, numbers)  # type: ignore[no-any-return]  # lists
 
@@ -124,22 +124,22 @@ def _update_all(
     settings: tuple[bool, ...],
 ) -> tuple[list[Any], ...]:
     """Update every parameter; see `Optimizer._updated`."""
-    by_dtype: dict[Any, list[Any]] = {}
-    new: tuple[list[Any], ...] = tuple([] for _ in lists[1:])
+    by_dtype: dict[Any, tuple[bool, list[Any]]] = {}
+    rows: list[list[Any]] = []
+    settings = (step.maximize, *settings)
     for inputs in zip(*lists, strict=True):
         dtype = inputs[0].dtype
-        half, owned, given = is_half(dtype), step.owned, inputs
+        if dtype not in by_dtype:
+            half = is_half(dtype)
+            computed_in = float32 if half else dtype
+            by_dtype[dtype] = half, [b._number(x, computed_in) if x else x for x in numbers]
+        half, scalars = by_dtype[dtype]
         if half:
-            given = tuple([x.astype(float32) for x in inputs])  # new arrays, so the states may be overwritten
-            owned = True
-        scalars = by_dtype.get(given[0].dtype)
-        if scalars is None:
-            kind = given[0].dtype
-            scalars = by_dtype[kind] = [b._number(number, kind) if number else number for number in numbers]
-        results = _update_one(b, f, given, owned, scalars, (step.maximize, *settings))
-        for column, result in zip(new, results, strict=True):
-            column.append(result.astype(dtype) if half else result)
-    return new
+            wide = tuple([x.astype(float32) for x in inputs])  # new arrays, so the states may be overwritten
+            rows.append([x.astype(dtype) for x in _update_one(b, f, wide, True, scalars, settings)])
+        else:
+            rows.append(_update_one(b, f, inputs, step.owned, scalars, settings))
+    return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in lists[1:])
 
 
 def _update_one(
@@ -155,7 +155,10 @@ def _update_one(
     dtype, shape, total = param.dtype, param.shape, param.size
     results = [xp.empty(shape, dtype)]
     for state in states:
-        results.append(state if owned and _is_memory(state) else xp.empty(shape, dtype))
+        flags = state.flags
+        # Whether writing to the flattened state writes to the state itself. NumPy scalars are read-only.
+        in_place = owned and flags.c_contiguous and getattr(flags, "writeable", True)
+        results.append(state if in_place else xp.empty(shape, dtype))
     if total <= b._update_spare:  # one block, without flattening
         f(xp, inputs, results, xp.empty(shape, dtype), numbers, *settings)
         return results
@@ -175,12 +178,6 @@ def _update_one(
 
     b._share(work, total)
     return results
-
-
-def _is_memory(state: Any) -> bool:
-    """Whether writing to the flattened state writes to the state itself. NumPy scalars are read-only."""
-    flags = state.flags
-    return bool(flags.c_contiguous and getattr(flags, "writeable", True))
 
 
 def _gradient(xp: Any, param: Any, grad: Any, weight_decay: Any, maximize: bool, memory: Any) -> Any:

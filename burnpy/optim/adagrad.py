@@ -65,4 +65,5 @@ class AdaGrad(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and sums by the formula of the class."""
-        return device.adagrad_update(params, grads, *states, step, self.lr_decay, self.eps)
+        (totals,) = states
+        return device.adagrad_update(params, grads, totals, step, self.lr_decay, self.eps)

@@ -80,8 +80,11 @@ class Adam(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and averages by the formula of the class."""
-        operation = device.amsgrad_update if self.amsgrad else device.adam_update
-        return operation(params, grads, *states, step, *self.betas, self.eps, self.decoupled)
+        means, squares, *rest = states
+        settings = step, *self.betas, self.eps, self.decoupled
+        if rest:
+            return device.amsgrad_update(params, grads, means, squares, rest[0], *settings)
+        return device.adam_update(params, grads, means, squares, *settings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

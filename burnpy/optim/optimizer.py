@@ -16,7 +16,7 @@ from burnpy.nn.module import Module
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
-from burnpy.optim.matching import gradient_device, refuse_device
+from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.pending import batches, levels_of, pending_in, refuse
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
@@ -183,7 +183,6 @@ class Optimizer(metaclass=Explaining):
     ) -> tuple[M, dict[int, ref[Tensor[Any]]]]:
         """Return the next model, and the record of replaced leaves including this step's."""
         rate, name = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()"), type(self).__name__
-        gradient_device(model)  # refuses what is not a module
         param_grads = self._by_param(grads, model)
         options = self._options(model)
         outer: Any = model.device
@@ -207,7 +206,8 @@ class Optimizer(metaclass=Explaining):
         if not in_place:
             states = dict(states)
         common = Step(rate, 1, self.weight_decay, self.maximize, in_place)
-        slots, values = self.slots, dict[str, Tensor[Any]]()
+        slots = self.slots
+        values: dict[str, Tensor[Any]] = {}
         for batch in batches(pending, states, options, common, unseen):
             step, members = batch
             before = batch.states(states, slots, device, self.initial)

@@ -70,7 +70,7 @@ class Batch(NamedTuple):
         Raises:
             ShapeError: the result has another structure, or a new value another shape or dtype than the parameter.
         """
-        lengths = [*map(len, columns)]
+        number, lengths = self.step.number, [*map(len, columns)]
         if lengths != [len(self.members)] * (1 + len(slots)):
             raise ShapeError(
                 f"{optimizer}.update() returned lists of {', '.join(map(str, lengths))} arrays for "
@@ -85,23 +85,13 @@ class Batch(NamedTuple):
                     f"of shape {m.value.shape} and dtype {m.value.dtype}"
                 )
             ident = m.param._id
-            tensors = _tensors(known.get(ident), slots, after, device)
-            results.append((ident, value, ParamState(m.path, self.step.count, tensors)))
+            old, tensors = known.get(ident), {}
+            for name, x in zip(slots, after, strict=True):
+                tensor = None if old is None else old.values[name]
+                in_place = tensor.__class__ is Tensor and tensor._primitive is x
+                tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
+            results.append((ident, value, ParamState(m.path, number, tensors)))
         return results
-
-
-def _tensors(
-    known: ParamState | None, slots: Sequence[str], after: Sequence[Float], device: Any
-) -> dict[str, Tensor[Any]]:
-    """Return new states as tensors; the known ones if they were updated in place."""
-    if known is not None:
-        for name, x in zip(slots, after, strict=True):
-            old = known.values[name]
-            if old.__class__ is not Tensor or old._primitive is not x:
-                break
-        else:
-            return known.values
-    return {name: new_tensor(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
 
 
 def levels_of(device: Any) -> list[Any]:
@@ -139,19 +129,15 @@ def pending_in(
             grad = level.lower(grad)
         item = Pending(path, param, value, grad)
         pending.append(item)
-        if misfit is None and not _fits(value.shape, value.dtype, grad, states.get(ident)):
-            misfit = item
+        if misfit is None:
+            shape, state = value.shape, states.get(ident)
+            fits = grad.shape == shape and grad.dtype == value.dtype
+            if fits and state is not None:
+                for x in state.values.values():
+                    fits = fits and (x._primitive if x.__class__ is Tensor else x).shape == shape
+            if not fits:
+                misfit = item
     return pending, misfit
-
-
-def _fits(shape: Any, dtype: Any, grad: Float, state: ParamState | None) -> bool:
-    if grad.shape != shape or grad.dtype != dtype:
-        return False
-    if state is not None:
-        for x in state.values.values():
-            if (x._primitive if x.__class__ is Tensor else x).shape != shape:
-                return False
-    return True
 
 
 def refuse(item: Pending, state: ParamState | None) -> NoReturn:
@@ -194,14 +180,14 @@ def batches(
     for item in pending:
         ident = item.param._id
         state = states.get(ident)
-        count = 1 if state is None else state.step + 1
+        number = 1 if state is None else state.step + 1
         owned = common.owned and (state is None or ident in unseen)
         own = options.get(ident)
         settings = (lr, decay) if own is None else (own.rate(lr), own.weight_decay)
-        key = (*settings, count, None if owned else ident)
+        key = (*settings, number, None if owned else ident)
         batch = by_step.get(key)
         if batch is None:
-            step = common._replace(lr=settings[0], weight_decay=settings[1], count=count, owned=owned)
+            step = common._replace(lr=settings[0], weight_decay=settings[1], number=number, owned=owned)
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())

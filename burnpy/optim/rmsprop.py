@@ -67,7 +67,11 @@ class RmsProp(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        if len(states) == 1:
-            return device.rmsprop_update(params, grads, *states, step, self.alpha, self.eps)
-        settings = self.alpha, self.eps, self.momentum, self.centered
-        return device.rmsprop_momentum_update(params, grads, *states, step, *settings)
+        squares, *rest = states
+        settings = step, self.alpha, self.eps
+        if not rest:
+            return device.rmsprop_update(params, grads, squares, *settings)
+        averages, buffers = rest
+        return device.rmsprop_momentum_update(
+            params, grads, squares, averages, buffers, *settings, self.momentum, self.centered
+        )

@@ -79,5 +79,6 @@ class Sgd(Optimizer):
         """Return the new parameters and velocities by the formula of the class."""
         if not self.momentum:
             return (device.sgd_update(params, grads, step),)
-        dampening = self.dampening if step.count > 1 else 0.0
-        return device.momentum_update(params, grads, *states, step, self.momentum, dampening, self.nesterov)
+        dampening = self.dampening if step.number > 1 else 0.0
+        (velocities,) = states
+        return device.momentum_update(params, grads, velocities, step, self.momentum, dampening, self.nesterov)

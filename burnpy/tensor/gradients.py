@@ -116,6 +116,17 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
                 "depend on it; x.grad(grads) gives None instead of this error"
             ) from None
 
+    if not TYPE_CHECKING:  # type checkers read the signatures of Mapping.get
+
+        def get(self, leaf, default=None):
+            """Return the gradient of a leaf, or ``default`` if the backward pass did not reach it.
+
+            Raises:
+                NotTrackedError: it is no leaf.
+            """
+            value = self._values.get(self.key(leaf))
+            return default if value is None else new_tensor(TensorBase.kinds["float"], self._device.inner, value)
+
     def __contains__(self, leaf: object) -> bool:
         return _is_float(leaf) and self.key(leaf) in self._values
 
@@ -212,10 +223,10 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
 
     def key(self, leaf: Any) -> Leaf:
         """Return the leaf node of a tensor: the key under which its gradient is stored."""
-        if not _is_float(leaf):
+        if not (isinstance(leaf, TensorBase) and leaf.kind == "float"):
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             raise KindError(f"gradients are asked for by tensor, not by {describe(leaf)}; {hint}")
-        if leaf.device is not self._device:
+        if leaf._device is not self._device:
             if leaf.device is self._device.inner:
                 raise DeviceError(
                     f"these gradients are of leaves on {self._device}, and were asked for a tensor of shape "
@@ -232,12 +243,13 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
                 f"the tensor of shape {leaf.shape} and dtype {leaf.dtype} on {leaf.device} is not tracked and has no "
                 "gradient; call require_grad() before computing the loss, and ask with the tensor that it returned"
             )
-        if node.leaf is None:
+        key = node.leaf
+        if key is None:
             raise NotTrackedError(
                 f"the tensor of shape {leaf.shape} was computed by {node.operation} and is no leaf; "
                 "to have its gradient, use what x.retain_grad() returns from then on"
             )
-        return node.leaf  # type: ignore[no-any-return]  # of a tracked primitive
+        return key  # type: ignore[no-any-return]  # of a tracked primitive
 
 
 def _is_float(x: object) -> bool:

@@ -175,7 +175,7 @@ def test_a_step_that_was_interrupted_anywhere_has_put_everything_back() -> None:
 def test_what_was_not_begun_is_as_it_was() -> None:
     class Failing(Adam):
         def update(self, *args: Any) -> Any:
-            if args[-1].count == 2 and raises:
+            if args[-1].number == 2 and raises:
                 raise Interruption
             return super().update(*args)
 

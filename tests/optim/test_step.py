@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 import tracemalloc
+from collections import Counter
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, errors
-from burnpy.nn import Buffer, Linear, Sequential
+from burnpy.nn import Buffer, Linear, Relu, Sequential
 from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Group, Optimizer, RmsProp, Sgd, Step, for_each_param
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
 
@@ -290,9 +293,9 @@ def test_parameters_with_equal_settings_are_updated_in_one_call() -> None:
     optim.step(0.1, model, model(batch(4)).sum().backward())
     plain, decayed = Step(0.1, owned=True), Step(0.1, weight_decay=0.5, owned=True)
     assert steps == [
-        *((2, step._replace(count=count)) for count in (1, 2) for step in (plain, decayed)),
-        *((1, step._replace(count=3)) for step in (plain, decayed)),
-        *((1, step._replace(count=count)) for count in (4, 3) for step in (plain, decayed)),
+        *((2, step._replace(number=number)) for number in (1, 2) for step in (plain, decayed)),
+        *((1, step._replace(number=3)) for step in (plain, decayed)),
+        *((1, step._replace(number=number)) for number in (4, 3) for step in (plain, decayed)),
     ]
 
 
@@ -321,3 +324,26 @@ def test_a_buffer_that_is_refused_changes_nothing() -> None:
     with pytest.raises(errors.ModuleError, match="updates of 1 buffers that Mlp does not hold"):
         optim.step(0.1, other, by_param)
     assert optim.state() == {}
+
+
+@pytest.mark.parametrize("optim", [Sgd(), Sgd(momentum=0.9), Adam(), AdamW(amsgrad=True), RmsProp(), AdaGrad()])
+@pytest.mark.parametrize("by_param", [False, True], ids=["gradients", "gradients by parameter"])
+def test_a_step_of_four_parameters_takes_at_most_200_python_calls(optim: Optimizer, by_param: bool) -> None:
+    model: Any = Sequential(Linear(4, 8, device=Train), Relu(), Linear(8, 2, device=Train))
+    for _ in range(3):
+        grads: Any = model(Tensor[Train].ones((3, 4))).square().mean().backward()
+        if by_param:
+            grads = GradientsParams.from_grads(grads, model)
+        called: list[str] = []
+
+        def count(frame: FrameType, event: str, argument: object, called: list[str] = called) -> None:
+            if event == "call":
+                called.append(frame.f_code.co_qualname)
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            model = optim.step(1e-3, model, grads)
+        finally:
+            sys.setprofile(before)
+    assert len(called) <= 200, Counter(called).most_common(20)

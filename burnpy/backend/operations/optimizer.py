@@ -30,14 +30,14 @@ class Step(NamedTuple):
     """The settings of one update that all optimizers have in common."""
 
     lr: float  #: the learning rate
-    count: int = 1  #: the number of this update of the parameters, from 1
+    number: int = 1  #: the number of this update of the parameters, from 1
     weight_decay: float = 0.0  #: the coefficient of weight decay
     maximize: bool = False  #: whether to go up the gradient instead of down
     owned: bool = False  #: whether the states may be updated in place
 
     def bias_correction(self, beta: float) -> float:
         """Return 1 - betaᵗ, the sum of the weights in an exponential average after t updates that began with 0."""
-        return 1.0 - beta**self.count
+        return 1.0 - beta**self.number
 
     def gradient(self, device: Any, param: Float, grad: Float) -> Float:
         """Return the gradient to descend: negated if ``maximize``, plus ``weight_decay`` · param."""
@@ -219,10 +219,10 @@ class Optimizer(OperationsBase):
     ) -> tuple[list[Float], list[Float]]:
         """Adagrad: param - rate · grad / (√s + eps) with s = total + grad²; and s.
 
-        With t = ``step.count``, rate = lr / (1 + (t - 1) · lr_decay).
+        With t = ``step.number``, rate = lr / (1 + (t - 1) · lr_decay).
         Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
         """
-        rate = step.lr / (1.0 + (step.count - 1) * lr_decay)
+        rate = step.lr / (1.0 + (step.number - 1) * lr_decay)
 
         def update(param: Float, grad: Float, total: Float) -> tuple[Float, ...]:
             grad = step.gradient(self, param, grad)

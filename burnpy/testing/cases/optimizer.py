@@ -40,7 +40,7 @@ def _amsgrad(
     mean = beta1 * mean + (1 - beta1) * grad
     square = beta2 * square + (1 - beta2) * grad**2
     largest = square if largest is None else np.maximum(largest, square)
-    corrected, root = mean / (1 - beta1**step.count), np.sqrt(largest / (1 - beta2**step.count))
+    corrected, root = mean / (1 - beta1**step.number), np.sqrt(largest / (1 - beta2**step.number))
     return param - step.lr * corrected / (root + eps), mean, square, largest
 
 
@@ -66,7 +66,7 @@ def _rmsprop_momentum(
 def _adagrad(param: Any, grad: Any, total: Any, step: Step, lr_decay: float, eps: float) -> Any:
     grad = _down(param, grad, step)
     total = total + grad**2
-    return param - step.lr / (1 + (step.count - 1) * lr_decay) * grad / (np.sqrt(total) + eps), total
+    return param - step.lr / (1 + (step.number - 1) * lr_decay) * grad / (np.sqrt(total) + eps), total
 
 
 def _over_lists(reference: Reference, states: int) -> Reference:
