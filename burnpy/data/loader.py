@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import starmap
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, Indexable, SequenceDataset, refuse_unindexable
-from burnpy.data.engines.base import Engine, Settings
+from burnpy.data.engines.base import Settings
 from burnpy.data.epochs import Epoch
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
-from burnpy.data.work import MakeBatch, Task
+from burnpy.data.work import MakeBatch, Share
 from burnpy.tensor.base import describe
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 EngineName: TypeAlias = Literal["threads", "processes"]
-
-
-@dataclass(frozen=True)
-class Share:
-    """The part of every batch that a loader gives: one rank's of several."""
-
-    rank: int = 0
-    size: int = 1
 
 
 class Loader(Generic[T]):
@@ -123,9 +111,8 @@ class Loader(Generic[T]):
         count = len(plan.starts) - 1
         if not 0 <= start <= count:
             raise ArgumentError(f"epoch() was asked to start at batch {start}, and an epoch has {count} batches")
-        make = MakeBatch(self.dataset, self.collator, self.seed, epoch)
-        tasks = starmap(Task, _tasks(plan, start, self.share))
-        engine: Engine[Any] = self.settings.opened(make, tasks, count - start)
+        make = MakeBatch(self.dataset, self.collator, self.seed, epoch, plan, self.share)
+        engine = self.settings.opened(make, iter(range(start, count)), count - start)
         return Epoch(engine, self.collator, epoch, start, count)
 
     def plan(self, epoch: int) -> Plan:
@@ -218,11 +205,3 @@ def checked_count(number: Any, name: str, least: int, owner: str) -> int:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
         raise ArgumentError(f"{owner} was given {name}={describe(number)}; it takes an int of at least {least}")
     return int(number)
-
-
-def _tasks(plan: Plan, start: int, share: Share) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64] | None]]:
-    for k in range(start, len(plan.starts) - 1):
-        low, high = int(plan.starts[k]), int(plan.starts[k + 1])
-        first = low + (high - low) * share.rank // share.size
-        last = low + (high - low) * (share.rank + 1) // share.size
-        yield k, plan.indices[first:last], None if plan.repeats is None else plan.repeats[first:last]

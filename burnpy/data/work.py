@@ -3,73 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import BurnpyError, LoadingError
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
 from burnpy.data.randomness import SAMPLES, BatchRandom
+from burnpy.data.samplers import Plan
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
-class Task(NamedTuple):
-    """A batch that is to be made."""
+@dataclass(frozen=True)
+class Share:
+    """The part of every batch that a loader gives: one rank's of several."""
 
-    number: int
-    indices: NDArray[np.int64]
-    repeats: NDArray[np.int64] | None
+    rank: int = 0
+    size: int = 1
+
+    def of(self, low: int, high: int) -> slice:
+        """Return the rank's part of the places from low to high - 1."""
+        return slice(low + (high - low) * self.rank // self.size, low + (high - low) * (self.rank + 1) // self.size)
 
 
+@dataclass(frozen=True)
 class MakeBatch:
     """Makes the arrays of a batch: takes the samples from the dataset, and gives them to the collator."""
 
-    def __init__(self, dataset: Dataset[Any], collator: Collator[Any], seed: int, epoch: int) -> None:
-        self.dataset, self.collator, self.seed, self.epoch = dataset, collator, seed, epoch
+    dataset: Dataset[Any]
+    collator: Collator[Any]
+    seed: int
+    epoch: int
+    plan: Plan
+    share: Share
 
-    def __call__(self, task: Task, stopped: Callable[[], bool]) -> Any:
+    def __call__(self, number: int, stopped: Callable[[], bool]) -> Any:
         """Return what the collator's ``arrays`` returns; None if ``stopped`` says that nobody waits any more.
 
         Raises:
             LoadingError: a sample, or the transform, raised an exception, which is the cause.
         """
-        rng = BatchRandom(self.seed, self.epoch, task.indices, task.repeats)
+        places = self.share.of(int(self.plan.starts[number]), int(self.plan.starts[number + 1]))
+        indices = self.plan.indices[places]
+        repeats = None if self.plan.repeats is None else self.plan.repeats[places]
         try:
-            columns = self.dataset.columns(task.indices)
+            columns = self.dataset.columns(indices)
         except Exception as error:
-            raise self._error(task, f"samples {listed(task.indices)}", error) from error
+            raise self._error(number, f"samples {listed(indices)}", error) from error
         items: list[Any] = []
         if columns is None:
-            for j, (i, generator) in enumerate(zip(task.indices.tolist(), self._generators(task), strict=True)):
+            generators: Any = [None] * len(indices)
+            if self.dataset.is_random:
+                generators = BatchRandom(self.seed, self.epoch, indices, repeats, purpose=SAMPLES).generators()
+            for i, generator in zip(indices.tolist(), generators, strict=True):
                 if stopped():
                     return None
                 try:
                     items.append(self.dataset.draw(i, generator))
                 except Exception as error:
-                    raise self._error(task, f"sample {task.indices[j]}", error, i) from error
-        try:
-            return self.collator.arrays(Samples(task.indices, items, columns, rng))
-        except BurnpyError:
-            raise  # which says itself what is wrong with which samples
-        except Exception as error:
-            raise self._error(task, f"the collation of samples {listed(task.indices)}", error) from error
+                    raise self._error(number, f"sample {i}", error, i) from error
+        rng = BatchRandom(self.seed, self.epoch, indices, repeats)
+        return collated(self.collator, Samples(indices, items, columns, rng), number, self.epoch)
 
-    def _generators(self, task: Task) -> Any:
-        if not self.dataset.is_random:
-            return [None] * len(task.indices)
-        return BatchRandom(self.seed, self.epoch, task.indices, task.repeats, purpose=SAMPLES).generators()
+    def _error(self, number: int, what: str, error: Exception, index: int | None = None) -> LoadingError:
+        return loading_error(what, error, index, number, self.epoch)
 
-    def _error(self, task: Task, what: str, error: Exception, index: int | None = None) -> LoadingError:
-        said = f": {error}" if str(error) else ""
-        return LoadingError(
-            f"{what} of batch {task.number} of epoch {self.epoch} raised {type(error).__name__}{said}",
-            index=index,
-            batch=task.number,
-            epoch=self.epoch,
-        )
+
+def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int) -> Any:
+    """Return what the collator's ``arrays`` returns.
+
+    Raises:
+        LoadingError: it raised an exception, which is the cause.
+    """
+    try:
+        return collator.arrays(samples)
+    except BurnpyError:
+        raise  # which says itself what is wrong with which samples
+    except Exception as error:
+        what = f"the collation of samples {listed(samples.indices)}"
+        raise loading_error(what, error, None, number, epoch) from error
+
+
+def loading_error(what: str, error: Exception, index: int | None, number: int, epoch: int) -> LoadingError:
+    """Return the error for an exception of the dataset or the collator."""
+    said = f": {error}" if str(error) else ""
+    return LoadingError(
+        f"{what} of batch {number} of epoch {epoch} raised {type(error).__name__}{said}",
+        index=index,
+        batch=number,
+        epoch=epoch,
+    )
 
 
 def listed(indices: NDArray[np.int64]) -> str:
