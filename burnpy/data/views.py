@@ -179,7 +179,7 @@ class Windows(View[Any]):
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
         """The columns of samples, where the datasets that this one is made of give them."""
         rows = indices[:, None] * self.step + np.arange(self.size)
-        found = self.inner.columns(rows.ravel())
+        found: Arrays | None = self.inner.columns(rows.ravel())
         return (
             None
             if found is None

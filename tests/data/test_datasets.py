@@ -196,7 +196,7 @@ def test_from_sequence() -> None:
     with pytest.raises(ArgumentError, match="has 2 parts, and 1 names"):
         from_sequence([(1, 2)], names=("x",))[0]
     with pytest.raises(CallError, match=r"ArrayDataset\(\*\*columns\)"):
-        from_sequence({"x": 1})  # type: ignore[arg-type,call-overload]  # what is refused
+        from_sequence({"x": 1})  # type: ignore[dict-item]  # what is refused
     with pytest.raises(CallError, match="StreamLoader"):
         from_sequence(iter([1]))  # type: ignore[call-overload]  # what is refused
 

@@ -330,5 +330,5 @@ def test_batches_on_an_autodiff_device() -> None:
     (batch,) = Loader(data, collate(device=Autodiff[NumPy]), batch_size=4)
     assert type(batch.x) is Tensor
     assert type(batch.y) is IntTensor
-    assert batch.x.device is Autodiff[NumPy]()
+    assert batch.x.device is Autodiff(NumPy())
     assert batch.inner().x.device is NumPy()

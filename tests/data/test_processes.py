@@ -85,7 +85,7 @@ def test_the_same_bits_as_without_workers() -> None:
 
 def test_batches_on_an_autodiff_device() -> None:
     (batch,) = Loader(data(2), collate(device=Autodiff[NumPy]), batch_size=2, engine="processes", workers=1)
-    assert batch.x.device is Autodiff[NumPy]()
+    assert batch.x.device is Autodiff(NumPy())
     assert batch.x.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
@@ -118,8 +118,10 @@ def test_a_function_collates() -> None:
 
 
 def test_memory_maps_are_opened_by_path(tmp_path: Path) -> None:
-    for order in "CF":
-        np.save(tmp_path / "x.npy", np.asarray(np.arange(12.0).reshape(4, 3), order=order))
+    orders: Any = "CF"
+    for order in orders:
+        array: Any = np.arange(12.0).reshape(4, 3)
+        np.save(tmp_path / "x.npy", np.asarray(array, order=order))
         source = ArrayDataset(x=np.load(tmp_path / "x.npy", mmap_mode="r")).map(operator.itemgetter("x"))
         types = Loader(source, partial(map, type), batch_size=4, workers=0)
         assert [*next(types.epoch(0))] == [np.memmap] * 4

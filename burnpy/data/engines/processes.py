@@ -171,7 +171,8 @@ class ProcessEngine(Engine[Any]):
     def _answered(self, worker: _Worker, what: str, number: int, slot: int | None, found: Any) -> None:
         held = None if slot is None else worker.slots.pop(slot)
         if what == "small":
-            self._size = max(self._size, found)
+            if found > self._size:  # where batches grow, the next ones may be larger still
+                self._size = found + found // 4 if self._size else found
             descriptor = anonymous_file(self._size, "a batch")
             try:
                 fresh = _Slot(worker.made, mapped(os.dup(descriptor)))

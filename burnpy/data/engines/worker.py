@@ -12,6 +12,7 @@ import pickle
 import signal
 import socket
 import traceback
+from collections import deque
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -58,27 +59,36 @@ def _serve(connection: Connection) -> None:
         connection.send(("unreadable", f"{type(error).__name__}: {error}"))
         return
     connection.send(("ready",))
+    tasks: deque[tuple[int, Any, int | None]] = deque()
     slots: dict[int, Any] = {}
-    waiting: dict[int, Packed] = {}  # results for which no slot was large enough
+    waiting: dict[int, Packed] = {}  # results for which no slot was large enough; new slots come before other tasks
     while True:
-        what, number, task, slot = connection.recv()
-        if what == "slot":
-            slots[slot] = mapped(receive_file(connection))
-            result = waiting.pop(number)
+        while waiting or not tasks or connection.poll():
+            what, number, task, slot = connection.recv()
+            if what == "task":
+                tasks.append((number, task, slot))
+            else:
+                slots[slot] = mapped(receive_file(connection))
+                _give(connection, number, slot, slots[slot], waiting.pop(number))
+        number, task, slot = tasks.popleft()
+        try:
+            result = Packed(work(task, _never))
+        except Exception as error:
+            connection.send(("failed", number, slot, failure(error)))
+            continue
+        if slot is not None and result.size <= len(slots[slot]):
+            _give(connection, number, slot, slots[slot], result)
         else:
-            try:
-                result = Packed(work(task, _never))
-            except Exception as error:
-                connection.send(("failed", number, slot, failure(error)))
-                continue
-            if slot is None or result.size > len(slots[slot]):
-                slots.pop(slot, None)
-                waiting[number] = result
-                connection.send(("small", number, slot, result.size))
-                continue
-        result.write(slots[slot])
-        connection.send(("done", number, slot, result.sizes))
+            if slot is not None:
+                del slots[slot]
+            waiting[number] = result
+            connection.send(("small", number, slot, result.size))
         del result
+
+
+def _give(connection: Connection, number: int, slot: int, memory: Any, result: Packed) -> None:
+    result.write(memory)
+    connection.send(("done", number, slot, result.sizes))
 
 
 def failure(error: Exception) -> bytes:
