@@ -18,6 +18,7 @@ from burnpy.data.collate import Collator, Samples, collate
 from burnpy.data.dataset import Dataset, Indexable, Sample, from_sequence
 from burnpy.data.epochs import Epoch
 from burnpy.data.loader import Loader
+from burnpy.data.padding import pad_collate
 from burnpy.data.randomness import BatchRandom
 from burnpy.data.samplers import Balanced, BucketByLength, InOrder, Plan, Sampler, Shuffled, Weighted
 
@@ -41,4 +42,5 @@ __all__ = [
     "Weighted",
     "collate",
     "from_sequence",
+    "pad_collate",
 ]

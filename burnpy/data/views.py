@@ -117,7 +117,7 @@ class Concatenated(View[T_co]):
         for k in np.unique(owners).tolist():
             rows = np.nonzero(owners == k)[0]
             part = self.parts[k]
-            found = part.columns(indices[rows] - self.ends[k] + len(part))
+            found: Arrays | None = part.columns(indices[rows] - self.ends[k] + len(part))
             if found is None or (out and not _alike(out, found)):
                 return None  # one by one, and `stacked` says what differs
             if len(rows) == len(indices):
