@@ -16,11 +16,12 @@ from burnpy.data.arrays import ArrayDataset
 from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, Samples, collate
 from burnpy.data.dataset import Dataset, Indexable, Sample, from_sequence
-from burnpy.data.epochs import Epoch
+from burnpy.data.epochs import Epoch, StreamEpoch
 from burnpy.data.loader import Loader
 from burnpy.data.padding import pad_collate
 from burnpy.data.randomness import BatchRandom
 from burnpy.data.samplers import Balanced, BucketByLength, InOrder, Plan, Sampler, Shuffled, Weighted
+from burnpy.data.streams import Stream, StreamLoader
 
 __all__ = [
     "ArrayDataset",
@@ -39,6 +40,9 @@ __all__ = [
     "Sampler",
     "Samples",
     "Shuffled",
+    "Stream",
+    "StreamEpoch",
+    "StreamLoader",
     "Weighted",
     "collate",
     "from_sequence",

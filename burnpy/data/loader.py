@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError
+from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, Indexable, SequenceDataset, refuse_unindexable
 from burnpy.data.engines.base import Settings
@@ -147,17 +147,9 @@ class Loader(Generic[T]):
         >>> [[batch.y.tolist() for batch in loader.shard(rank, 2)] for rank in range(2)]
         [[[0, 1]], [[2, 3]]]
         """
-        if self.share.size > 1:
-            raise ArgumentError(
-                f"shard() was called on rank {self.share.rank} of {self.share.size}; call it on the whole"
-            )
-        if not 0 <= rank < size:
-            raise ArgumentError(f"shard() was given rank {rank} of {size}; ranks go from 0 to size - 1")
-        if size > self.batch_size:
-            raise ArgumentError(f"shard() was asked to share batches of {self.batch_size} among {size} ranks")
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
-        part.share = replace(self.share, rank=rank, size=size)
+        part.share = self.share.shared(rank, size, self.batch_size)
         return part
 
     def __iter__(self) -> Iterator[T]:
@@ -188,7 +180,8 @@ def checked_collator(collate: Any, owner: str) -> Collator[Any]:
     """
     if isinstance(collate, Collator):
         return collate
-    if not callable(collate) or isinstance(collate, type):
+    cls = getattr(collate, "__origin__", collate)
+    if not callable(collate) or (isinstance(cls, type) and issubclass(cls, Batch)):
         raise CallError(
             f"{owner} was given {describe(collate)} as collate; write burnpy.data.collate(device=NumPy), or give a "
             "function of a list of samples"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import BurnpyError, LoadingError
+from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
 from burnpy.data.randomness import SAMPLES, BatchRandom
@@ -23,6 +23,21 @@ class Share:
 
     rank: int = 0
     size: int = 1
+
+    def shared(self, rank: int, size: int, batch_size: int) -> Share:
+        """Return one rank's part of several of the whole.
+
+        Raises:
+            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or this is
+                such a part already.
+        """
+        if self.size > 1:
+            raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
+        if not 0 <= rank < size:
+            raise ArgumentError(f"shard() was given rank {rank} of {size}; ranks go from 0 to size - 1")
+        if size > batch_size:
+            raise ArgumentError(f"shard() was asked to share batches of {batch_size} among {size} ranks")
+        return Share(rank, size)
 
     def of(self, low: int, high: int) -> slice:
         """Return the rank's part of the places from low to high - 1."""
