@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from burnpy.data.arrays import ArrayDataset
 from burnpy.data.batch import Batch
-from burnpy.data.collate import Collator, Samples, collate
+from burnpy.data.collate import Collator, Samples, Transform, collate
 from burnpy.data.dataset import Dataset, Indexable, Sample, from_sequence
 from burnpy.data.epochs import Epoch, StreamEpoch
 from burnpy.data.loader import Loader
@@ -43,6 +43,7 @@ __all__ = [
     "Stream",
     "StreamEpoch",
     "StreamLoader",
+    "Transform",
     "Weighted",
     "collate",
     "from_sequence",

@@ -70,7 +70,7 @@ class Batch(Subscriptable, Generic[B]):
             KindError: the class declares other columns.
         """
         arrays = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
-        out: Batch[B2] = made(cls, arrays, device_of(device))
+        out: Batch[B2] = made(getattr(cls, "__origin__", cls), arrays, device_of(device))
         return out
 
     @property

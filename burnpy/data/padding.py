@@ -62,8 +62,9 @@ class PaddingCollator(TensorCollator[Bt]):
                     f"pad_collate() was asked to pad {name}, which in sample {i} is no array with a length"
                 )
             arrays.append(array)
-        filled = [array for array in arrays if len(array)] or arrays  # an empty list has a dtype by chance
-        refuse_mixed(name, filled, indices)
+        chosen = [j for j, array in enumerate(arrays) if len(array)]  # an empty list has a dtype by chance
+        filled = [arrays[j] for j in chosen] or arrays
+        refuse_mixed(name, filled, [indices[j] for j in chosen] or indices)
         rest = filled[0].shape[1:]
         for array, i in zip(arrays, indices, strict=True):
             if array.shape[1:] != rest and len(array):

@@ -163,7 +163,7 @@ class StreamLoader(Generic[T]):
             ArgumentError: the number is negative, or the state is none.
         """
         checked_count(epoch, "epoch", 0, "epoch()")
-        before = {"samples": 0, "batches": 0, "stream": None} if state is None else state
+        before: Any = {"samples": 0, "batches": 0, "stream": None} if state is None else state
         if not isinstance(before, dict) or before.keys() != {"samples", "batches", "stream"}:
             raise ArgumentError("epoch() was given a state that no epoch(...).state gave; give that attribute, or None")
         functions: list[Callable[[Any], Any]] = []

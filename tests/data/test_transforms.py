@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, BatchRandom, Loader, collate
+from burnpy.data import ArrayDataset, BatchRandom, Loader, Transform, collate
 from burnpy.data.transforms import ColourJitter, Crop, Cutout, Flip, Mixup, Normalize, Rotate, Shift
 from burnpy.data.transforms.geometry import turned
 from burnpy.errors import ArgumentError, DTypeError, ShapeError
@@ -183,7 +183,7 @@ def test_refused(call: Callable[[], Any], error: type[Exception], said: str) -> 
 
 def test_in_a_loader() -> None:
     data = ArrayDataset(x=images(np.uint8), y=np.arange(40) % 3)
-    chain = [Shift(1), Flip(), Normalize([0.5] * 3, [0.5] * 3, scale=255), Mixup(0.5, classes=3)]
+    chain: list[Transform] = [Shift(1), Flip(), Normalize([0.5] * 3, [0.5] * 3, scale=255), Mixup(0.5, classes=3)]
     loader = Loader(data, collate(device=NumPy, transform=chain), batch_size=16, workers=2)
     assert [(batch.x.shape, batch.y.shape) for batch in loader] == [((n, 3, 7, 6), (n, 3)) for n in (16, 16, 8)]
 

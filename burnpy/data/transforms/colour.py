@@ -60,7 +60,7 @@ class ColourJitter(ImageTransform):
             raise ShapeError(f"ColourJitter() was asked to change the saturation of {x.shape[1]} channels; it takes 3")
         factors = 1 + rng.uniform(-1.0, 1.0, (3,)) * np.array([self.brightness, self.contrast, self.saturation], "f4")
         brightness, contrast, saturation = factors.astype("f4").T[:, :, None, None, None]
-        out = x.astype(np.float32 if x.dtype == np.uint8 else x.dtype)
+        out: NDArray[Any] = x.astype(np.float32 if x.dtype == np.uint8 else x.dtype)
         out *= brightness.astype(out.dtype)
         if self.contrast:
             mean = out.mean(axis=(1, 2, 3), keepdims=True)
@@ -69,8 +69,8 @@ class ColourJitter(ImageTransform):
             grey = np.tensordot(out, _LUMA.astype(out.dtype), (1, 0))[:, None]
             out = grey + (out - grey) * saturation.astype(out.dtype)
         if x.dtype == np.uint8:
-            return np.rint(np.clip(out, 0, 255)).astype(np.uint8)
-        return np.clip(out, 0, self.high)
+            return np.asarray(np.rint(np.clip(out, 0, 255)), np.uint8)
+        return np.clip(out, 0, self.high, out=out)
 
 
 @dataclass(frozen=True)

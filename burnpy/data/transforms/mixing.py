@@ -106,9 +106,11 @@ class Mixup:
             )
         if len(y) and (y.min() < 0 or y.max() >= self.classes):
             raise ArgumentError(f"Mixup() was given labels from {y.min()} to {y.max()}, and classes={self.classes}")
-        return np.eye(self.classes, dtype=np.float32)[y]
+        weights: NDArray[np.float32] = np.eye(self.classes, dtype=np.float32)[y]
+        return weights
 
 
 def _mixed(x: NDArray[Any], partner: NDArray[np.int64], share: NDArray[np.float64]) -> NDArray[Any]:
     weight = share.astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1))
-    return x * weight + x[partner] * (1 - weight)
+    out: NDArray[Any] = x * weight + x[partner] * (1 - weight)
+    return out
