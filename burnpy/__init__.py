@@ -88,7 +88,10 @@ _LATER = {
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),
-    **{f"burnpy.{room}": () for room in ("errors", "func", "metrics", "nn", "optim", "record", "testing", "train")},
+    **{
+        f"burnpy.{room}": ()
+        for room in ("data", "errors", "func", "metrics", "nn", "optim", "record", "testing", "train")
+    },
 }
 """Names that are imported at first use, by module, and packages: inference alone needs no differentiation."""
 
