@@ -80,8 +80,10 @@ class Operation(NamedTuple):
         >>> operations()["accumulate"].consumed((1.0, 2.0))
         ('total',)
         """
-        owned = next((value.owned for a, value in zip(self.arguments, args, strict=True) if a.name == "step"), True)
-        return self.consumes if owned else ()
+        if not self.consumes:
+            return ()
+        steps = [value for a, value in zip(self.arguments, args, strict=True) if a.name == "step"]
+        return self.consumes if all(step.owned for step in steps) else ()
 
     def flops(self, arguments: Sequence[Shape | None], result: Shape) -> int:
         """Return the FLOPs of a call: see `burnpy.backend.schema.Flops`.

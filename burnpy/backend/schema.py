@@ -61,8 +61,8 @@ class Traits(TypedDict, total=False):
     """The argument whose memory the result shares, unless the layout of its elements does not permit it, or copying a
     few elements takes less time."""
     consumes: str | tuple[str, ...]
-    """The arguments whose memory may be overwritten by a result; of an optimizer's update only where ``step.owned``. All
-    other arguments are unchanged after a call."""
+    """The arguments whose memory a result may overwrite; of an optimizer's update only where ``step.owned``. All other
+    arguments are unchanged after a call."""
     indexed: str
     """The argument of which only the elements at an index are read, or, if it is consumed, written."""
     flops: Flops
