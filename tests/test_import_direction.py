@@ -39,7 +39,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "nn": (("burnpy.nn",), ("func",)),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
-    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("record", "data", "metrics")),
+    "train": (("burnpy.train",), ("record", "metrics")),
+    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("train", "data")),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
 

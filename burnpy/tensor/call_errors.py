@@ -59,11 +59,18 @@ def adopted(method: Any, owner: type) -> Any:
 
 
 def composed(owner: C) -> C:
-    """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know."""
+    """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know.
+
+    The copies are wrapped by `explained`.
+    """
     for part in owner.__mro__[1:]:
         for name, method in vars(part).items():
-            if type(method) in (FunctionType, classmethod) and not name.startswith("_") and name not in vars(owner):
-                setattr(owner, name, adopted(method, owner))
+            if name.startswith("_") or name in vars(owner):
+                continue
+            if type(method) is FunctionType:
+                setattr(owner, name, explained(method, owner))
+            elif type(method) is classmethod:
+                setattr(owner, name, classmethod(explained(method.__func__, owner)))
     return owner
 
 
