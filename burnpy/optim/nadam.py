@@ -102,7 +102,7 @@ _products: dict[tuple[float, float], tuple[int, float]] = {}
 
 def _momentum(beta: float, decay: float, number: int) -> float:
     """Return μ of the update with a number."""
-    return beta * (1.0 - 0.5 * 0.96 ** (number * decay))
+    return beta * (1.0 - 0.5 * math.pow(0.96, number * decay))
 
 
 def _momentum_product(beta: float, decay: float, number: int) -> float:

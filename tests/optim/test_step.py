@@ -250,9 +250,7 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
     ],
 )
 def test_settings_out_of_range(make: Any) -> None:
-    with pytest.raises(
-        errors.ArgumentError, match=r"(Sgd|Adam|AdamW|RmsProp|AdaGrad|NAdam|RAdam|Adamax|AdaDelta|Lion)\("
-    ):
+    with pytest.raises(errors.ArgumentError, match=r"(Sgd|[NR]?Adam|AdamW|Adamax|RmsProp|AdaGrad|AdaDelta|Lion)\("):
         make()
 
 

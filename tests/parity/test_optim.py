@@ -263,7 +263,13 @@ def test_sixty_steps_of_a_schedule(schedule: LrSchedule, make: Callable[[Any], A
 @pytest.mark.parametrize("threshold_mode", ["rel", "abs"])
 @pytest.mark.parametrize(("patience", "cooldown"), [(0, 0), (2, 0), (1, 3)])
 def test_a_rate_that_falls_on_plateaus(mode: Any, threshold_mode: Any, patience: int, cooldown: int) -> None:
-    settings = {"factor": 0.5, "patience": patience, "cooldown": cooldown, "threshold": 0.05, "min_lr": 1e-3}
+    settings: dict[str, Any] = {
+        "factor": 0.5,
+        "patience": patience,
+        "cooldown": cooldown,
+        "threshold": 0.05,
+        "min_lr": 1e-3,
+    }
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.5)
     scheduler = L.ReduceLROnPlateau(optimizer, mode, threshold_mode=threshold_mode, **settings)
     plateau = ReduceOnPlateau(lr=0.5, mode=mode, threshold_mode=threshold_mode, **settings)
