@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
+from burnpy.backend.specialised import specialised
+
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
@@ -42,9 +44,9 @@ def explained(function: F, owner: type | None = None) -> F:
 
 def copied(method: Any, owner: type, namespace: dict[str, Any]) -> Any:
     """Return a copy of a method as a method of class ``owner``, with other globals."""
-    copy = FunctionType(method.__code__, namespace, method.__name__, method.__defaults__, method.__closure__)
-    copy.__kwdefaults__, copy.__annotations__ = method.__kwdefaults__, method.__annotations__
-    return _renamed(copy, method, owner)
+    copy = specialised(method, f"{owner.__name__}.{method.__name__}", namespace=namespace)
+    copy.__module__ = owner.__module__
+    return copy
 
 
 def adopted(method: Any, owner: type) -> Any:
@@ -82,6 +84,15 @@ def refuse(tensor: object, operation: str, unknown: Mapping[str, object]) -> NoR
     """
     _refuse(getattr(type(tensor), operation), (tensor,), unknown, None)
     raise AssertionError(f"{operation}() takes {', '.join(unknown)}")
+
+
+def refuse_option(tensor: object, operation: str, **options: object) -> NoReturn:
+    """Raise the error for those of the ``options`` of a tensor method that are not None, all of which are unknown.
+
+    Raises:
+        CallError: always.
+    """
+    refuse(tensor, operation, {name: value for name, value in options.items() if value is not None})
 
 
 def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError | None) -> None:

@@ -14,7 +14,10 @@ import pytest
 
 EVERYBODY_NEEDS = {
     "burnpy": [""],
-    "burnpy.backend": ["", "alias", "backend", "devices", "dtypes", "errors", "primitives", "schema"],
+    "burnpy.backend": [
+        *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "lazy", "primitives"),
+        *("schema", "specialised"),
+    ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
         *("optimizer", "pointwise", "pooling", "random", "reduction", "shape", "windows"),

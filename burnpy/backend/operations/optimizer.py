@@ -79,14 +79,14 @@ def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float])
 class Optimizer(OperationsBase):
     """One update step of an optimizer, over lists of parameters. `Step.weight_decay` is added as an L2 penalty."""
 
-    @derived(NONE)
+    @derived(NONE, flops=2)
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
         return for_each_param(
             lambda param, grad: (self.sub(param, self.mul(step.gradient(self, param, grad), step.lr)),), params, grads
         )[0]
 
-    @derived(NONE)
+    @derived(NONE, consumes="velocities", flops=5)
     def momentum_update(
         self,
         params: Sequence[Float],
@@ -112,7 +112,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, velocities)  # type: ignore[return-value]  # as many lists
 
-    @derived(NONE)
+    @derived(NONE, consumes=("means", "squares"), flops=13)
     def adam_update(
         self,
         params: Sequence[Float],
@@ -139,7 +139,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, means, squares)  # type: ignore[return-value]  # as many lists
 
-    @derived(NONE)
+    @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
         self,
         params: Sequence[Float],
@@ -166,7 +166,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, means, squares, largest)  # type: ignore[return-value]  # as above
 
-    @derived(NONE)
+    @derived(NONE, consumes="squares", flops=8)
     def rmsprop_update(
         self,
         params: Sequence[Float],
@@ -188,7 +188,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, squares)  # type: ignore[return-value]  # as many lists
 
-    @derived(NONE)
+    @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
         self,
         params: Sequence[Float],
@@ -223,7 +223,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, squares, averages, velocities)  # type: ignore[return-value]  # as above
 
-    @derived(NONE)
+    @derived(NONE, consumes="totals", flops=7)
     def adagrad_update(
         self,
         params: Sequence[Float],

@@ -1,4 +1,4 @@
-"""Cases of operations that create and convert primitives."""
+"""Examples of operations that create and convert primitives."""
 
 from __future__ import annotations
 

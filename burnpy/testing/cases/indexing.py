@@ -1,4 +1,4 @@
-"""Cases of operations that read or write elements at indices."""
+"""Examples of operations that read or write elements at indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the update steps of optimizers."""
+"""Examples of the update steps of optimizers."""
 
 from __future__ import annotations
 
