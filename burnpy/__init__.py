@@ -32,6 +32,7 @@ from burnpy.backend.lazy import lazy_attributes, missing
 from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat, maximum, minimum, stack, where
 
 if TYPE_CHECKING:
+    from burnpy import data as data
     from burnpy import errors
     from burnpy import func as func
     from burnpy import metrics as metrics
