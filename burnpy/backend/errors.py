@@ -158,3 +158,7 @@ class LoadingError(BurnpyError, RuntimeError):
 
 class WorkerError(BurnpyError, RuntimeError):
     """A process that makes batches could not be started, or ended before its work was done."""
+
+
+class MissingPackageError(BurnpyError, ImportError):
+    """A package that an optional part of burnpy needs, and that is not installed."""

@@ -165,7 +165,7 @@ class SequenceDataset(Dataset[T_co]):
 
 
 class NamedDataset(Dataset[Sample]):
-    """The samples of a sequence of tuples, as mappings from names."""
+    """The samples of a sequence of tuples, as mappings from names; mappings are left as they are."""
 
     def __init__(self, source: Indexable[Any], names: tuple[str, ...]) -> None:
         self._source, self._names = source, names
@@ -175,6 +175,8 @@ class NamedDataset(Dataset[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         values = self._source[checked_index(index, len(self._source))]
+        if isinstance(values, Mapping):
+            return values
         parts = values if isinstance(values, (tuple, list)) else (values,)
         if len(parts) != len(self._names):
             raise ArgumentError(

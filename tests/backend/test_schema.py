@@ -14,8 +14,8 @@ from burnpy.backend.errors import NonFiniteError
 from burnpy.backend.operations.optimizer import Step
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import derived
+from burnpy.testing.arguments import Arguments
 from burnpy.testing.cases import ROWS
-from burnpy.testing.checks import Arguments
 
 D = NumPy()
 NAMES = list(ROWS)
@@ -99,12 +99,6 @@ def test_memory_is_consumed_as_declared() -> None:
             device.momentum_update([one], [nan], [one.copy()], Step(0.1, owned=owned), 0.9, 0.0, False)
         assert ("velocities[0] of shape (2,), dtype float32 may have been overwritten" in str(error.value)) is owned
         assert "params[0] of shape (2,), dtype float32 is finite" in str(error.value)
-
-
-@pytest.mark.parametrize("name", [op.name for op in operations().values() if op.consumes])
-def test_what_is_consumed_is_what_the_suite_takes_for_it(name: str) -> None:
-    row = ROWS[name]
-    assert tuple(row.operation.arguments[k].name for k in row.consumes) == row.operation.consumes
 
 
 def test_memory_that_is_not_consumed_stays_as_it_is() -> None:

@@ -221,7 +221,7 @@ def programs() -> dict[str, Any]:
 
 def test_the_layer_and_the_optimizer_train(programs: dict[str, Any]) -> None:
     tensor, train = programs["Tensor"], programs["Autodiff"][programs["NumPy"]]
-    model, optim = programs["RmsNorm"](2, device=train), programs["Lion"](weight_decay=0.1)
+    model, optim = programs["RmsNorm"](2, device=train), programs["Signum"](weight_decay=0.1)
     x, y = tensor[train].from_data([[1.0, 2.0], [3.0, -1.0]]), tensor[train].from_data([[0.0, 0.5], [0.0, -0.2]])
     losses = []
     for _ in range(40):

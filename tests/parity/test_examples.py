@@ -39,7 +39,7 @@ DIFFERENT = {
     ("sign", "value"): ("special values", PASSED_ON),
     ("std", "gradient"): ("special values.*", "0 of equal numbers, whose sum is rounded"),
 }
-"""Where burnpy differs from PyTorch, by operation: the names of the examples, and how. Users read it in gradients.md."""
+"""Where burnpy differs from PyTorch, which users read in gradients.md: the names of the examples, and how."""
 
 
 def flat(arguments: list[Any]) -> list[Any]:

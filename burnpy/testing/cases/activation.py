@@ -37,11 +37,11 @@ def _silu_backward(grad: Any, x: Any) -> Any:
 
 
 elementwise("relu", lambda x: np.maximum(x, 0))
-elementwise("relu_backward", lambda grad, out: np.where(out != 0, grad, 0), broadcast=False, special=(*SPECIAL, 5e-8))
+elementwise("relu_backward", lambda grad, out: np.where(out != 0, grad, 0), special=(*SPECIAL, 5e-8))
 elementwise("gelu", _gelu, options=[(False,), (True,)], special=_MODERATE, loose=2)
-elementwise("gelu_backward", _gelu_backward, options=[(False,), (True,)], broadcast=False, special=_MODERATE, loose=4)
+elementwise("gelu_backward", _gelu_backward, options=[(False,), (True,)], special=_MODERATE, loose=4)
 elementwise("silu", lambda x: x / (1 + np.exp(-x)), special=_MODERATE, loose=2)
-elementwise("silu_backward", _silu_backward, broadcast=False, special=_MODERATE, loose=4)
+elementwise("silu_backward", _silu_backward, special=_MODERATE, loose=4)
 elementwise(
     "softplus",
     lambda x, beta: np.logaddexp(0, beta * x) / beta,

@@ -78,7 +78,7 @@ row(
     ],
     loose=4,
 )
-elementwise("masked_scale", lambda x, mask, scale: np.where(mask, x * scale, 0), options=[(1.25,)], broadcast=False)
+elementwise("masked_scale", lambda x, mask, scale: np.where(mask, x * scale, 0), options=[(1.25,)])
 row("cross_entropy", _cross_entropy, _LOGITS, loose=8)
 row(
     "cross_entropy_backward",

@@ -23,7 +23,6 @@ def elementwise(
     name: str,
     reference: Reference,
     *,
-    broadcast: bool = True,
     special: Sequence[float] = SPECIAL,
     options: Sequence[Example] = ((),),
     also: Sequence[Example] = (),
@@ -32,8 +31,9 @@ def elementwise(
 ) -> None:
     """Add the examples of an elementwise operation to the table, in most cases by one line.
 
-    The operands have one shape, no dimensions, no elements, and many elements; each is broadcast alone, has no
-    dimensions alone, and is a number alone where it may be one; and they have all combinations of special values::
+    The operands have one shape, no dimensions, no elements, and many elements; where they broadcast, each does so
+    alone, and has no dimensions alone; each is a number where it may be one; and they have all combinations of special
+    values::
 
         elementwise("sinh", np.sinh)
         elementwise("acosh", np.arccosh, x=(1.1, 3.0))
@@ -41,7 +41,6 @@ def elementwise(
     Args:
         name: the operation; its operands are the arguments that are primitives.
         reference: what it computes, in NumPy.
-        broadcast: whether operands of different shapes are tried.
         special: values of which all combinations are tried, those outside of the domain too; none if it is empty.
         options: the values of the other arguments, which follow the operands; each is tried with all examples.
         also: further examples.
@@ -57,7 +56,7 @@ def elementwise(
     if unknown:
         raise ValueError(f"{name} has no operand {unknown[0]}; it has {', '.join(a.name for a in operands)}")
     within = [_Operand(a, *domains.get(a.name, (-2.0, 2.0))) for a in operands]
-    examples = dict(_shaped(within, broadcast))
+    examples = dict(_shaped(within))
     if special:
         examples["special values"] = _combinations(operands, special)
     labels = [""] if len(options) == 1 else [f", {_listed(option)}" for option in options]
@@ -86,7 +85,7 @@ class _Operand:
         return ByKind(middle, max(1, math.ceil(self.high)))
 
 
-def _shaped(operands: list[_Operand], broadcast: bool) -> Iterator[tuple[str, Example]]:
+def _shaped(operands: list[_Operand]) -> Iterator[tuple[str, Example]]:
     """Yield examples of every combination of shapes that differs in kind, by name."""
 
     def shapes(first: Shape, *others: Shape, large: bool = False) -> Example:
@@ -102,9 +101,10 @@ def _shaped(operands: list[_Operand], broadcast: bool) -> Iterator[tuple[str, Ex
     yield "0-d", shapes(())
     yield "empty", shapes((0, 3))
     yield "large", shapes((96, 100), large=True)
-    if len(operands) > 1 and broadcast:
+    if len(operands) > 1 and all(operand.argument.elementwise for operand in operands):
         for k, operand in enumerate(operands):
             yield f"{operand.argument.name} broadcast", alone(k, operand.sample((3,)), (2, 3))
+            yield f"{operand.argument.name} broadcast along rows", alone(k, operand.sample((2, 1)), (2, 3))
             yield f"{operand.argument.name} 0-d", alone(k, operand.sample(()), (2,))
         yield "all broadcast", shapes((3, 1), (1, 2), (2,))
         yield "empty broadcast", shapes((0, 3), (1, 3), ())

@@ -16,7 +16,6 @@ import numpy as np
 from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float32
 from burnpy.backend.entries import Operation
-from burnpy.backend.operations.optimizer import Step
 from burnpy.backend.primitives import KindName
 from burnpy.backend.schema import Algebra
 from burnpy.testing.cases.samples import ByKind, Sample
@@ -47,13 +46,19 @@ class Row:
     int64_only: bool  #: int64 is the only int dtype in which it is run, since its arguments are indices
     gradients: bool  #: whether first and second derivatives are compared with differences
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
-    consumes: range  #: the positions of the arguments whose memory it may reuse, see `reuses`; of lists, all members
     loose: float  #: the factor by which rounding errors may exceed those of one operation
 
-    def reuses(self, example: Example) -> range:
-        """Return the arguments whose memory a call may reuse: none of an optimizer's `Step` that is not ``owned``."""
-        steps = [a for a in example if isinstance(a, Step)]
-        return range(0) if steps and not steps[0].owned else self.consumes
+    @property
+    def consumes(self) -> tuple[int, ...]:
+        """The positions of the arguments whose memory it may reuse; of lists, that of all members."""
+        return self._positions(self.operation.consumes)
+
+    def reuses(self, example: Example) -> tuple[int, ...]:
+        """Return the positions of the arguments whose memory a call may reuse: see `Operation.consumed`."""
+        return self._positions(self.operation.consumed(example))
+
+    def _positions(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(k for k, argument in enumerate(self.operation.arguments) if argument.name in names)
 
     def flat_results(self, results: Any) -> list[tuple[int, Any]]:
         """Return each primitive among the results of a call, with the position of its result."""
@@ -79,7 +84,6 @@ def row(
     int64_only: bool = False,
     gradients: bool | None = None,
     fresh: bool | None = None,
-    consumes: range = range(0),
     loose: float = 1.0,
 ) -> None:
     """Add the examples of an operation to the table.
@@ -91,8 +95,7 @@ def row(
         kinds: the kinds of the dtypes in which it is run; None for those of its first argument.
         int64_only: whether int64 is the only int dtype in which it is run.
         gradients: whether derivatives are checked; None for those of a differentiable operation.
-        fresh: whether the result is newly allocated; None for all but structural operations.
-        consumes: the positions of the arguments whose memory it may reuse.
+        fresh: whether the result is always newly allocated; None for all operations but views.
         loose: the factor by which rounding errors may exceed those of one operation.
     """
     op = operations()[name]
@@ -107,8 +110,7 @@ def row(
         kinds,
         int64_only,
         smooth if gradients is None else gradients,
-        op.algebra is not Algebra.STRUCTURAL if fresh is None else fresh,
-        consumes,
+        op.view is None if fresh is None else fresh,
         loose,
     )
 
