@@ -17,7 +17,10 @@ from burnpy.optim import Adam, GradientsAccumulator, GradientsParams, Sgd
 from burnpy.optim.memory import Memory
 from tests.optim.models import Mlp, Train, batch, of_two, two, values
 
-NOTICED = r"^Sgd.step\(\) was given a, b of this Two, which it has updated already: .*; write model = optim.step\(...\), or .* copy.copy\(optim\)"
+NOTICED = (
+    r"^Sgd.step\(\) was given a, b of this Two, which it has updated already: .*; "
+    r"write model = optim.step\(...\), or .* copy.copy\(optim\)"
+)
 
 
 def test_a_dropped_step_is_noticed() -> None:
