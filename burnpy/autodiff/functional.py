@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, TypeVar, overload
 
 from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.backend import Backend
@@ -26,7 +26,7 @@ def backward(
     *,
     retain_graph: bool = False,
     inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]] | None = None,
-    **removed: Any,
+    **removed: Never,
 ) -> Gradients[I]:
     """Compute the gradients of the sum of several tensors in one backward pass.
 

@@ -10,7 +10,7 @@ from burnpy.nn.base import ModuleBase
 from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.state import Stateful
 from burnpy.nn.summary import Summarized
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import composed, explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.on_autodiff import OnAutodiff
@@ -85,6 +85,7 @@ class Module(ModuleMethods[B]):
             """Return the result of `forward`."""
             ...
 
+    @explained
     def valid(self: OnAutodiff[I]) -> Module[I]:
         """Return the same model on the inner backend, which records no graph; the two share memory.
 
@@ -102,6 +103,7 @@ class Module(ModuleMethods[B]):
     def fork(self, device: B | type[B]) -> Self: ...
     @overload
     def fork(self, device: B2 | type[B2]) -> Module[B2]: ...
+    @explained
     def fork(self, device: Any = None) -> Any:
         """Return the same model with new leaves, for another thread or device; its parameters keep their ids.
 
@@ -123,6 +125,7 @@ class Module(ModuleMethods[B]):
     def to_device(self, device: B | type[B]) -> Self: ...
     @overload
     def to_device(self, device: B2 | type[B2]) -> Module[B2]: ...
+    @explained
     def to_device(self, device: Any) -> Any:
         """Return the same model on another device; on the module's own device, the module itself.
 

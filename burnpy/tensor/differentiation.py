@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
@@ -206,7 +206,7 @@ class Differentiation(TensorBase[B]):
         return new_tensor(type(x), device, x._device.lower(x._primitive))  # type: ignore[no-any-return]  # of that class
 
     def backward(
-        self: OnAutodiff[I], gradient: Tensor[I] | None = None, *, retain_graph: bool = False, **removed: Any
+        self: OnAutodiff[I], gradient: Tensor[I] | None = None, *, retain_graph: bool = False, **removed: Never
     ) -> Gradients[I]:
         """The gradients of this tensor with respect to the leaves that it was computed from.
 
@@ -236,19 +236,30 @@ class Differentiation(TensorBase[B]):
         seed, device = seed_of(root, gradient, "backward"), root._device
         return _gradients_class()(device, device.gradients([(root._primitive, seed)], retain_graph=retain_graph))
 
-    def grad(self: OnAutodiff[I], grads: Gradients[I] | None = None) -> Tensor[I] | None:
-        """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it.
+    if TYPE_CHECKING:
 
-        Raises:
-            NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
-            DeviceError: the gradients are of another level or device.
-        """
-        gradient: Tensor[I] | None = _gradients("grad", self, grads).get(self)
-        return gradient
+        def grad(self: OnAutodiff[I], grads: Gradients[I]) -> Tensor[I] | None:
+            """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it."""
+            ...
 
-    def grad_remove(self: OnAutodiff[I], grads: Gradients[I] | None = None) -> tuple[Tensor[I] | None, Gradients[I]]:
-        """The gradient of this leaf, or None, and a new `Gradients` without it."""
-        return _gradients("grad_remove", self, grads).remove(self)  # type: ignore[no-any-return]  # of Gradients
+        def grad_remove(self: OnAutodiff[I], grads: Gradients[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
+            """The gradient of this leaf, or None, and a new `Gradients` without it."""
+            ...
+
+    else:  # without the gradients, which PyTorch stores in tensors, the error says where to get them
+
+        def grad(self, grads=None):
+            """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it.
+
+            Raises:
+                NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
+                DeviceError: the gradients are of another level or device.
+            """
+            return _gradients("grad", self, grads).get(self)
+
+        def grad_remove(self, grads=None):
+            """The gradient of this leaf, or None, and a new `Gradients` without it."""
+            return _gradients("grad_remove", self, grads).remove(self)
 
 
 @cache

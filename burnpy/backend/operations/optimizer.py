@@ -45,6 +45,22 @@ class Step(NamedTuple):
             grad = device.neg(grad)
         return device.add(grad, device.mul(param, self.weight_decay)) if self.weight_decay else grad
 
+    def decayed(self, device: Any, param: Float, grad: Float, decoupled: bool) -> tuple[Float, Float]:
+        """Return the parameter and the gradient to descend, after weight decay.
+
+        Without ``decoupled``, the decay is in the `gradient`. With it, the parameter is multiplied by
+        1 - lr · weight_decay. Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
+        """
+        if not decoupled:
+            return param, self.gradient(device, param, grad)
+        shrunk = device.mul(param, 1.0 - self.lr * self.weight_decay) if self.weight_decay else param
+        return shrunk, device.neg(grad) if self.maximize else grad
+
+
+def lerp(device: Any, x: Float, y: Float, weight: float) -> Float:
+    """Interpolate: x + weight · (y - x)."""
+    return device.add(x, device.mul(device.sub(y, x), weight))
+
 
 def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float]) -> tuple[list[Float], ...]:
     """Call ``f(param, grad, *states)`` for each parameter; return lists of the new parameters and of each new state.
@@ -63,14 +79,14 @@ def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float])
 class Optimizer(OperationsBase):
     """One update step of an optimizer, over lists of parameters. `Step.weight_decay` is added as an L2 penalty."""
 
-    @derived(NONE)
+    @derived(NONE, flops=2)
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
         return for_each_param(
             lambda param, grad: (self.sub(param, self.mul(step.gradient(self, param, grad), step.lr)),), params, grads
         )[0]
 
-    @derived(NONE)
+    @derived(NONE, consumes="velocities", flops=5)
     def momentum_update(
         self,
         params: Sequence[Float],
@@ -96,7 +112,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, velocities)  # type: ignore[return-value]  # as many lists
 
-    @derived(NONE)
+    @derived(NONE, consumes=("means", "squares"), flops=13)
     def adam_update(
         self,
         params: Sequence[Float],
@@ -117,13 +133,13 @@ class Optimizer(OperationsBase):
         """
 
         def update(param: Float, grad: Float, mean: Float, square: Float) -> tuple[Float, ...]:
-            param, grad = _decayed(self, param, grad, step, decoupled)
+            param, grad = step.decayed(self, param, grad, decoupled)
             mean, square = _moments(self, grad, mean, square, beta1, beta2)
             return _adam(self, param, mean, square, step, beta1, beta2, eps), mean, square
 
         return for_each_param(update, params, grads, means, squares)  # type: ignore[return-value]  # as many lists
 
-    @derived(NONE)
+    @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
         self,
         params: Sequence[Float],
@@ -143,14 +159,14 @@ class Optimizer(OperationsBase):
         """
 
         def update(param: Float, grad: Float, mean: Float, square: Float, most: Float) -> tuple[Float, ...]:
-            param, grad = _decayed(self, param, grad, step, decoupled)
+            param, grad = step.decayed(self, param, grad, decoupled)
             mean, square = _moments(self, grad, mean, square, beta1, beta2)
             most = self.maximum(most, square)
             return _adam(self, param, mean, most, step, beta1, beta2, eps), mean, square, most
 
         return for_each_param(update, params, grads, means, squares, largest)  # type: ignore[return-value]  # as above
 
-    @derived(NONE)
+    @derived(NONE, consumes="squares", flops=8)
     def rmsprop_update(
         self,
         params: Sequence[Float],
@@ -172,7 +188,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, squares)  # type: ignore[return-value]  # as many lists
 
-    @derived(NONE)
+    @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
         self,
         params: Sequence[Float],
@@ -197,7 +213,7 @@ class Optimizer(OperationsBase):
             grad = step.gradient(self, param, grad)
             square = self.add(self.mul(square, alpha), self.mul(self.square(grad), 1.0 - alpha))
             if centered:
-                average = _nearer(self, average, grad, 1.0 - alpha)
+                average = lerp(self, average, grad, 1.0 - alpha)
                 scale = self.sqrt(self.sub(square, self.square(average)))
             else:
                 average = self.add(average, 0.0)
@@ -207,7 +223,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, squares, averages, velocities)  # type: ignore[return-value]  # as above
 
-    @derived(NONE)
+    @derived(NONE, consumes="totals", flops=7)
     def adagrad_update(
         self,
         params: Sequence[Float],
@@ -232,22 +248,9 @@ class Optimizer(OperationsBase):
         return for_each_param(update, params, grads, totals)  # type: ignore[return-value]  # as many lists
 
 
-def _decayed(b: Optimizer, param: Float, grad: Float, step: Step, decoupled: bool) -> tuple[Float, Float]:
-    """Return the parameter and the gradient after weight decay: decoupled, of the parameter; else in the gradient."""
-    if not decoupled:
-        return param, step.gradient(b, param, grad)
-    shrunk = b.mul(param, 1.0 - step.lr * step.weight_decay) if step.weight_decay else param
-    return shrunk, b.neg(grad) if step.maximize else grad
-
-
-def _nearer(b: Optimizer, x: Float, y: Float, share: float) -> Float:
-    """Interpolate: x + share · (y - x)."""
-    return b.add(x, b.mul(b.sub(y, x), share))
-
-
 def _moments(b: Optimizer, grad: Float, mean: Float, square: Float, beta1: float, beta2: float) -> tuple[Float, Float]:
     square = b.add(b.mul(square, beta2), b.mul(b.square(grad), 1.0 - beta2))
-    return _nearer(b, mean, grad, 1.0 - beta1), square
+    return lerp(b, mean, grad, 1.0 - beta1), square
 
 
 def _adam(
