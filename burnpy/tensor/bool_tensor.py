@@ -12,7 +12,7 @@ from burnpy.tensor.exchange import Exchange
 from burnpy.tensor.factories import BoolTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.logic import Equality, Logic
-from burnpy.tensor.methods import Filling, Selecting
+from burnpy.tensor.methods import Filling, Rearranging, Selecting
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import BoolReductions
@@ -31,6 +31,7 @@ class BoolTensor(
     Logic[B, bool],
     Equality[B],
     BoolReductions[B],
+    Rearranging[B],
     Shaping[B],
     Indexing[B],
     Selecting[B],

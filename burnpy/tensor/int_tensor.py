@@ -13,7 +13,7 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Filling, Selecting
+from burnpy.tensor.methods import Filling, Rearranging, Selecting
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
@@ -32,6 +32,7 @@ class IntTensor(
     Integers[B],
     MatrixProduct[B],
     NumberReductions[B],
+    Rearranging[B],
     Shaping[B],
     Indexing[B],
     Selecting[B],
