@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.gradients import Gradients
+from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from burnpy.autodiff.anomaly import (
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
         is_anomaly_enabled,
         set_detect_anomaly,
     )
+    from burnpy.autodiff.autodiff import Autodiff
     from burnpy.autodiff.checkpointing.checkpoint import checkpoint, checkpoint_sequential
     from burnpy.autodiff.custom.context import Context
     from burnpy.autodiff.custom.custom_derivatives import custom_jvp, custom_vjp
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.autodiff.saved_tensors.hooks import disable_saved_tensors_hooks, saved_tensors_hooks
     from burnpy.autodiff.saved_tensors.offload import save_on_cpu, save_to_disk
+    from burnpy.tensor.gradients import Gradients
 
 __all__ = [
     "Autodiff",
@@ -83,6 +84,8 @@ __all__ = [
 ]
 
 _LATER = {
+    "burnpy.autodiff.autodiff": ("Autodiff",),
+    "burnpy.tensor.gradients": ("Gradients",),
     "burnpy.autodiff.custom.context": ("Context",),
     "burnpy.autodiff.custom.custom_derivatives": ("custom_jvp", "custom_vjp"),
     "burnpy.autodiff.forward.duals": ("Unpacked", "make_dual", "unpack_dual"),
@@ -115,14 +118,7 @@ _LATER = {
     "burnpy.autodiff.saved_tensors.hooks": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
     "burnpy.autodiff.inspect.track_lines": ("track_lines",),
 }
-"""The names that are imported at first use, by module."""
+"""The names, all of which are imported at first use, by module: the package has parts below and above tensors."""
 
-
-def __getattr__(name: str) -> Any:
-    from burnpy.backend.lazy import opened
-
-    return opened(__name__, _LATER, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)

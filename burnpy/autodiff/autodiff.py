@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.gradients import Gradients
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, new_node, untracked
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -36,13 +35,15 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
     [2.0, 4.0]
     """
 
+    differentiates = True
+
     def __init__(self, inner: I | type[I]) -> None:
         self.wraps: Backend = device_of(inner)
         planner = getattr(self.wraps, "planner", None)  # present on strategies such as `Balanced`
         self.inner: I = planner.inner if planner else self.wraps  #: the device of gradients, and of ``x.inner()``
         self.computing: Any = planner or self.inner  #: the device whose operations recorded operations call
         self.discrete: Backend = self.inner.discrete
-        self.level = 0  #: the level number, by which modes silence it: see `burnpy.autodiff.modes`
+        self.in_place_updates = self.inner.in_place_updates
         self.mode = getattr(self.computing, "mode", current_mode)
 
     @classmethod
@@ -110,16 +111,6 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         node.kept_leaf = leaf  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
         out.node = x.node.over(node)
         return out
-
-    def backward(
-        self,
-        roots: Iterable[tuple[Tracked, Float]],
-        *,
-        retain_graph: bool,
-        targets: Collection[Node | Leaf] | None = None,
-    ) -> Gradients[I]:
-        """Run the backward pass of `gradients` and return the result as `Gradients`."""
-        return Gradients(self, self.gradients(roots, retain_graph=retain_graph, targets=targets))
 
     def gradients(
         self,

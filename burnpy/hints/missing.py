@@ -45,7 +45,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
 
     Args:
         owner: the object.
-        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Held.
+        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable.
         name: the name of the attribute.
     """
     return MissingNameError(f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
@@ -83,9 +83,8 @@ def _of_package(package: str, name: str) -> str:
 
 
 def _kinds() -> tuple[Any, Any, Any]:
-    from burnpy.tensor import BoolTensor, IntTensor, Tensor
-
-    return Tensor, IntTensor, BoolTensor
+    tensor: Any = import_module("burnpy.tensor")
+    return tensor.Tensor, tensor.IntTensor, tensor.BoolTensor
 
 
 def _method(name: str) -> str:

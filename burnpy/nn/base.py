@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
-from burnpy.nn.call_errors import call_error, signature_of
-from burnpy.nn.fields import check_held, settled
-from burnpy.nn.tree import new_module, variables_in, walk
+from burnpy.nn.attribute_errors import missing_attribute
+from burnpy.nn.call_errors import call_error, refuse_call, signature_of
+from burnpy.nn.fields import check_variables, read_only_fields
+from burnpy.nn.tree import TreeNode, new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
-from burnpy.tensor.transfer import differentiates
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.transfer import in_training_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from burnpy.nn.call_trace import Input
-    from burnpy.nn.summary import Summary
     from burnpy.tensor.base import TensorBase
 
 B = TypeVar("B", bound=Backend)
@@ -34,6 +35,7 @@ class ModuleMeta(type):
             """Create a module and make it immutable."""
             module = cls.__new__(cls)
             _set(module, "_sealed", False)
+            _set(module, "_override", None)
             try:
                 module.__init__(*args, **kwargs)
             except TypeError as error:
@@ -41,10 +43,9 @@ class ModuleMeta(type):
                 if refusal is None:
                     raise
                 raise refusal from error
-            parts = settled(module)
-            for name, value in (("_parts", parts), ("_override", None), ("_held", None)):
-                _set(module, name, value)
-            check_held(module)
+            _set(module, "_parts", read_only_fields(module))
+            _set(module, "_cached_variables", None)
+            check_variables(module)
             _set(module, "_sealed", True)
             return module
 
@@ -54,15 +55,19 @@ class ModuleMeta(type):
             return signature_of(cls)
 
 
-class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
+class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
     """The base class of `Module` and `Stateless`: an immutable tree of parameters, buffers and modules."""
 
-    __slots__ = ("__dict__", "__weakref__", "_held", "_override", "_parts", "_sealed")
+    __slots__ = ()
 
-    _held: dict[str, Variable[Any]] | None  #: the result of `variables_in`, cached on first use
-    _override: bool | None  #: True for training mode, False for eval mode, None to follow the device
-    _parts: tuple[str, ...]  #: the fields that contain parameters, buffers or modules
-    _sealed: bool  #: whether construction is complete
+    _reserved: ClassVar[frozenset[str]] = frozenset()
+    """The names that no field may have, since every module has them."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, method in [*vars(cls).items()]:
+            if name in cls._reserved and name != "forward" and type(method) is FunctionType and name[0] != "_":
+                setattr(cls, name, explained(method))  # a method of every module, which the class overrides
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
@@ -70,13 +75,11 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`."""
-        return self.forward(*args, **kwargs)
-
-    def extra_repr(self) -> str:
-        """The settings shown in parentheses in the module's repr, written as the arguments of its class."""
-        from burnpy.nn.settings import settings
-
-        return settings(self)
+        try:
+            return self.forward(*args, **kwargs)
+        except TypeError as error:
+            refuse_call(self, args, kwargs, error)
+            raise
 
     @property
     def device(self) -> B:
@@ -85,16 +88,25 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         Raises:
             ModuleError: the module has neither parameters nor buffers.
         """
-        for held in self._all_held().values():
-            return held.device  # type: ignore[no-any-return]  # all are on one
+        device: Any = self._own_device()
+        if device is not None:
+            return device  # type: ignore[no-any-return]  # of the backend of the module
         raise ModuleError(f"{type(self).__name__} holds neither parameters nor buffers, and is on no device of its own")
 
-    def _all_held(self) -> dict[str, Variable[Any]]:
+    def _own_device(self) -> Any:
+        """The device of the parameters and buffers; None if there are none."""
+        for variable in self._variables().values():
+            return variable._value._device  # all are on one
+        return None
+
+    def _variables(self) -> dict[str, Variable[Any]]:
         """All parameters and buffers by path, shared ones by their first path."""
-        variables = self._held
+        if not self._sealed:
+            raise self._unfinished()
+        variables = self._cached_variables
         if variables is None:
             variables = variables_in(self)
-            _set(self, "_held", variables)
+            _set(self, "_cached_variables", variables)
         return variables
 
     def named_params(self) -> dict[str, Param[B]]:
@@ -107,7 +119,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         >>> list(Linear(2, 3, device=NumPy).named_params())
         ['weight', 'bias']
         """
-        return {path: held for path, held in self._all_held().items() if isinstance(held, Param)}
+        return {path: variable for path, variable in self._variables().items() if isinstance(variable, Param)}
 
     def params(self) -> tuple[Param[B], ...]:
         """Return all parameters, each once."""
@@ -115,10 +127,12 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def named_buffers(self) -> dict[str, Variable[B]]:
         """Return every `Buffer`, `IntBuffer` and `BoolBuffer` by path; shared ones by their first path."""
-        return {path: held for path, held in self._all_held().items() if not isinstance(held, Param)}
+        return {path: variable for path, variable in self._variables().items() if not isinstance(variable, Param)}
 
     def named_modules(self) -> dict[str, ModuleBase[Any]]:
         """Return all modules of the tree by path, this one first, at ``""``; shared ones by their first path."""
+        if not self._sealed:
+            raise self._unfinished()
         modules: dict[str, ModuleBase[Any]] = {}
         seen: set[int] = set()
         for path, item in walk(self):
@@ -129,42 +143,13 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def visit(self, f: Callable[[str, Variable[B]], object]) -> None:
         """Call ``f(path, variable)`` for each parameter and buffer."""
-        for path, held in self._all_held().items():
-            f(path, held)
+        for path, variable in self._variables().items():
+            f(path, variable)
 
     @property
     def num_params(self) -> int:
         """The total number of elements of all parameters, shared ones counted once."""
-        return sum(held.numel() for held in self.params())
-
-    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
-        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
-
-        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
-
-        Args:
-            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
-            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
-
-        Raises:
-            ArgumentError: ``input`` is none of these.
-            DeviceError: ``input`` is on another device.
-            Exception: whatever the model raises, with a note that names the module.
-
-        >>> from burnpy.backend import NumPy
-        >>> from burnpy.nn import Linear, Relu, Sequential
-        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
-        path  layer         output  parameters  FLOPs
-        ────  ────────────  ──────  ──────────  ─────
-              Sequential()  (3, 1)          33    195
-        0     Linear(2, 8)  (3, 8)          24    120
-        1     Relu()        (3, 8)           0     24
-        2     Linear(8, 1)  (3, 1)           9     51
-        33 parameters, 195 FLOP
-        """
-        from burnpy.nn.summary import summarized
-
-        return summarized(self, depth, input)
+        return sum(variable.numel() for variable in self.params())
 
     @property
     def is_training(self) -> bool:
@@ -176,7 +161,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         """
         if self._override is not None:
             return self._override
-        return any(differentiates(held.device) for held in [*self._all_held().values()][:1])
+        return any(in_training_mode(variable.device) for variable in [*self._variables().values()][:1])
 
     def trains_on(self, x: TensorBase[Any]) -> bool:
         """Whether the module is in training mode for the input ``x``.
@@ -185,12 +170,12 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
         Derivatives taken by `burnpy.func` do not switch to training mode: they differentiate the function as it is.
         """
-        return differentiates(x.device) if self._override is None else self._override
+        return in_training_mode(x.device) if self._override is None else self._override
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._sealed:
             self._refuse(name, "assigned to")
-        if hasattr(ModuleBase, name) or name in _RESERVED:
+        if name in self._reserved:
             raise ModuleError(
                 f"{type(self).__name__}.{name} was assigned to in __init__, and {name!r} means something for every "
                 "module: choose another name"
@@ -201,14 +186,19 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
         def __getattr__(self, name: str) -> object:
             """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
-            from burnpy.nn.display import missing_attribute
-
             raise missing_attribute(self, "Module", name)
 
     def __delattr__(self, name: str) -> None:
         if self._sealed:
             self._refuse(name, "deleted")
         object.__delattr__(self, name)
+
+    def _unfinished(self) -> ModuleError:
+        """The error for a method that needs the parts of the module, called in its ``__init__``."""
+        return ModuleError(
+            f"{type(self).__name__} was asked for its parameters, modules or device before its __init__ was done; give "
+            "__init__ what it needs, or ask afterwards"
+        )
 
     def _refuse(self, name: str, what: str) -> NoReturn:
         raise ImmutableError(
@@ -221,17 +211,6 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def __copy__(self) -> Any:
         return self
-
-    def __repr__(self) -> str:
-        from burnpy.nn.display import render
-
-        return render(self)
-
-
-_METHODS = """astype eval fork into_record load_record map no_grad replace require_grad state state_report to_device
-    train updated valid with_new_ids with_state with_values"""
-_RESERVED = frozenset(_METHODS.split())
-"""The methods that `Module` adds to `ModuleBase`; a field with such a name would hide one."""
 
 
 def _restored(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:

@@ -17,18 +17,17 @@ from burnpy.autodiff.buffer_updates import carrying
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ModuleError, ShapeError
 from burnpy.nn.base import ModuleBase
+from burnpy.nn.transform import Transforms
 from burnpy.nn.tree import joined, variables_in
 from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
-    from burnpy.nn.module import Module
     from burnpy.nn.variable import Buffer
     from burnpy.tensor.tensor import Tensor
 
-    M = TypeVar("M", bound=Module[Any])
-
+M = TypeVar("M", bound=Transforms[Any])
 B = TypeVar("B", bound=Backend)
 
 
@@ -37,6 +36,23 @@ class BufferUpdate(NamedTuple, Generic[B]):
 
     mean: Tensor[B]  #: the mean of the recorded values, of the buffer's shape, on the module's device
     weight: Tensor[B]  #: the number of recorded values, 0-d
+
+
+class Updatable(Transforms[B]):
+    """The method of a module that turns recorded updates into new values of its buffers."""
+
+    __slots__ = ()
+
+    def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
+        """Compute new values of this module's buffers after training passes; layers that record updates override it.
+
+        Args:
+            updates: the combined updates by the buffer's path in this module, for buffers passed to `record_update`.
+
+        Returns:
+            New untracked values of buffers of this module by path; by default the means of the updates.
+        """
+        return {path: update.mean for path, update in updates.items()}
 
 
 def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Tensor[B]:
@@ -66,13 +82,12 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
     device: Any = output.device
     if not isinstance(device, Autodiff) or buffer.frozen:
         return output
-    if value.shape != buffer.shape:
-        raise ShapeError(
-            f"record_update() was given a value of shape {value.shape} for a buffer of shape {buffer.shape}"
-        )
+    shape, dtype = buffer.shape, buffer.dtype
+    if value.shape != shape:
+        raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
     inner: Any = device.inner
-    flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(value.shape),))
-    vector = inner.cat([inner.cast(flat, buffer.dtype), inner.full((1,), 1.0, buffer.dtype)], 0)
+    flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
+    vector = inner.cat([inner.cast(flat, dtype), inner.full((1,), 1.0, dtype)], 0)
     return output._like(carrying(device, output._primitive, buffer.id, vector))
 
 
@@ -91,14 +106,14 @@ def stepped(module: M, values: Mapping[str, TensorBase[Any]], updates: Mapping[s
     return module.with_values({**values, **(buffer_values(module, updates) if updates else {})})
 
 
-def buffer_values(module: Module[Any], updates: Mapping[str, Tensor[Any]]) -> dict[str, TensorBase[Any]]:
+def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -> dict[str, TensorBase[Any]]:
     """Compute the new values of a module's buffers from updates, by id.
 
     Raises:
         ModuleError: an update is for a buffer that the module does not have, or `Module.updated` of a layer names a
             path that is not its buffer.
     """
-    known = {held.id: held for held in module._all_held().values()}
+    known = {variable.id: variable for variable in module._variables().values()}
     unknown = [key for key in updates if key not in known]
     if unknown:
         raise ModuleError(
@@ -108,7 +123,9 @@ def buffer_values(module: Module[Any], updates: Mapping[str, Tensor[Any]]) -> di
     values: dict[str, TensorBase[Any]] = {}
     for path, layer in module.named_modules().items():
         own = _own(layer)
-        layer_updates = {name: _mean(held, updates[held.id]) for name, held in own.items() if held.id in updates}
+        layer_updates = {
+            name: _mean(variable, updates[variable.id]) for name, variable in own.items() if variable.id in updates
+        }
         if not layer_updates:
             continue
         for name, value in layer.updated(layer_updates).items():  # type: ignore[attr-defined]  # a Module or Stateless
@@ -122,15 +139,15 @@ def _own(layer: ModuleBase[Any]) -> dict[str, Variable[Any]]:
     """The variables of a module itself, by name, without those of its submodules."""
     own: dict[str, Variable[Any]] = {}
     below = [joined(path, "") for path in layer.named_modules() if path]
-    for path, held in variables_in(layer).items():
+    for path, variable in variables_in(layer).items():
         if not path.startswith(tuple(below)):
-            own[path] = held
+            own[path] = variable
     return own
 
 
-def _mean(held: Variable[Any], vector: Tensor[Any]) -> BufferUpdate[Any]:
+def _mean(variable: Variable[Any], vector: Tensor[Any]) -> BufferUpdate[Any]:
     """Split an update vector into mean and weight, on the device of the buffer."""
     count = vector.shape[0] - 1
     weight = vector[count]
-    mean = (vector[:count] / weight).reshape(held.shape)
-    return BufferUpdate(transfer(mean, held.device), transfer(weight, held.device))
+    mean = (vector[:count] / weight).reshape(variable.shape)
+    return BufferUpdate(transfer(mean, variable.device), transfer(weight, variable.device))

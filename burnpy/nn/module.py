@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from burnpy.autodiff.rematerialize.balanced import Balanced
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.base import ModuleBase
+from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.state import Stateful
-from burnpy.nn.transform import Transforms
-from burnpy.tensor.call_errors import composed
+from burnpy.nn.summary import Summarized
+from burnpy.tensor.call_errors import composed, explained
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -32,8 +33,14 @@ class HasForward(Protocol[P, R_co]):
         ...
 
 
+class ModuleMethods(Stateful[B], Updatable[B], Summarized[B]):
+    """The methods that `Module` and `Stateless` have in common."""
+
+    __slots__ = ()
+
+
 @composed
-class Module(Stateful[B], Transforms[B]):
+class Module(ModuleMethods[B]):
     """A model, or a layer of one: an immutable tree of parameters, buffers and other modules on backend ``B``.
 
     The ``__init__`` of a module takes ``device: B | type[B]`` and assigns its fields; afterwards it is immutable.
@@ -83,6 +90,7 @@ class Module(Stateful[B], Transforms[B]):
     def valid(self: Module[Autodiff[Balanced[I]]]) -> Module[I]: ...
     @overload
     def valid(self: Module[Autodiff[I]]) -> Module[I]: ...
+    @explained
     def valid(self: Module[Any]) -> Module[Any]:
         """Return the same model on the inner backend, which records no graph; the two share memory.
 
@@ -99,6 +107,7 @@ class Module(Stateful[B], Transforms[B]):
     def fork(self, device: B | type[B]) -> Self: ...
     @overload
     def fork(self, device: B2 | type[B2]) -> Module[B2]: ...
+    @explained
     def fork(self, device: Any = None) -> Any:
         """Return the same model with new leaves, for another thread or device; its parameters keep their ids.
 
@@ -120,6 +129,7 @@ class Module(Stateful[B], Transforms[B]):
     def to_device(self, device: B | type[B]) -> Self: ...
     @overload
     def to_device(self, device: B2 | type[B2]) -> Module[B2]: ...
+    @explained
     def to_device(self, device: Any) -> Any:
         """Return the same model on another device; on the module's own device, the module itself.
 
@@ -129,7 +139,7 @@ class Module(Stateful[B], Transforms[B]):
         return self._moved(device, renewed=False)
 
 
-class Unplaced(Stateful[Any], Transforms[Any]):
+class Unplaced(ModuleMethods[Any]):
     """A module without parameters and buffers, which has no device and takes tensors of any backend."""
 
     __slots__ = ()
@@ -176,17 +186,20 @@ class Stateless(Unplaced):
             ...
 
 
+ModuleMethods._reserved = frozenset(dir(Module))
+
+
 def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the class that the caller declares
     """Return the module on its inner backend, with the type that the caller's ``valid()`` declares.
 
     Raises:
         NotTrackedError: the module is already on a plain backend.
     """
-    device: Any = next((held.device for held in module._all_held().values()), None)
-    if device is not None and not hasattr(device, "lower"):
+    device: Any = module._own_device()
+    if device is not None and not device.differentiates:
         raise NotTrackedError(
             f"valid() was asked of {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
             "gives: use it as it is, or make the model on Autodiff[...] to train it"
         )
     rebindable: Any = module  # of the class that the caller declares
-    return rebindable if device is None else rebindable._moved(device.inner, renewed=False)  # type: ignore[no-any-return]  # as above
+    return rebindable if device is None else rebindable._on_inner(device)  # type: ignore[no-any-return]  # as above

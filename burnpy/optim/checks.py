@@ -31,7 +31,7 @@ def number(value: Any, what: str) -> float:
         )
         raise ArgumentError(f"{what} is a number, and was given as {shown}{hint}")
     if math.isnan(value):
-        raise ArgumentError(f"{what} was given as NaN, of which nothing can be made")
+        raise ArgumentError(f"{what} was given as NaN")
     return value
 
 
@@ -57,6 +57,18 @@ def fraction(value: Any, what: str) -> float:
     if not 0 <= checked < 1:
         raise ArgumentError(f"{what} was given as {value!r}; it is at least 0 and less than 1")
     return checked
+
+
+def decay_rates(value: object, what: str) -> None:
+    """Check a pair of decay rates of averages, each in [0, 1).
+
+    Raises:
+        ArgumentError: the value is something else.
+    """
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentError(f"{what} was given as {value!r:.80}; it is a pair such as (0.9, 0.999)")
+    for rate in value:
+        fraction(rate, f"each of {what.removesuffix(')')}{value!r})")
 
 
 def count(value: Any, what: str, *, least: int = 1) -> int:

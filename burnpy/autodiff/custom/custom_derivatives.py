@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
+from burnpy.autodiff.custom.apply import refused, refused_tensors
 from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
@@ -28,9 +29,8 @@ from burnpy.autodiff.custom.lost_derivatives import Departures
 from burnpy.autodiff.custom.residuals import packed, tensors_in, unpacked
 from burnpy.autodiff.custom.results import parts_of, regrouped, results_of, zero_like
 from burnpy.autodiff.custom.transpose import tangent_parts, traced, transposed
-from burnpy.autodiff.custom.unknown_derivative import refused, refused_tensors
 from burnpy.autodiff.custom.user_code import called, positional
-from burnpy.autodiff.forward.codegen import Dual
+from burnpy.autodiff.forward.dual import Dual
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.multi_output import node_kind, record_outputs
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
@@ -76,7 +76,7 @@ class _Custom(Generic[F]):
     def _called(self, args: Sequence[Any]) -> Any:
         """Compute the results on the device of the arguments; levels that do not differentiate call the next one."""
         device, arguments = lined_up(self._name, args)
-        if not hasattr(device, "lower"):
+        if not device.differentiates:
             return self._function(*arguments)
         kept = [kept_of(a) for a in arguments]
         values = primitives(arguments)

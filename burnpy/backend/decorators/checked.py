@@ -18,8 +18,6 @@ from burnpy.backend.source_lines import format_lines, lines_of
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 _allowed: ContextVar[frozenset[str]] = ContextVar("burnpy_allowed", default=frozenset())
-_CONSUMING = ("accumulate", "accumulate_slice", "accumulate_index")
-"""Operations that may have overwritten their first argument with the result when the error message is formatted."""
 
 
 @final
@@ -55,6 +53,7 @@ class Checked(Decorator[I], Generic[I]):
         super().__init__(inner)
         self.check_inf = check_inf
         self.eager_checks = True
+        self.in_place_updates = False  # an error about a result is raised after the operation
 
     @property
     def name(self) -> str:
@@ -109,8 +108,9 @@ class Checked(Decorator[I], Generic[I]):
             nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed
             if nan or inf:
                 for k, result in enumerate(out if len(op.results) > 1 else (out,)):
-                    if is_float(result):
-                        self._check(op, args, k, result, nan, inf)
+                    for x in result if op.lists else (result,):
+                        if is_float(x):
+                            self._check(op, args, k, x, nan, inf)
         return out
 
     def _check(self, op: Operation, args: tuple[Any, ...], k: int, result: Any, nan: bool, inf: bool) -> None:
@@ -118,8 +118,11 @@ class Checked(Decorator[I], Generic[I]):
         if bad is None:
             return
         which = f"result {k}" if len(op.results) > 1 else "a result"
+        consumed = op.consumed(args)
         arguments = [
-            line for a, value in zip(op.arguments, args, strict=True) for line in self._described(op, a.name, value)
+            line
+            for a, value in zip(op.arguments, args, strict=True)
+            for line in self._described(op, a.name, value, a.name in consumed)
         ]
         at = op_context.get()
         rule = (
@@ -132,16 +135,17 @@ class Checked(Decorator[I], Generic[I]):
             f'with Checked.allow("{"nan" if bad.what == "NaN" else "inf"}"):{origin}'
         )
 
-    def _described(self, op: Operation, name: str, value: Any) -> list[str]:
+    def _described(self, op: Operation, name: str, value: Any, consumed: bool) -> list[str]:
         """Describe the shape, dtype and finiteness of an argument, or of each member of a sequence."""
         if isinstance(value, (list, tuple)):
-            return [line for k, member in enumerate(value) for line in self._described(op, f"{name}[{k}]", member)]
+            members = enumerate(value)
+            return [line for k, m in members for line in self._described(op, f"{name}[{k}]", m, consumed)]
         if isinstance(value, (bool, int, float)):
             return [f"{name}={value}"]
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
             return []
         described = f"{name} of shape {value.shape}, dtype {value.dtype}"
-        if op.name in _CONSUMING and name == "total":
+        if consumed:
             return [f"{described} may have been overwritten"]
         if op.name in ("from_numpy", "adopt_numpy"):
             return [f"{described} brought it along"]

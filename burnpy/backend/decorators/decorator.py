@@ -27,11 +27,30 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 class Decorator(Subscriptable, Backend, Generic[I]):
     """A backend around a plain backend, or around another decorator of this kind; `Autodiff` goes around it.
 
+    A subclass writes `around` and `word`. If `around` may raise an error after the inner backend has computed, it sets
+    ``in_place_updates`` to False as well.
+
     Args:
         inner: the backend that computes, as a class, an alias or a device.
 
     Raises:
         DeviceError: the inner backend differentiates; the decorator belongs inside of it.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import Decorator, NumPy
+    >>> class Echo(Decorator[I], Generic[I]):
+    ...     word = "prints"
+    ...
+    ...     def around(self, op, f, args):
+    ...         print(op.name)
+    ...         return f(*args)
+    >>> x = Tensor[Echo[NumPy]].from_data([1.0, 2.0])
+    from_numpy
+    >>> (x + x).sum().item()
+    add
+    sum
+    to_numpy
+    6.0
     """
 
     word: ClassVar[str]  #: a verb for its effect on operations, used in the message on wrong nesting
@@ -40,12 +59,13 @@ class Decorator(Subscriptable, Backend, Generic[I]):
         super().__init__()
         self.inner: I = device_of(inner)
         self.eager_checks = self.inner.eager_checks
+        self.in_place_updates = self.inner.in_place_updates
 
     @classmethod
     def canonical(cls, inner: Any, *options: Any) -> tuple[Any, ...]:
         """Replace the inner backend by its device."""
         device: Any = device_of(inner)
-        if hasattr(device, "lower"):
+        if device.differentiates:
             name, outer = cls.__name__, type(device).__name__
             raise DeviceError(
                 f"{name}[{device.name}] cannot be: {name} {cls.word} the operations of the device that computes, and "

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.nn.functional.checks import exact_dims, probability
-from burnpy.nn.functional.dropout import dropout as dropped
-from burnpy.nn.functional.linear import linear
+from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.regularization import dropout as dropped
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import positive
@@ -137,7 +137,7 @@ class Lstm(Module[B]):
             KindError: the state is not a pair of tensors.
             DTypeError: x or the state is wider than the weights.
         """
-        exact_dims("Lstm", "x", x, 3, f"(N, T, {self.inputs})")
+        exact_dims("Lstm", "x", x.shape, 3, f"(N, T, {self.inputs})")
         batch, length, size = x.shape
         if size != self.inputs or not length:
             raise ShapeError(
