@@ -202,12 +202,12 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
         out = Dual(value)
         if not known or ((mode := self.mode()) is not None and mode.silences(self.level)):
             return out
+        tangent: Any = None
         if linear and len(known) == len(places) > 1:
             for k in places:
                 values[k] = args[k].tangent
             tangent = operate(*values)
         else:
-            tangent = None
             for n in known:
                 part = jvps[n](i, args[places[n]].tangent, values, value)
                 tangent = part if tangent is None else i.add(tangent, part)
@@ -297,9 +297,10 @@ def _value(x: Any) -> Any:
 
 def _duals(out: Any, is_float: tuple[bool, ...]) -> Any:
     """Wrap the float results of an operation, or the members of lists of them, as constants."""
-    if len(is_float) > 1:
-        return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
-    return _dual(out) if is_float[0] else out
+    if len(is_float) == 1:
+        (wrap,) = is_float
+        return _dual(out) if wrap else out
+    return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
 
 
 def _dual(x: Any) -> Any:
