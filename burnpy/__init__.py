@@ -100,7 +100,7 @@ def __getattr__(name: str) -> Any:
         from burnpy.backend.dtypes import dtype_of
 
         return dtype_of("bfloat16")
-    if name in ("errors", "func", "nn", "optim", "record", "testing"):
+    if name in ("errors", "func", "metrics", "nn", "optim", "record", "testing", "train"):
         from importlib import import_module
 
         return import_module(f"burnpy.{name}")

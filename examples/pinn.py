@@ -77,10 +77,10 @@ def random_network(device: B | type[B]) -> Network[B]:
 def residual(network: Network[B], t: Tensor[B], x: Tensor[B]) -> Tensor[B]:
     """Return the residual of Burgers' equation at n points, (n, 1), which is 0 everywhere for a solution.
 
-    Each row of u depends only on the same row of t and x, so the gradient of the sum of u contains the derivatives of
-    all rows. Two nested functions of `burnpy.func` compute them: u_t and u_x by a reverse pass over one evaluation of
-    the network, and u_xx by another over both. If the weights are tracked, as in training, all of this is recorded on
-    their backend; if they are not, the same function records nothing.
+    Each row of u depends only on the same row of t and x, so the gradient of the sum of u contains the derivatives
+    of all rows. Two nested functions of `burnpy.func` compute them: u_t and u_x by a reverse pass over one
+    evaluation of the network, and u_xx by another over both. If the weights are tracked, as they are during
+    training, all of this is recorded on their backend; if they are not, the same function records nothing.
 
     Forward mode would work too, and save memory, but it takes one direction at a time: t, x, and x again, which costs
     as much as six evaluations of the network and makes a training step a quarter longer. Nested ``Autodiff`` would do

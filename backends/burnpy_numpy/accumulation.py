@@ -9,10 +9,11 @@ import numpy as np
 from numpy import ndarray
 
 from burnpy.backend.dtypes import float32
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
-from burnpy_numpy.errstate import is_anothers, run
+from burnpy_numpy.errstate import run
 
 _add = np.add
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
@@ -28,7 +29,7 @@ class Accumulation(ArrayBackend):
             try:
                 return run(_add, total, grad, total)
             except (RuntimeError, ValueError) as error:  # the context is in use; total is read-only, or too small
-                if is_anothers(error):
+                if raised_by_other_code(error, ()):
                     raise
         return self.add(total, grad)
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array import ArrayBackend
 from burnpy_array.softmax import widened
 from burnpy_numpy.constants import constant
-from burnpy_numpy.errstate import is_anothers, quietly, run
+from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.rows import row
 from burnpy_numpy.special import HALF, ONE, PHI, constants, tanh_of
 from burnpy_numpy.threads import BLOCK, shared
@@ -45,7 +46,7 @@ class Activation(ArrayBackend):
             try:
                 return run(_maximum, x, _ZERO32 if x.dtype is float32 else _ZERO[x.dtype])
             except (RuntimeError, KeyError) as error:  # the context of `run` is in use; a 16-bit dtype
-                if is_anothers(error):
+                if raised_by_other_code(error, ()):
                     raise
                 return self.maximum(x, 0.0)
         if x.dtype in _ZERO and x.flags.c_contiguous:

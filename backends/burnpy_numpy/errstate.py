@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.error_origin import raised_by_other_code
+
 _context = copy_context()
 _context.run(np.errstate(all="ignore").__enter__)
 run = _context.run
@@ -21,21 +23,14 @@ run = _context.run
 `quietly` in that case."""
 
 
-def is_anothers(error: BaseException) -> bool:
-    """Whether an error caught in the frame that called `run` was raised in a Python function: f or a signal handler.
-
-    In that case f may have written to memory already, and must not be called again.
-    """
-    return error.__traceback__ is not None and error.__traceback__.tb_next is not None
-
-
 def quietly(f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call f(*args, **keywords) without warnings while another thread, or a caller in this one, is in the context.
 
-    Call it while handling the RuntimeError of `run`; the error is raised again if it came from f or a signal handler.
+    Call it while handling the RuntimeError of `run`. An error raised in a Python function, f or a signal handler,
+    is raised again: f may have written to memory, and must not be called a second time.
     """
     error = sys.exception()
-    if error is not None and is_anothers(error):
+    if error is not None and raised_by_other_code(error, ()):
         raise error
     with np.errstate(all="ignore"):
         return f(*args, **keywords)

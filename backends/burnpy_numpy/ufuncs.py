@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array.methods import specialised
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy.constants import known
-from burnpy_numpy.errstate import is_anothers, quietly, run
+from burnpy_numpy.errstate import quietly, run
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
@@ -59,7 +60,7 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
         elif kind is type(x):
             return run(FUNCTION_of_scalars, x, y)
     except (RuntimeError, KeyError) as error:  # the context of `run` is in use; the number is not cached yet
-        if is_anothers(error):
+        if raised_by_other_code(error, ()):
             raise
     return self._binary(FUNCTION, x, y)
 

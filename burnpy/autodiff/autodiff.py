@@ -36,13 +36,15 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
     [2.0, 4.0]
     """
 
+    differentiates = True
+
     def __init__(self, inner: I | type[I]) -> None:
         self.wraps: Backend = device_of(inner)
         planner = getattr(self.wraps, "planner", None)  # present on strategies such as `Balanced`
         self.inner: I = planner.inner if planner else self.wraps  #: the device of gradients, and of ``x.inner()``
         self.computing: Any = planner or self.inner  #: the device whose operations recorded operations call
         self.discrete: Backend = self.inner.discrete
-        self.level = 0  #: the level number, by which modes silence it: see `burnpy.autodiff.modes`
+        self.in_place_updates = self.inner.in_place_updates
         self.mode = getattr(self.computing, "mode", current_mode)
 
     @classmethod

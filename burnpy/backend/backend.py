@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.operations.activation import Activation
@@ -59,6 +59,27 @@ class Backend(
     """Whether tensors check values, such as indices, before they use them. An asynchronous device, which would have to
     synchronize, sets this to False and implements `defer_check`."""
 
+    in_place_updates: bool = True
+    """Whether an operation that its caller lets overwrite an argument, such as an optimizer's update of its states, may
+    do so. False on a device that can raise an error after the inner device has computed, as `Checked` does: by then the
+    argument would be lost. A backend that wraps another takes the value from it."""
+
+    differentiates: ClassVar[bool] = False
+    """Whether the device computes derivatives, so that its float primitives are its own: those of the inner device
+    with a graph or a tangent. True for `Autodiff` and `Forward`, False for the backends that go inside of them."""
+
+    level: int = 0
+    """The number of the derivative of `burnpy.func` that the device was made for; 0 if for none."""
+
+    if TYPE_CHECKING:  # read-only, so that a backend that wraps another may declare the class of its inner device
+
+        @property
+        def inner(self) -> Backend | None:
+            """The device that computes for this one; None if it wraps no other."""
+
+    else:
+        inner = None
+
     def __init__(self) -> None:
         self.discrete: Backend = self
 
@@ -76,6 +97,16 @@ class Backend(
         """Cast x and y to their common dtype (`burnpy.backend.dtypes.result_type`), for a binary operation."""
         dtype = result_type(x, y)
         return (x if x.dtype == dtype else self.cast(x, dtype)), (y if y.dtype == dtype else self.cast(y, dtype))
+
+    def lift(self, value: Value) -> Value:
+        """Return a float primitive of the inner device as a constant of this one: itself, unless this device
+        `differentiates`."""
+        return value
+
+    def lower(self, x: Value) -> Value:
+        """Return the inner device's primitive in a float primitive of this one: itself, unless this device
+        `differentiates`."""
+        return x
 
     @derived(Algebra.NONDIFFERENTIABLE)
     def detach(self, x: Value) -> Value:

@@ -50,8 +50,8 @@ class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`,
     differentiated.
     """
 
+    differentiates = True
     inner: Any
-    level: int
     api: str
 
     @property

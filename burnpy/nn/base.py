@@ -11,7 +11,7 @@ from burnpy.nn.call_errors import call_error, signature_of
 from burnpy.nn.fields import check_held, settled
 from burnpy.nn.tree import new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
-from burnpy.tensor.transfer import differentiates
+from burnpy.tensor.transfer import in_training_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -176,7 +176,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         """
         if self._override is not None:
             return self._override
-        return any(differentiates(held.device) for held in [*self._all_held().values()][:1])
+        return any(in_training_mode(held.device) for held in [*self._all_held().values()][:1])
 
     def trains_on(self, x: TensorBase[Any]) -> bool:
         """Whether the module is in training mode for the input ``x``.
@@ -185,7 +185,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
         Derivatives taken by `burnpy.func` do not switch to training mode: they differentiate the function as it is.
         """
-        return differentiates(x.device) if self._override is None else self._override
+        return in_training_mode(x.device) if self._override is None else self._override
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._sealed:

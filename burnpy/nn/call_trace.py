@@ -164,7 +164,7 @@ def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
 
 def _plain(device: Any) -> Any:
     """Return the innermost backend of a device."""
-    while hasattr(device, "inner"):
+    while device.inner is not None:
         device = device.inner
     return device
 

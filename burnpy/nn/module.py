@@ -183,7 +183,7 @@ def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the clas
         NotTrackedError: the module is already on a plain backend.
     """
     device: Any = next((held.device for held in module._all_held().values()), None)
-    if device is not None and not hasattr(device, "lower"):
+    if device is not None and not device.differentiates:
         raise NotTrackedError(
             f"valid() was asked of {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
             "gives: use it as it is, or make the model on Autodiff[...] to train it"

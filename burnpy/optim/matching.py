@@ -28,7 +28,7 @@ def gradient_device(model: ModuleBase[Any]) -> Any:
     if not isinstance(argument, ModuleBase):
         raise KindError(f"a model is a burnpy.nn.Module, and was given as {a(type(argument).__name__)}")
     device: Any = model.device
-    return device.inner if hasattr(device, "lower") else device
+    return device.inner if device.differentiates else device
 
 
 def refuse_device(model: ModuleBase[Any], device: Any) -> None:
@@ -61,7 +61,7 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
             + (hint if isinstance(argument, ModuleBase) else "")
         )
     refuse_device(model, grads.device)
-    if not hasattr(model.device, "lower"):
+    if not model.device.differentiates:
         raise DeviceError(
             f"from_grads() was given {a(type(model).__name__)} on {model.device}, which computes no gradients; "
             "give the model on Autodiff[...] that computed the loss, not what valid() made of it"

@@ -180,7 +180,7 @@ class Optimizer(metaclass=Explaining):
         device = gradient_device(model)
         param_grads = self._by_param(grads, model)
         options = self._options(model)
-        while hasattr(device, "lower"):  # the update is not recorded on any level
+        while device.differentiates:  # the update is not recorded on any level
             device = device.inner
         default = Options(None, 1.0, self.weight_decay)
         states, unseen = memory.states, memory.unseen
@@ -201,23 +201,23 @@ class Optimizer(metaclass=Explaining):
             self._refuse(path, param, grad, states.get(param.id))
         # Updates of buffers may raise an error, so compute them before anything changes.
         with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads.buffer_updates else model
-        plain = not hasattr(device, "inner")  # other devices may raise during updates, which must not change states
-        if not plain:
+        in_place = device.in_place_updates  # if False, an update may raise, which must not change states
+        if not in_place:
             states = dict(states)
         values: dict[str, Tensor[Any]] = {}
         for path, param, grad in pending:
             own = options.get(param.id, default)
             known = states.get(param.id)
-            owned = plain and (known is None or param.id in unseen)
+            owned = in_place and (known is None or param.id in unseen)
             value, states[param.id] = self._updated(
                 path, bare(param.value), bare(grad), known, device, own, rate, owned
             )
-            if plain:
+            if in_place:
                 unseen.add(param.id)
             values[param.id] = new_tensor(Tensor, device, value)
         new = with_buffers.with_values(values)
         replaced = memory.with_replaced(leaves)
-        if not plain:
+        if not in_place:
             unseen.difference_update(values)
             memory.states = states
         memory.loaded = False

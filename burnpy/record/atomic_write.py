@@ -13,13 +13,22 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import RecordFileError, RecordNotFoundError
-from burnpy.record.foreign_errors import ignoring_failures, is_anothers
 
 locks: Any = None
 """The module `fcntl`; None on Windows, where leftover temporary files are not removed."""
 with suppress(ImportError):
     import fcntl as locks
+
+
+class ignoring_os_errors:  # noqa: N801  # lower case, like contextlib.suppress, which it replaces
+    """A context manager that suppresses an OSError of the system, but not one raised by the handler of a signal."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        return isinstance(error, OSError) and not raised_by_other_code(error)
 
 
 def replace(path: str, write: Callable[[FileIO], None]) -> None:
@@ -49,12 +58,12 @@ def replace(path: str, write: Callable[[FileIO], None]) -> None:
                 saved = _saved(temporary, target, write)
             except BaseException as error:
                 if not isinstance(error, FileExistsError):  # else the file belongs to another process
-                    with ignoring_failures():
+                    with ignoring_os_errors():
                         temporary.unlink()
                 raise
         _sync_folder(target.parent)
     except OSError as error:
-        if is_anothers(error):
+        if raised_by_other_code(error):
             raise
         if isinstance(error, FileNotFoundError) and not target.parent.is_dir():
             raise RecordNotFoundError(
@@ -73,7 +82,7 @@ def _saved(temporary: Path, target: Path, write: Callable[[FileIO], None]) -> bo
     with FileIO(temporary, "x+") as file:
         if _locked(file) and not os.fstat(file.fileno()).st_nlink:
             return False
-        with ignoring_failures():
+        with ignoring_os_errors():
             if target.exists():
                 os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
         write(file)
@@ -88,7 +97,7 @@ def _locked(file: FileIO, wait: bool = True) -> bool:
     """Lock an open file for this process; False if locking fails or, with ``wait=False``, if it is already locked."""
     if locks is None:
         return False
-    with ignoring_failures():
+    with ignoring_os_errors():
         locks.flock(file.fileno(), locks.LOCK_EX | (0 if wait else locks.LOCK_NB))
         return True
     return False
@@ -102,7 +111,7 @@ def _remove_leftovers(target: Path) -> None:
     with os.scandir(target.parent) as entries:
         leftovers = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in leftovers:
-        with ignoring_failures(), FileIO(entry.path, "r+") as file:
+        with ignoring_os_errors(), FileIO(entry.path, "r+") as file:
             if _locked(file, wait=False):
                 os.unlink(entry.path)
 

@@ -6,10 +6,10 @@ import json
 import os
 from typing import Any, Never
 
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, RecordError
 from burnpy.nn.state import Entry
 from burnpy.record.files import DIGEST, read, write
-from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import brief, damaged
 from burnpy.record.paths import path_of
 from burnpy.record.record import Record
@@ -63,7 +63,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
     except RecursionError as error:
         raise ArgumentError("save() was given lists, tuples or dicts too deep inside of each other") from error
     except ValueError as error:
-        if isinstance(error, BurnpyError) or is_anothers(error):
+        if isinstance(error, BurnpyError) or raised_by_other_code(error):
             raise
         raise ArgumentError("save() was given an int of more digits than Python writes; save it as text") from error
     write(target, encoder.tensors, {MARK: VERSION, TREE: text})
@@ -103,7 +103,7 @@ def load(path: str | os.PathLike[str]) -> Record:
         tree = json.loads(contents.metadata[TREE])
         parts = {name: decoder(node) for name, node in tree.items()}
     except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, RecordError) or is_anothers(error):
+        if isinstance(error, RecordError) or raised_by_other_code(error):
             raise
         raise damaged(source, "its plain values cannot be read") from error
     unused = [name for name in contents.tensors if name not in decoder.used]

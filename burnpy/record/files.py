@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError
 from burnpy.record.atomic_write import replace
-from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.header import LONGEST, METADATA, parsed, written
 from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
 from burnpy.tensor.readonly import readonly
@@ -76,7 +76,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
         with FileIO(source) as file:
             return _read(file, source)
     except OSError as error:
-        if is_anothers(error):
+        if raised_by_other_code(error):
             raise
         if isinstance(error, FileNotFoundError):
             raise RecordNotFoundError(error.errno, f"there is no file {source}") from error

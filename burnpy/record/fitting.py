@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from burnpy.backend.dtypes import kind_of
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, StateError
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
-from burnpy.record.foreign_errors import is_anothers
 
 M = TypeVar("M", bound=Module[Any])
 
@@ -177,7 +177,7 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
             try:
                 path = pattern.sub(replacement, path)
             except (re.error, IndexError) as error:
-                if is_anothers(error):
+                if raised_by_other_code(error):
                     raise
                 raise ArgumentError(
                     f"remap= cannot put {replacement!r} in the place of {pattern.pattern!r}: {error}"

@@ -11,8 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import RecordError, a
-from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import LARGEST, brief, damaged
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     try:
         entries = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        if is_anothers(error):
+        if raised_by_other_code(error):
             raise
         raise RecordError(f"{source} is no safetensors file, or a damaged one: its header cannot be read") from error
     if not isinstance(entries, dict):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -25,7 +26,6 @@ from burnpy.backend.errors import (
     RecordNotFoundError,
     a,
 )
-from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import LARGEST, brief, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
 from burnpy.record.paths import path_of
 from burnpy.record.torch_pickle import unpickled
@@ -73,7 +73,7 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
     except BurnpyError:
         raise
     except (OSError, *_DAMAGES) as error:
-        if is_anothers(error):
+        if raised_by_other_code(error):
             raise
         if isinstance(error, FileNotFoundError):
             raise RecordNotFoundError(error.errno, f"there is no file {source}") from error

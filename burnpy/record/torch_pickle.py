@@ -22,8 +22,8 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any
 
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import RecordError
-from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.memory import damaged
 from burnpy.record.torch_literals import LITERALS
 from burnpy.record.torch_machine import Instruction, Machine
@@ -48,7 +48,7 @@ def unpickled(data: bytes, source: str) -> Any:
     except RecordError:
         raise
     except (ValueError, TypeError, LookupError, struct_error) as error:
-        if is_anothers(error):
+        if raised_by_other_code(error):
             raise
         what = "has no end" if at >= len(data) else "makes no sense"
         raise damaged(source, f"its list of tensors {what}") from error

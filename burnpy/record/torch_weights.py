@@ -10,12 +10,12 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a
 from burnpy.nn.module import Module
 from burnpy.record.checkpoints import MARK
 from burnpy.record.files import read
 from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, remapped
-from burnpy.record.foreign_errors import is_anothers
 from burnpy.record.paths import path_of
 from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_names import torch_names
@@ -129,7 +129,7 @@ def _is_safetensors(path: str) -> bool:
         with open(path, "rb") as file:
             return file.read(9)[8:] == b"{"
     except OSError as error:  # reported when the file is read
-        if is_anothers(error):
+        if raised_by_other_code(error):
             raise
         return False
 

@@ -190,12 +190,10 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
             "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
         )
     backend = target if x.kind == "float" else target.discrete
-    while hasattr(source, "inner"):
-        if hasattr(source, "lower"):
-            primitive = source.lower(primitive)
-        source = source.inner
+    while source.inner is not None:
+        source, primitive = source.inner, source.lower(primitive)
     levels = []
-    while hasattr(backend, "lower"):
+    while backend.differentiates:
         levels.append(backend)
         backend = backend.inner
     primitive = backend.transfer_from(primitive, source)

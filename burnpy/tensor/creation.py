@@ -156,7 +156,7 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
         device: Any = Autodiff(x.device)
     else:
         device = device_of(_backend_argument(origin, cls, "from_inner") if backend is None else backend)
-        if not hasattr(device, "lift") or device.inner is not x.device:
+        if not device.differentiates or device.inner is not x.device:
             raise DeviceError(
                 f"{origin.__name__}[{device}].from_inner() was given a tensor on {x.device}, which is not the inner "
                 f"backend of {device}; write {origin.__name__}.from_inner(x) for Autodiff[{x.device}]"

@@ -30,7 +30,7 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
         NotTrackedError: there is none: the device is a plain one, or an instrument such as `Profiled`.
     """
     device = x.device
-    if not hasattr(device, "lower"):
+    if not device.differentiates:
         raise NotTrackedError(
             f"{operation} was asked of {describe(x)} on {device}, which records no graph; for gradients make the "
             f"tensor on Autodiff[{device}] and call require_grad(), or take it from the model that was trained, not "

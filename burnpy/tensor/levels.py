@@ -80,7 +80,7 @@ def levels_between(high: Any, low: Any) -> list[Any] | None:
     """Return the levels from device ``high`` down to ``low``, which is excluded; None if ``high`` is not above it."""
     levels = []
     while high is not low:
-        if not getattr(high, "level", 0):
+        if not high.level:
             return None
         levels.append(high)
         high = high.inner
@@ -116,7 +116,7 @@ def refuse_mixed(operation: str, first_device: Any, second_device: Any) -> NoRet
     for device in (first_device, second_device):
         if hasattr(device, "refuse"):
             device.refuse(operation)
-    levels = [getattr(device, "level", 0) for device in (first_device, second_device)]
+    levels = [device.level for device in (first_device, second_device)]
     first, second = (
         f"{d}, level {n}" if n else str(d) for d, n in zip((first_device, second_device), levels, strict=True)
     )

@@ -72,7 +72,7 @@ def levels(x: Any) -> tuple[bool, ...]:
     """Return a flag for each level of the tensor's device, the outermost first: True if the tensor is tracked there."""
     flags: list[bool] = []
     device, primitive = x._backend, x._primitive
-    while hasattr(device, "lower"):
+    while device.differentiates:
         flags.append(getattr(primitive, "node", None) is not None)
         device, primitive = device.inner, device.lower(primitive)
     return tuple(flags)
@@ -81,7 +81,7 @@ def levels(x: Any) -> tuple[bool, ...]:
 def bare(x: Any) -> Any:
     """Return the primitive beneath all levels, on the innermost backend."""
     device, primitive = x._backend, x._primitive
-    while hasattr(device, "lower"):
+    while device.differentiates:
         device, primitive = device.inner, device.lower(primitive)
     return primitive
 
@@ -90,7 +90,7 @@ def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...
     """Return a tensor from a primitive of the innermost backend; a leaf on the levels whose flag is True."""
     backend = device if cls.kind == "float" else device.discrete
     devices = []
-    while hasattr(backend, "lower"):
+    while backend.differentiates:
         devices.append(backend)
         backend = backend.inner
     for level, flag in zip(reversed(devices), reversed(flags), strict=True):

@@ -15,7 +15,7 @@ def transfer(x: TensorBase[Any], target: Any) -> Any:
         return x
     levels = []
     lower_device = target
-    while lower_device is not source and hasattr(lower_device, "lift"):
+    while lower_device is not source and lower_device.differentiates:
         levels.append(lower_device)
         lower_device = lower_device.inner
     if lower_device is source:
@@ -25,14 +25,14 @@ def transfer(x: TensorBase[Any], target: Any) -> Any:
                 primitive = level.lift(primitive)
         return new_tensor(type(x), target, primitive)
     current: Any = x
-    while hasattr(current.device, "lower"):
+    while current.device.differentiates:
         current = current.inner()
         if current.device is target:
             return current
     return current.to_device(target) if current.device is source else transfer(current, target)
 
 
-def differentiates(device: Any) -> bool:
+def in_training_mode(device: Any) -> bool:
     """Return True if code on a device is in training mode: the device, or one beneath it, is a plain `Autodiff`.
 
     Levels of `burnpy.func` do not count: a derivative of a function must not change its mode.
@@ -40,5 +40,5 @@ def differentiates(device: Any) -> bool:
     while device is not None:
         if isinstance(device, Autodiff) and not device.level:
             return True
-        device = getattr(device, "inner", None)
+        device = device.inner
     return False

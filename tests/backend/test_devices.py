@@ -12,10 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from typing_extensions import TypeAliasType
 
-from burnpy.backend import Backend, NumPy, device_of
+from burnpy import Autodiff
+from burnpy.autodiff import Balanced, Forward
+from burnpy.backend import Backend, Checked, NumPy, Profiled, device_of
 from burnpy.backend.errors import DeviceError
 from burnpy_array import ArrayBackend
 
@@ -32,6 +35,31 @@ def test_an_unregistered_device_is_nobody_elses() -> None:
     alone = NumPy.unregistered()
     assert alone is not NumPy()
     assert NumPy() is NumPy()
+
+
+@pytest.mark.parametrize(
+    ("device", "inner", "differentiates", "in_place"),
+    [
+        (NumPy, None, False, True),
+        (Profiled[NumPy], NumPy, False, True),
+        (Checked[NumPy], NumPy, False, False),
+        (Profiled[Checked[NumPy]], Checked[NumPy], False, False),
+        (Autodiff[NumPy], NumPy, True, True),
+        (Autodiff[Profiled[Checked[NumPy]]], Profiled[Checked[NumPy]], True, False),
+        (Autodiff[Balanced[NumPy]], NumPy, True, True),
+        (Forward[Autodiff[NumPy]], Autodiff[NumPy], True, True),
+    ],
+    ids=str,
+)
+def test_what_a_device_says_of_itself(device: Any, inner: Any, differentiates: bool, in_place: bool) -> None:
+    device = device_of(device)
+    assert device.inner is (None if inner is None else device_of(inner))
+    assert (device.differentiates, device.in_place_updates, device.level) == (differentiates, in_place, 0)
+    x = (device.inner or device).from_numpy(np.ones(2))
+    lifted = device.lift(x)
+    assert (lifted is x) is not differentiates
+    assert device.lower(lifted) is x
+    assert device.to_numpy(lifted).tolist() == [1.0, 1.0]
 
 
 def test_devices_travel_by_name() -> None:

@@ -183,7 +183,7 @@ def test_parameters_held_twice_are_one() -> None:
 def test_a_module_of_gradients_from_func(device: Any) -> None:
     model: Any = Two(device).no_grad("b")
     gradients = GradientsParams.from_module(grad(lambda model: model())(model))
-    assert gradients.device is getattr(model.device, "inner", model.device)
+    assert gradients.device is (model.device.inner or model.device)
     assert {path: x.tolist() for path, x in gradients.named().items()} == {"a": [3.0, 4.0]}
     new = Sgd().step(0.5, model, gradients)
     assert new.a.value.tolist() == [-0.5, 0.0]

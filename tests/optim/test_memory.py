@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.backend import Checked, NumPy, errors
+from burnpy.backend import Checked, NumPy, Profiled, errors
 from burnpy.nn import Module, Param
 from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Optimizer, OptimizerRecord, RmsProp, Sgd
 from tests.optim.models import Train, Two, of_two, two, values
@@ -269,9 +269,13 @@ def test_a_step_that_is_cut_short_knows_what_it_has_made() -> None:
     assert optim.owned == [True, True, False, False, True, False, True, True]
 
 
-def test_decorated_devices_are_given_nothing() -> None:
-    model: Any = Two(Autodiff[Checked[NumPy]])
+@pytest.mark.parametrize(
+    ("inner", "owned"),
+    [(NumPy, True), (Profiled[NumPy], True), (Checked[NumPy], False), (Profiled[Checked[NumPy]], False)],
+)
+def test_states_are_overwritten_where_no_error_can_follow(inner: Any, owned: bool) -> None:
+    model: Any = Two(Autodiff[inner])
     optim = Cut(countdown=[], owned=[])
     for _ in range(2):
         model = optim.step(0.1, model, model().backward())
-    assert optim.owned == [False] * 4
+    assert optim.owned == [owned] * 4

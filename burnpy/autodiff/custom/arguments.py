@@ -43,7 +43,7 @@ def levels_of(device: Any) -> list[Any]:
     [Autodiff[Autodiff[NumPy]], Autodiff[NumPy], NumPy]
     """
     levels = [device]
-    while hasattr(levels[-1], "lower"):
+    while levels[-1].differentiates:
         levels.append(levels[-1].inner)
     return levels
 

@@ -21,7 +21,7 @@ class Departures:
 
     def __init__(self, device: Any) -> None:
         self.method: str | None = None
-        self.block = watching(self) if hasattr(device, "lower") else nullcontext()
+        self.block = watching(self) if device.differentiates else nullcontext()
 
     def __call__(self, x: TensorBase[Any], method: str) -> None:
         """Record that ``method`` read the values of ``x``."""
@@ -82,7 +82,7 @@ class FirstDeparture:
 def is_differentiated(x: TensorBase[Any]) -> bool:
     """Whether a tensor is tracked or has a tangent on any level of its device."""
     device, primitive = x._backend, x._primitive
-    while hasattr(device, "lower"):
+    while device.differentiates:
         if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
             return True
         device, primitive = device.inner, device.lower(primitive)

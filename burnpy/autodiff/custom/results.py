@@ -27,7 +27,7 @@ def misfit(returned: object, like: Kept, device: Any) -> Exception | None:
         )
         return KindError(f"{shown}, where a Tensor of shape {like.shape} is needed")
     if returned.device is not device:
-        hint = "; use .inner()" if getattr(returned.device, "inner", None) is device else ""
+        hint = "; use .inner()" if returned.device.inner is device else ""
         return DeviceError(f"a tensor on {returned.device}, where one on {device} is needed{hint}")
     if returned.shape != like.shape:
         return ShapeError(

@@ -35,10 +35,12 @@ class Forward(Subscriptable, Backend, Generic[I]):
     [2.0, 0.0]
     """
 
+    differentiates = True
+
     def __init__(self, inner: I | type[I]) -> None:
         self.inner: I = device_of(inner)
         self.discrete: Backend = self.inner.discrete
-        self.level = 0  #: the level number, by which modes silence it: see `burnpy.autodiff.modes`
+        self.in_place_updates = self.inner.in_place_updates
         self.mode = current_mode
 
     @classmethod

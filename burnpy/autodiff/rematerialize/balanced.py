@@ -63,6 +63,7 @@ class Planner(Backend):
         self.inner: Any = inner
         self.discrete = inner.discrete
         self.eager_checks = inner.eager_checks
+        self.in_place_updates = inner.in_place_updates
 
     @property
     def name(self) -> str:

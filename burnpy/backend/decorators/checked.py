@@ -55,6 +55,7 @@ class Checked(Decorator[I], Generic[I]):
         super().__init__(inner)
         self.check_inf = check_inf
         self.eager_checks = True
+        self.in_place_updates = False  # an error about a result is raised after the operation
 
     @property
     def name(self) -> str:

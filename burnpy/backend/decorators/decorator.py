@@ -40,12 +40,13 @@ class Decorator(Subscriptable, Backend, Generic[I]):
         super().__init__()
         self.inner: I = device_of(inner)
         self.eager_checks = self.inner.eager_checks
+        self.in_place_updates = self.inner.in_place_updates
 
     @classmethod
     def canonical(cls, inner: Any, *options: Any) -> tuple[Any, ...]:
         """Replace the inner backend by its device."""
         device: Any = device_of(inner)
-        if hasattr(device, "lower"):
+        if device.differentiates:
             name, outer = cls.__name__, type(device).__name__
             raise DeviceError(
                 f"{name}[{device.name}] cannot be: {name} {cls.word} the operations of the device that computes, and "

@@ -1,0 +1,49 @@
+"""Metrics: immutable values that are computed from a batch and combined with ``+``.
+
+A metric is made by its class's ``of``, from predictions and targets, and holds weighted sums on the device; adding two
+gives the metric of both together, and `Metric.value` computes the number. The same addition serves micro-batches,
+epochs and processes, and batches of different sizes are weighted correctly::
+
+    accuracy = sum(Accuracy.of(model(batch.x), batch.y) for batch in loader)
+    print(accuracy.value())
+
+>>> from burnpy import IntTensor, Tensor
+>>> from burnpy.backend import NumPy
+>>> from burnpy.metrics import Accuracy
+>>> logits = Tensor[NumPy].from_data([[2.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
+>>> first = Accuracy.of(logits, IntTensor[NumPy].from_data([0, 1, 1]))
+>>> second = Accuracy.of(logits[:1], IntTensor[NumPy].from_data([0]))
+>>> first + second
+Accuracy(0.75)
+"""
+
+from burnpy.metrics.accuracy import Accuracy
+from burnpy.metrics.confusion_matrix import ConfusionMatrix
+from burnpy.metrics.f_score import F1, FBeta, Precision, Recall
+from burnpy.metrics.mean import Mean
+from burnpy.metrics.metric import Metric, plain, total
+from burnpy.metrics.overlap import Dice, IoU
+from burnpy.metrics.perplexity import Perplexity
+from burnpy.metrics.ranking import AUROC, AveragePrecision
+from burnpy.metrics.regression import MAE, MSE, R2
+
+__all__ = [
+    "AUROC",
+    "F1",
+    "MAE",
+    "MSE",
+    "R2",
+    "Accuracy",
+    "AveragePrecision",
+    "ConfusionMatrix",
+    "Dice",
+    "FBeta",
+    "IoU",
+    "Mean",
+    "Metric",
+    "Perplexity",
+    "Precision",
+    "Recall",
+    "plain",
+    "total",
+]

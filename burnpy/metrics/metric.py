@@ -1,0 +1,200 @@
+"""`Metric`, the base class of metrics, and `total`, the sum that most of them hold."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, dataclass_transform
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, KindError, RecordError, ShapeError, a
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.bool_tensor import BoolTensor
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Metric(ABC):
+    """The base class of metrics. A subclass is a frozen dataclass, without the decorator being written.
+
+    Fields that are tensors are sums: ``a + b`` adds them. Fields that are tuples of tensors are joined end to end, for
+    metrics that need every score. All other fields are settings, which must be equal. Tensors are on the plain device,
+    the innermost backend, so that a metric never holds a graph; nothing is read from the device before `value`.
+
+    A metric of one's own has its sums as fields, a class method ``of`` that computes them, and `value`::
+
+        class Within(Metric):
+            near: Tensor[Any]
+            count: Tensor[Any]
+
+            @classmethod
+            def of(cls, prediction: Tensor[Any], target: Tensor[Any], tolerance: float = 0.1) -> Self:
+                near = (prediction - target).abs() <= tolerance
+                return cls(near=total(near), count=total(near.ones_like()))
+
+            def value(self) -> float:
+                return (self.near / self.count).item()
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.metrics import Mean
+    >>> a, b = Mean.of(Tensor[NumPy].from_data(1.0), weight=3), Mean.of(Tensor[NumPy].from_data(5.0))
+    >>> (a + b).value(), sum([a, b])
+    (2.0, Mean(2))
+    """
+
+    better: ClassVar[Literal["min", "max"]] = "max"
+    """Whether lower or higher values are better."""
+
+    _classes: ClassVar[dict[str, type[Metric]]] = {}
+    """All subclasses, by the names under which files refer to them."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        dataclass(frozen=True, eq=False, repr=False)(cls)
+        Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
+
+    @abstractmethod
+    def value(self) -> Any:
+        """Return the metric over all that it was computed from, which reads its sums from the device."""
+
+    def into_record(self) -> dict[str, Any]:
+        """Return the class's name and the fields, for `burnpy.record.save`."""
+        return {"class": f"{type(self).__module__}.{type(self).__qualname__}", "fields": dict(self._named_fields())}
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any], device: Backend | type[Backend]) -> Metric:
+        """Return the metric of a loaded record, with its tensors on ``device``.
+
+        Raises:
+            RecordError: no such class is defined, or it has other fields.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.metrics import Mean
+        >>> Metric.from_record(Mean.of(Tensor[NumPy].from_data([1.0, 2.0])).into_record(), NumPy)
+        Mean(1.5)
+        """
+        name, values = record.get("class"), record.get("fields")
+        known = Metric._classes.get(name) if isinstance(name, str) else None
+        if known is None or not isinstance(values, Mapping):
+            raise RecordError(f"the record of a metric names the class {name!r}, which is not defined here")
+        if set(values) != {field.name for field in fields(known)}:  # type: ignore[arg-type]  # a dataclass
+            raise RecordError(
+                f"the record of {a(known.__name__)} has the fields {', '.join(values)}, which it does not have"
+            )
+        return known(**{name: _on_device(value, device) for name, value in values.items()})
+
+    def __add__(self, other: Self) -> Self:
+        """Return the metric of both together.
+
+        Raises:
+            KindError: ``other`` is not a metric of the same class.
+            ArgumentError: a setting differs, such as the beta of an F-score.
+            ShapeError: the sums have other shapes, as those of 3 and of 4 classes.
+        """
+        self._check_addable(other)
+        return self._combined(other)
+
+    def __radd__(self, other: int) -> Self:
+        """Return the metric itself for ``0 + metric``, with which the built-in ``sum`` begins.
+
+        Raises:
+            KindError: ``other`` is not 0.
+        """
+        if other != 0:
+            self._check_addable(other)
+        return self
+
+    def __repr__(self) -> str:
+        value = self.value()
+        return f"{type(self).__name__}({f'{value:.6g}' if isinstance(value, float) else value})"
+
+    def _combined(self, other: Any) -> Self:
+        """Return the sum of two metrics that were found to fit; overridden where fields are not plain sums."""
+        return type(self)(
+            **{
+                name: mine + getattr(other, name) if isinstance(mine, (TensorBase, tuple)) else mine
+                for name, mine in self._named_fields()
+            }
+        )
+
+    def _named_fields(self) -> Iterator[tuple[str, Any]]:
+        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            yield field.name, getattr(self, field.name)
+
+    def _check_addable(self, other: object) -> None:
+        name = type(self).__name__
+        if type(other) is not type(self):
+            given = a(type(other).__name__)
+            raise KindError(f"{a(name)} can be added to {a(name)} only, and was added to {given}")
+        for field, mine in self._named_fields():
+            theirs = getattr(other, field)
+            if isinstance(mine, TensorBase):
+                if mine.shape != theirs.shape:
+                    raise ShapeError(
+                        f"{name} was added to {name} of other sums: {field} has the shapes {mine.shape} and "
+                        f"{theirs.shape}, as of different numbers of classes or outputs"
+                    )
+            elif not isinstance(mine, tuple) and mine != theirs:
+                raise ArgumentError(f"{name} with {field}={mine!r} was added to {name} with {field}={theirs!r}")
+
+
+def _on_device(value: Any, device: Any) -> Any:
+    """Return a field of a record: arrays as tensors on the device, plain values as they are."""
+    if isinstance(value, tuple):
+        return tuple(_on_device(part, device) for part in value)
+    if isinstance(value, TensorBase):
+        value = plain(value).to_numpy()  # type: ignore[arg-type]  # one of the three kinds
+    if not isinstance(value, np.ndarray):
+        return value
+    kind: Any = {"f": Tensor, "b": BoolTensor}.get(value.dtype.kind, IntTensor)
+    return kind.from_data(value, device=device)
+
+
+def plain(x: Tensor[Any] | IntTensor[Any] | BoolTensor[Any]) -> Any:
+    """Return the tensor, detached, on its innermost device, where no graph is recorded; the memory is shared.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> plain(Tensor[Autodiff[NumPy]].zeros((2,)).require_grad()).device
+    NumPy
+    """
+    device = x.device
+    while (inner := device.inner) is not None:
+        device = inner
+    return x.detach().to_device(device)
+
+
+def total(x: TensorBase[Any], weight: Tensor[Any] | None = None) -> Tensor[Any]:
+    """Return the weighted sum of all elements in float64, as a 0-d tensor on the plain device.
+
+    Args:
+        x: a tensor of any kind; True counts as 1.
+        weight: the weight of each element, of the shape of ``x``; 1 if None.
+
+    Raises:
+        KindError: ``x`` is not a tensor.
+
+    >>> from burnpy import BoolTensor
+    >>> from burnpy.backend import NumPy
+    >>> total(BoolTensor[NumPy].from_data([True, False, True])).item()
+    2.0
+    """
+    values = doubles(x)
+    return (values if weight is None else values * weight).sum()
+
+
+def doubles(x: object) -> Tensor[Any]:
+    """Return the elements in float64 on the plain device."""
+    if isinstance(x, (Tensor, IntTensor)):
+        return plain(x).float("float64")  # type: ignore[no-any-return]  # a Tensor
+    if isinstance(x, BoolTensor):
+        return plain(x).float("float64")  # type: ignore[no-any-return]  # a Tensor
+    raise KindError(f"a metric takes tensors, and was given {describe(x)}")

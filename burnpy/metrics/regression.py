@@ -1,0 +1,159 @@
+"""`MSE`, `MAE` and `R2`: how far predicted numbers are from the true ones."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from burnpy.backend.errors import ShapeError
+from burnpy.metrics.metric import Metric, doubles
+from burnpy.metrics.weights import element_weights
+from burnpy.tensor.tensor import Tensor
+
+
+class Error(Metric):
+    """The weighted mean of a function of the errors. A subclass defines `_of_errors`."""
+
+    better: ClassVar[Literal["min", "max"]] = "min"
+
+    sum: Tensor[Any]
+    weight: Tensor[Any]
+
+    @classmethod
+    def of(cls, prediction: Tensor[Any], target: Tensor[Any], *, weight: Tensor[Any] | None = None) -> Self:
+        """Return the metric of the predictions, computed in float64.
+
+        Args:
+            prediction: any shape.
+            target: the same shape.
+            weight: the weight of each sample, shape (N,), or of each element.
+
+        Raises:
+            ShapeError: the shapes differ; they do not broadcast.
+        """
+        errors, weights = _errors(cls.__name__, prediction, target, weight)[1:]
+        return cls(sum=(cls._of_errors(errors) * weights).sum(), weight=weights.sum())
+
+    def value(self) -> float:
+        """Return the mean; NaN if the weights sum to 0."""
+        return (self.sum / self.weight).item()
+
+    @staticmethod
+    def _of_errors(errors: Tensor[Any]) -> Tensor[Any]:
+        raise NotImplementedError
+
+
+class MSE(Error):
+    """The mean squared error.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> MSE.of(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).value()
+    2.0
+    """
+
+    @staticmethod
+    def _of_errors(errors: Tensor[Any]) -> Tensor[Any]:
+        return errors.square()
+
+
+class MAE(Error):
+    """The mean absolute error.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> MAE.of(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).value()
+    1.0
+    """
+
+    @staticmethod
+    def _of_errors(errors: Tensor[Any]) -> Tensor[Any]:
+        return errors.abs()
+
+
+class R2(Metric):
+    """The coefficient of determination: 1 minus the squared error over the variance of the targets.
+
+    For several outputs it is the mean of theirs. For constant targets it is 1 if they are predicted exactly, and
+    else 0. Means and squared deviations are combined without cancellation, by the method of Chan, Golub and LeVeque,
+    Algorithms for computing the sample variance, 1983.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> R2.of(Tensor[NumPy].from_data([1.0, 2.0, 4.0]), Tensor[NumPy].from_data([1.0, 2.0, 3.0])).value()
+    0.5
+    """
+
+    weight: Tensor[Any]  #: shape ()
+    mean: Tensor[Any]  #: of the targets, shape (D,)
+    deviations: Tensor[Any]  #: the sum of the squared deviations of the targets from their mean, shape (D,)
+    errors: Tensor[Any]  #: the sum of the squared errors, shape (D,)
+
+    @classmethod
+    def of(cls, prediction: Tensor[Any], target: Tensor[Any], *, weight: Tensor[Any] | None = None) -> Self:
+        """Return the coefficient of determination of the predictions.
+
+        Args:
+            prediction: shape (N,), or (N, ...) with several outputs.
+            target: the same shape.
+            weight: the weight of each sample, shape (N,).
+
+        Raises:
+            ShapeError: the shapes differ, or are ().
+        """
+        truth, errors, weights = _errors("R2", prediction, target, weight)
+        if not truth.ndim or (weight is not None and weight.ndim != 1):
+            raise ShapeError(
+                f"R2.of() takes targets of shape (N, ...) and weights of shape (N,), and was given {truth.shape}"
+                + (f" and {weight.shape}" if weight is not None else "")
+            )
+        n, outputs = truth.shape[0], int(np.prod(truth.shape[1:]))
+        truth, errors, weights = (x.reshape((n, outputs)) for x in (truth, errors, weights))
+        totals = weights.sum(0)
+        mean = _finite_ratio((truth * weights).sum(0), totals)
+        return cls(
+            weight=totals[0] if outputs else totals.sum(),
+            mean=mean,
+            deviations=((truth - mean).square() * weights).sum(0),
+            errors=(errors.square() * weights).sum(0),
+        )
+
+    def value(self) -> float:
+        """Return the coefficient, at most 1; NaN if nothing was counted."""
+        if not self.weight.item() > 0:
+            return float("nan")
+        deviations, errors = self.deviations.to_numpy(), self.errors.to_numpy()
+        constant = np.where(errors == 0, 1.0, 0.0)
+        by_output = 1 - np.divide(errors, deviations, out=1 - constant, where=deviations != 0)
+        return float(by_output.mean())
+
+    def _combined(self, other: Any) -> Self:
+        weight = self.weight + other.weight
+        step = other.mean - self.mean
+        share = _finite_ratio(other.weight, weight)
+        return type(self)(
+            weight=weight,
+            mean=self.mean + step * share,
+            deviations=self.deviations + other.deviations + step.square() * (self.weight * share),
+            errors=self.errors + other.errors,
+        )
+
+
+def _finite_ratio(x: Tensor[Any], y: Tensor[Any]) -> Tensor[Any]:
+    """Return x / y, and 0 where y is 0."""
+    empty = y == 0.0
+    return x.where(~empty, 0.0) / y.where(~empty, 1.0)
+
+
+def _errors(
+    metric: str, prediction: Tensor[Any], target: Tensor[Any], weight: Tensor[Any] | None
+) -> tuple[Tensor[Any], Tensor[Any], Tensor[Any]]:
+    """Return the targets, the errors of the predictions, and the weights of the elements, in float64."""
+    x, y = doubles(prediction), doubles(target)
+    if x.shape != y.shape:
+        raise ShapeError(
+            f"{metric}.of() was given predictions of shape {x.shape} and targets of shape {y.shape}, "
+            "which must be equal"
+        )
+    return y, x - y, element_weights(metric, weight, y, y.shape)

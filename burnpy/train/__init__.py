@@ -1,0 +1,49 @@
+"""Training: a learner that yields a run as events, with checkpoints, early stopping and logs.
+
+It is made of the pieces that a loop by hand uses, and such a loop is as good: see examples/custom_training_loop.py.
+"""
+
+from burnpy.train.batches import Batches, EpochLoader
+from burnpy.train.callback import Callback, Decision, Replace, Save, Stop
+from burnpy.train.checkpoints import Checkpoints
+from burnpy.train.early_stopping import EarlyStopping
+from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Saved, ValidEnd
+from burnpy.train.every import Epochs, Every, Steps
+from burnpy.train.jsonl import Jsonl
+from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger
+from burnpy.train.result import Result
+from burnpy.train.step import Step
+from burnpy.train.strategy import OneDevice, Strategy
+
+__all__ = [
+    "BatchEnd",
+    "Batches",
+    "ByGlobalNorm",
+    "ByNorm",
+    "ByValue",
+    "Callback",
+    "Checkpoints",
+    "Decision",
+    "EarlyStopping",
+    "EpochEnd",
+    "EpochLoader",
+    "EpochStart",
+    "Epochs",
+    "Event",
+    "Every",
+    "FitEnd",
+    "FitStart",
+    "Jsonl",
+    "Learner",
+    "Logger",
+    "OneDevice",
+    "Replace",
+    "Result",
+    "Save",
+    "Saved",
+    "Step",
+    "Steps",
+    "Stop",
+    "Strategy",
+    "ValidEnd",
+]

@@ -1,0 +1,80 @@
+"""`Checkpoints`: saving the run to a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.train.callback import Callback, Decision, Save, State
+from burnpy.train.events import BatchEnd, EpochEnd
+from burnpy.train.every import EACH_EPOCH, Every
+from burnpy.train.monitor import Mode, check_mode, improved, mode_of, monitored
+
+if TYPE_CHECKING:
+    from burnpy.train.events import Event
+
+SUFFIX = ".safetensors"
+BEST = f"best{SUFFIX}"
+
+
+@dataclass(frozen=True)
+class Checkpoints(Callback):
+    """Save the run to files ``step-00000200.safetensors`` in a folder, and the best to ``best.safetensors``.
+
+    Each file holds everything that a run continues from. A file is complete or absent, also if the process is killed.
+
+    Args:
+        folder: the folder, which is created if it does not exist.
+        every: how often to save, `Steps` (200) or `Epochs` (1).
+        keep: how many files to keep, not counting the best; None keeps all.
+        best: the name of a value, such as "valid/accuracy"; whenever it has improved, the best is saved.
+        mode: whether "min" or "max" is better; None takes the metric's.
+
+    Raises:
+        ArgumentError: a setting is invalid, or, during the run, there is no value called ``best``.
+    """
+
+    folder: str | Path
+    every: Every = EACH_EPOCH
+    keep: int | None = 3
+    best: str | None = None
+    mode: Mode | None = None
+
+    def __post_init__(self) -> None:
+        check_mode("Checkpoints", self.mode)
+        if self.keep is not None and self.keep < 1:
+            raise ArgumentError(f"Checkpoints(keep={self.keep}) would delete what it saves; it is 1 or more, or None")
+
+    def initial(self) -> State:
+        """Return the state: nothing saved."""
+        return {"best": None, "kept": []}
+
+    def on(self, event: Event[Any], state: State) -> tuple[State, Sequence[Decision]]:
+        """Decide to save when it is due, and when the value has improved."""
+        decisions = list[Decision]()
+        if self.best is not None:
+            value = monitored("Checkpoints", self.best, event)
+            if value is not None and improved(value, state["best"], mode_of(self.best, self.mode, event)):
+                state = {**state, "best": value}
+                decisions.append(Save(Path(self.folder) / BEST))
+        if self.every.due(event):
+            assert isinstance(event, (BatchEnd, EpochEnd))
+            state, save = self.saved(event.step, state)
+            decisions.append(save)
+        return state, decisions
+
+    def saved(self, step: int, state: State) -> tuple[State, Save]:
+        """Return the state after a save of a step, and the decision to save it."""
+        name = f"step-{step:08d}{SUFFIX}"
+        kept = [*(other for other in state["kept"] if other != name), name]
+        cut = len(kept) if self.keep is None else self.keep
+        delete = tuple(Path(self.folder) / old for old in kept[:-cut])
+        return {**state, "kept": kept[-cut:]}, Save(Path(self.folder) / name, delete)
+
+    def latest(self) -> Path | None:
+        """Return the file of the latest step in the folder, or None."""
+        files = sorted(Path(self.folder).glob(f"step-*{SUFFIX}"), key=lambda path: (len(path.name), path.name))
+        return files[-1] if files else None

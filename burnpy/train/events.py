@@ -1,0 +1,100 @@
+"""The events of a training run, in the order in which `Learner.events` yields them.
+
+A run is a `FitStart`; for each epoch an `EpochStart`, a `BatchEnd` for each batch and an `EpochEnd`, with a `ValidEnd`
+before it or wherever validation is due; a `Saved` after each file; and a `FitEnd`, whatever ended the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from burnpy.metrics.metric import Metric
+    from burnpy.nn.module import Module
+    from burnpy.tensor.tensor import Tensor
+    from burnpy.train.result import Result
+
+M = TypeVar("M", bound="Module[Any]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitStart(Generic[M]):
+    """A run begins, or continues from a file."""
+
+    model: M
+    epochs: int  #: the number of epochs at which the run ends
+    epoch: int  #: the epoch in which it begins, counted from 0
+    batch: int  #: the batch of that epoch with which it begins, counted from 0
+    step: int  #: the number of optimizer steps already taken
+    batches: int | None  #: the number of batches of an epoch, or None if the loader does not say
+    validates: bool  #: whether there is a validation
+    resumed: Path | None  #: the file from which it continues
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochStart(Generic[M]):
+    """An epoch begins."""
+
+    model: M
+    epoch: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchEnd(Generic[M]):
+    """A batch has been trained on. Loss and metrics are on the device; reading them waits for it."""
+
+    model: M
+    epoch: int
+    batch: int  #: the number of the batch in its epoch, from 0
+    step: int  #: the number of optimizer steps taken, including this one
+    updated: bool  #: whether the batch completed an optimizer step; False while gradients accumulate
+    lr: float
+    size: int | float  #: the weight of the batch: the number of its samples
+    loss: Tensor[Any]
+    metrics: Mapping[str, Metric]
+    grad_norm: Tensor[Any] | None  #: the global norm before clipping, if the learner was asked for it
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidEnd(Generic[M]):
+    """A validation is complete."""
+
+    model: M
+    epoch: int
+    step: int
+    metrics: Mapping[str, Metric]  #: by name with its prefix: "valid/loss", "valid/accuracy"
+    values: Mapping[str, float]  #: those that are single numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochEnd(Generic[M]):
+    """An epoch is complete, with its validation."""
+
+    model: M
+    epoch: int
+    step: int
+    metrics: Mapping[str, Metric]  #: by name with its prefix: "train/loss", "valid/accuracy"
+    values: Mapping[str, float]  #: those that are single numbers, and "lr"
+    seconds: float  #: the duration of the epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """A checkpoint was handed to the writing thread; it is complete under its path when the thread is done."""
+
+    path: Path
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitEnd(Generic[M]):
+    """The run is over."""
+
+    result: Result[M]
+
+
+Event: TypeAlias = FitStart[M] | EpochStart[M] | BatchEnd[M] | ValidEnd[M] | EpochEnd[M] | Saved | FitEnd[M]

@@ -1,0 +1,71 @@
+"""`Jsonl`: a log of a run as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from burnpy.backend.errors import ArgumentError, RecordFileError
+from burnpy.train.events import BatchEnd, EpochEnd, Event, FitEnd, FitStart, ValidEnd
+from burnpy.train.loop import values_of
+
+
+class Jsonl:
+    """Appends a line of JSON to a file for every epoch, every validation, and every few optimizer steps.
+
+    Each line has "event" ("start", "batch", "valid", "epoch", "end"), "time" (seconds since 1970), "epoch", "step" and
+    the values by name. NaN and infinity are null.
+
+    Args:
+        path: the file; its folder is created.
+        every: the number of optimizer steps between two lines of batches, whose losses are read from the device; None
+            writes none.
+
+    Raises:
+        RecordFileError: the file cannot be written.
+    """
+
+    def __init__(self, path: str | Path = "runs/log.jsonl", every: int | None = 50) -> None:
+        if every is not None and every < 1:
+            raise ArgumentError(f"Jsonl(every={every!r}) is never; give an int of 1 or more, or None")
+        self.path = Path(path)
+        self.every = every
+        self._file: IO[str] | None = None
+
+    def log(self, event: Event[Any]) -> None:
+        """Write the line of an event, if it has one."""
+        if isinstance(event, FitStart):
+            resumed = None if event.resumed is None else str(event.resumed)
+            facts = {"epochs": event.epochs, "batches": event.batches, "resumed": resumed}
+            self._write("start", event.epoch, event.step, facts)
+        elif isinstance(event, BatchEnd):
+            if self.every is not None and event.updated and event.step % self.every == 0:
+                metrics = {f"train/{name}": metric for name, metric in event.metrics.items()}
+                values = {"train/loss": event.loss.item(), **values_of(metrics), "lr": event.lr}
+                self._write("batch", event.epoch, event.step, values)
+        elif isinstance(event, ValidEnd):
+            self._write("valid", event.epoch, event.step, event.values)
+        elif isinstance(event, EpochEnd):
+            self._write("epoch", event.epoch, event.step, {**event.values, "seconds": event.seconds})
+        elif isinstance(event, FitEnd):
+            self._write("end", event.result.epoch, event.result.step, {"stopped": event.result.stopped})
+
+    def close(self) -> None:
+        """Close the file; a later run appends to it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, kind: str, epoch: int, step: int, values: Any) -> None:
+        line = {"event": kind, "time": time.time(), "epoch": epoch, "step": step}
+        line |= {k: None if isinstance(v, float) and not abs(v) < float("inf") else v for k, v in values.items()}
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open("a", encoding="utf-8")
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise RecordFileError(error.errno, f"the log {self.path} cannot be written: {error}") from error

@@ -1,0 +1,210 @@
+"""`Learner`: training as a generator of events over the pieces that a loop by hand would use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from burnpy.backend.errors import ArgumentError, KindError, a
+from burnpy.nn.module import Module
+from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.schedules.base import LrSchedule
+from burnpy.optim.schedules.simple import ConstantLr
+from burnpy.train.batches import Batches
+from burnpy.train.callback import Callback, callbacks_of
+from burnpy.train.events import Event, FitEnd
+from burnpy.train.every import EACH_EPOCH, Every
+from burnpy.train.loop import run
+from burnpy.train.result import Result
+from burnpy.train.step import Step
+from burnpy.train.strategy import OneDevice, Strategy
+
+M = TypeVar("M", bound=Module[Any])
+V = TypeVar("V")
+T = TypeVar("T")
+W = TypeVar("W")
+
+
+class Logger(Protocol):
+    """Anything that is told every event: `Jsonl`, `TensorBoard`, a function with a ``close``."""
+
+    def log(self, event: Event[Any]) -> None:
+        """Take note of an event."""
+
+    def close(self) -> None:
+        """Write what is pending; called once, when the run is over."""
+
+
+class ByGlobalNorm:
+    """Clipping of the global norm of all gradients, `burnpy.optim.clip_by_global_norm`."""
+
+    def __init__(self, max_norm: float) -> None:
+        self.max_norm = max_norm
+
+    def __call__(self, grads: GradientsParams[Any]) -> GradientsParams[Any]:
+        """Return the clipped gradients."""
+        return clip_by_global_norm(grads, self.max_norm)
+
+
+class ByNorm:
+    """Clipping of the norm of each gradient, `burnpy.optim.clip_by_norm`."""
+
+    def __init__(self, max_norm: float) -> None:
+        self.max_norm = max_norm
+
+    def __call__(self, grads: GradientsParams[Any]) -> GradientsParams[Any]:
+        """Return the clipped gradients."""
+        return clip_by_norm(grads, self.max_norm)
+
+
+class ByValue:
+    """Clipping of every element, `burnpy.optim.clip_by_value`."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    def __call__(self, grads: GradientsParams[Any]) -> GradientsParams[Any]:
+        """Return the clipped gradients."""
+        return clip_by_value(grads, self.limit)
+
+
+class Learner(Generic[M, T, V, W]):
+    """Trains models by a step function, and yields what happens as events.
+
+    Args:
+        train_step: from a model and a batch to a `Step` with the loss of the batch.
+        valid_step: the same for validation; its model is ``model.valid()``, on the inner backend, which cannot record
+            a graph.
+        optim: the optimizer.
+        lr: the learning rate, or a schedule of it by optimizer steps.
+        accumulate: the number of batches whose gradients make an optimizer step, weighted by their sizes. What is left
+            at the end of an epoch makes a step as well.
+        clip: `ByGlobalNorm`, `ByNorm`, `ByValue` or a function of gradients, applied before each optimizer step.
+        callbacks: callbacks, or functions from an event to decisions, asked in this order.
+        loggers: what is told of every event: `Jsonl`, `TensorBoard`, a `Dashboard`.
+        valid_every: when to validate, `Epochs` (1) or `Steps` (500); at the end of the run always.
+        sanity: the number of batches on which validation is tried before the first step, so that its mistakes show
+            before an epoch is spent.
+        grad_norm: whether to compute the global norm of the gradients before clipping, as ``BatchEnd.grad_norm`` and
+            the value "train/grad_norm".
+        strategy: how processes that train together combine gradients and metrics.
+
+    Raises:
+        ArgumentError, KindError: a setting is invalid.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import Adam
+    >>> def train_step(model, batch):
+    ...     x, y = batch
+    ...     return Step((model(x) - y).square().mean())
+    >>> x = Tensor[Autodiff[NumPy]].from_data([[0.0], [1.0], [2.0]])
+    >>> learner = Learner(train_step, optim=Adam(), lr=0.3)
+    >>> result = learner.fit(Linear(1, 1, device=Autodiff[NumPy]), [(x, 2.0 * x + 1.0)], epochs=100)
+    >>> result.epoch, result.history[-1]["train/loss"] < 0.01
+    (100, True)
+    """
+
+    def __init__(
+        self,
+        train_step: Callable[[M, T], Step[Any]],
+        valid_step: Callable[[V, W], Step[Any]] | None = None,
+        *,
+        optim: Optimizer,
+        lr: LrSchedule | float,
+        accumulate: int = 1,
+        clip: Callable[[GradientsParams[Any]], GradientsParams[Any]] | None = None,
+        callbacks: Sequence[Callback | Callable[[Any], Any]] = (),
+        loggers: Sequence[Logger] = (),
+        valid_every: Every = EACH_EPOCH,
+        sanity: int = 2,
+        grad_norm: bool = False,
+        strategy: Strategy | None = None,
+    ) -> None:
+        for name, function in (("train_step", train_step), ("valid_step", valid_step), ("clip", clip)):
+            if function is not None and not callable(function):
+                raise KindError(f"Learner({name}=) takes a function, and was given {a(type(function).__name__)}")
+        given: object = optim
+        if not isinstance(given, Optimizer):
+            raise KindError(f"Learner(optim=) takes an optimizer, as AdamW(), and was given {given!r:.80}")
+        counts: tuple[tuple[str, object, int], ...] = (("accumulate", accumulate, 1), ("sanity", sanity, 0))
+        for name, number, least in counts:
+            if not isinstance(number, int) or number < least:
+                raise ArgumentError(f"Learner({name}={number!r}) takes an int of {least} or more")
+        self.train_step = train_step
+        self.valid_step = valid_step
+        self.optim = optim
+        self.schedule = lr if isinstance(lr, LrSchedule) else ConstantLr(lr)
+        self.accumulate = accumulate
+        self.clip = clip
+        self.callbacks = callbacks_of(callbacks)
+        self.loggers = tuple(loggers)
+        self.valid_every = valid_every
+        self.sanity = sanity
+        self.grad_norm = grad_norm
+        self.strategy: Strategy = strategy or OneDevice()
+
+    def fit(
+        self,
+        model: M,
+        train: Batches[T],
+        valid: Batches[W] | None = None,
+        *,
+        epochs: int,
+        resume: Literal["auto"] | str | Path | None = None,
+        fast_dev_run: bool = False,
+    ) -> Result[M]:
+        """Train a model, and return the trained one with the history of the run.
+
+        The first Ctrl-C or SIGTERM completes the optimizer step, saves if there is a `Checkpoints`, and returns with
+        ``stopped="interrupted"``; the second ends the run at once.
+
+        Args:
+            model: the model, on ``Autodiff[...]``.
+            train: batches to train on: a `burnpy.data.Loader`, or a list or another iterable of batches.
+            valid: batches to validate on.
+            epochs: the number of epochs at which the run ends, those before a resumption included.
+            resume: a file to continue from, or "auto" for the latest of `Checkpoints`, if there is one. The model then
+                gives the structure, and the file the values.
+            fast_dev_run: train on one batch, validate on one, and write nothing: to try the code.
+
+        Raises:
+            ArgumentError: there are no batches, the gradients do not fit, or what is resumed differs from this run.
+            NonFiniteError: the loss is NaN or infinite; the message names epoch, batch and step.
+            RecordError: ``resume`` is not a checkpoint of a run.
+        """
+        for event in self.events(model, train, valid, epochs=epochs, resume=resume, fast_dev_run=fast_dev_run):
+            if isinstance(event, FitEnd):
+                return event.result
+        raise AssertionError("a run ends with FitEnd")
+
+    def events(
+        self,
+        model: M,
+        train: Batches[T],
+        valid: Batches[W] | None = None,
+        *,
+        epochs: int,
+        resume: Literal["auto"] | str | Path | None = None,
+        fast_dev_run: bool = False,
+    ) -> Iterator[Event[M]]:
+        """Train as `fit` does, one event at a time.
+
+        Nothing happens between two events, so that whoever asks for the next one drives the loop. Leaving it (with
+        ``break``, and when the iterator is dropped) waits for the file that is being written.
+
+        The arguments and errors are those of `fit`.
+        """
+        count: object = epochs
+        if not isinstance(count, int) or count < 0:
+            raise ArgumentError(f"fit() was asked for epochs={epochs!r}; it is an int of 0 or more")
+        if (valid is None) != (self.valid_step is None):
+            missing, given = (
+                ("valid_step", "validation batches") if valid is not None else ("validation batches", "valid_step")
+            )
+            raise ArgumentError(f"fit() was given {given} and no {missing}; give both or neither")
+        return run(self, model, train, valid, epochs, resume, fast_dev_run)

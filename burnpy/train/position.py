@@ -1,0 +1,95 @@
+"""The position of a run, and the parts of the file that stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.metrics.metric import Metric
+from burnpy.nn.module import Module
+from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.state import OptimizerRecord
+from burnpy.record.checkpoints import load
+from burnpy.tensor.generator import default_generator
+from burnpy.train.batches import settings_of
+from burnpy.train.saving import part, settings_differ
+
+if TYPE_CHECKING:
+    from burnpy.train.learner import Learner
+
+
+@dataclass
+class Position:
+    """Where a run is: what changes from one optimizer step to the next."""
+
+    model: Module[Any]
+    optim: Optimizer
+    epoch: int = 0  #: the number of completed epochs
+    batch: int = 0  #: the number of batches of this epoch that were trained on
+    step: int = 0  #: the number of optimizer steps
+    metrics: dict[str, Metric] = field(default_factory=dict)  #: of this epoch so far
+    history: list[dict[str, float]] = field(default_factory=list)  #: the values of completed epochs
+
+
+def parts_of(
+    at: Position, states: Mapping[str, Any], learner: Learner[Any, Any, Any, Any], train: Any
+) -> dict[str, Any]:
+    """Return the parts of the file of a run: plain values, and tensors that later steps do not change."""
+    return {
+        "model": at.model,
+        "optim": at.optim.into_record(),
+        "random": {str(device): default_generator(device).get_state() for device in devices_of(at.model)},
+        "run": {"epoch": at.epoch, "batch": at.batch, "step": at.step},
+        "metrics": dict(at.metrics),
+        "history": list(at.history),
+        "callbacks": dict(states),
+        "settings": {"accumulate": learner.accumulate, **settings_of(train)},
+    }
+
+
+def restored(
+    path: Path, fresh: Position, states: Mapping[str, Any], learner: Learner[Any, Any, Any, Any], train: Any
+) -> tuple[Position, dict[str, Any]]:
+    """Return the position and the callbacks' states of a file; nothing is changed if it does not fit.
+
+    Args:
+        path: the file.
+        fresh: the position at the beginning of the run.
+        states: the initial states of the callbacks.
+        learner: the learner.
+        train: the batches to train on.
+
+    Raises:
+        RecordError: the file is damaged, or not a checkpoint of a run.
+        StateError: the model or the optimizer is another.
+        ArgumentError: the data, the batch size, the accumulation or the metrics are others.
+    """
+    record = load(path)
+    saved = part(record, "settings", dict)
+    differ = settings_differ(saved, {"accumulate": learner.accumulate, **settings_of(train)})
+    if differ:
+        raise ArgumentError(f"{path} cannot be resumed exactly, as the run differs: {differ}")
+    counts = part(record, "run", dict)
+    model = record.apply_to(fresh.model)
+    random = part(record, "random", dict)
+    own = {name: state for name, state in part(record, "callbacks", dict).items() if name in states}
+    plain = devices_of(model)[-1]
+    metrics = {name: Metric.from_record(value, plain) for name, value in part(record, "metrics", dict).items()}
+    fresh.optim.load_record(part(record, "optim", OptimizerRecord), model)
+    for device in devices_of(model):
+        if str(device) in random:
+            default_generator(device).set_state(random[str(device)])
+    at = Position(model, fresh.optim, **counts, metrics=metrics, history=list(part(record, "history", list)))
+    return at, {**states, **own}
+
+
+def devices_of(model: Module[Any]) -> list[Any]:
+    """Return the model's device and those inside of it, from whose generators its layers draw."""
+    device: Any = model.device
+    devices = [device]
+    while (device := device.inner) is not None:
+        devices.append(device)
+    return devices

@@ -1,0 +1,104 @@
+"""`Step`: what a training or validation step returns, and the size of a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sized
+from dataclasses import fields, is_dataclass
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.metrics.metric import Metric
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+class Step(Generic[B]):
+    """The result of one step: the mean loss of a batch, and metrics of it.
+
+    Args:
+        loss: a 0-d tensor, the mean over the batch.
+        weight: the weight of the batch among others, in the mean loss and in accumulated gradients; by default the
+            number of its samples.
+        metrics: metrics of the batch, by the name under which they are reported.
+
+    Raises:
+        KindError: the loss is not a `Tensor`, or a metric not a `burnpy.metrics.Metric`.
+        ShapeError: the loss is not 0-d.
+        ArgumentError: the weight is not positive and finite, or a metric is called "loss" or "lr".
+
+    >>> from burnpy import IntTensor, Tensor, cross_entropy
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.metrics import Accuracy
+    >>> logits, y = Tensor[NumPy].from_data([[2.0, 0.0]]), IntTensor[NumPy].from_data([0])
+    >>> Step(cross_entropy(logits, y), accuracy=Accuracy.of(logits, y))
+    Step(0.126928, accuracy=1)
+    """
+
+    __slots__ = ("loss", "metrics", "weight")
+
+    def __init__(self, loss: Tensor[B], /, *, weight: float | None = None, **metrics: Metric) -> None:
+        given: object = loss
+        if not isinstance(given, Tensor):
+            raise KindError(f"Step() takes the loss as a Tensor, and was given {describe(given)}")
+        if loss.shape != ():
+            raise ShapeError(f"Step() takes a 0-d loss, and was given one of shape {loss.shape}; write loss.mean()")
+        if weight is not None and not 0 < weight < math.inf:
+            raise ArgumentError(f"Step() was given weight={weight!r}; it is positive and finite")
+        for name, metric in metrics.items():
+            value: object = metric
+            if not isinstance(value, Metric):
+                what = describe(value) if isinstance(value, TensorBase) else a(type(value).__name__)
+                raise KindError(f"Step() was given {name} as {what}; give a metric, as {name}=Mean.of(x)")
+            if name in ("loss", "lr"):
+                raise ArgumentError(f"Step() was given a metric called {name}, which names something else; rename it")
+        self.loss = loss
+        self.weight = weight
+        self.metrics: Mapping[str, Metric] = MappingProxyType(metrics)
+
+    def __repr__(self) -> str:
+        parts = [f"{self.loss.item():.6g}"]
+        parts += [] if self.weight is None else [f"weight={self.weight:g}"]
+        for name, metric in self.metrics.items():
+            value = metric.value()
+            parts.append(f"{name}={f'{value:.6g}' if isinstance(value, float) else value}")
+        return f"Step({', '.join(parts)})"
+
+
+def batch_size(batch: object) -> int:
+    """Return the number of samples in a batch: the length of its first tensor or array.
+
+    A batch is a tensor, an array, an object with a length of its own, or a tuple, list, dict or dataclass of these.
+
+    Raises:
+        ArgumentError: the batch has no such part.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> batch_size((Tensor[NumPy].zeros((5, 2)), Tensor[NumPy].zeros((5,))))
+    5
+    """
+    parts: list[Any] = []
+    if isinstance(batch, TensorBase) or hasattr(batch, "__array__"):
+        shape = getattr(batch, "shape", ())
+        if shape:
+            return int(shape[0])
+    elif isinstance(batch, Mapping):
+        parts = list(batch.values())
+    elif isinstance(batch, (tuple, list)):
+        parts = list(batch)
+    elif isinstance(batch, Sized):
+        return len(batch)
+    elif is_dataclass(batch):
+        parts = [getattr(batch, field.name) for field in fields(batch)]
+    for part in parts:
+        if isinstance(part, (TensorBase, Mapping, tuple, list)) or hasattr(part, "__array__") or is_dataclass(part):
+            return batch_size(part)
+    raise ArgumentError(
+        f"the number of samples in a batch, {a(type(batch).__name__)}, is not known; let the step say it: "
+        "Step(loss, weight=...)"
+    )

@@ -1,0 +1,292 @@
+"""A run of the learner equals a loop by hand, and says what is wrong with its arguments."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import IntTensor, Tensor
+from burnpy.backend import NumPy
+from burnpy.errors import ArgumentError, KindError, NonFiniteError, ShapeError
+from burnpy.metrics import Accuracy, Mean
+from burnpy.nn import Linear
+from burnpy.optim import AdamW, CosineLr, GradientsAccumulator, GradientsParams, Sgd, clip_by_global_norm
+from burnpy.train import (
+    BatchEnd,
+    ByGlobalNorm,
+    ByNorm,
+    ByValue,
+    Callback,
+    EarlyStopping,
+    EpochEnd,
+    Epochs,
+    EpochStart,
+    FitEnd,
+    FitStart,
+    Jsonl,
+    Learner,
+    Replace,
+    Step,
+    Steps,
+    Stop,
+    ValidEnd,
+)
+from burnpy.train.step import batch_size
+
+from .training import Batches, Net, Train, X, Y, learner, net, train_step, valid_batches, valid_step, weights
+
+
+def by_hand(epochs: int, accumulate: int = 1, max_norm: float | None = None) -> Any:
+    model, optim, schedule, step = net(), AdamW(), CosineLr(1e-2, 100), 0
+    for epoch in range(epochs):
+        gathered = GradientsAccumulator[NumPy]()
+        batches = list(Batches().epoch(epoch))
+        for n, (x, y) in enumerate(batches):
+            loss = burnpy.cross_entropy(model(x), y)
+            grads = GradientsParams.from_grads(loss.backward(), model)
+            if accumulate > 1:
+                gathered = gathered.add(grads, weight=len(x))
+                if len(gathered) < accumulate and n + 1 < len(batches):
+                    continue
+                grads, gathered = gathered.mean(), GradientsAccumulator[NumPy]()
+            if max_norm is not None:
+                grads = clip_by_global_norm(grads, max_norm)
+            model, step = optim.step(schedule(step), model, grads), step + 1
+    return model, step
+
+
+def test_a_run_equals_a_loop_by_hand_to_the_bit() -> None:
+    model, step = by_hand(3)
+    result = learner().fit(net(), Batches(), valid_batches(), epochs=3)
+    assert weights(result.model) == weights(model)
+    assert (result.step, result.epoch, result.stopped, len(result.history)) == (step, 3, None, 3)
+    hits = [(net.argmax(1) == y).sum().item() for net, y in ((model.valid()(x), y) for x, y in valid_batches())]
+    assert result.history[-1]["valid/accuracy"] == sum(hits) / 50  # of batches of 30 and 20
+
+
+@pytest.mark.parametrize("accumulate", [2, 3, 100])
+def test_accumulation_weights_batches_by_size_and_keeps_the_last(accumulate: int) -> None:
+    model, step = by_hand(2, accumulate, 0.5)
+    result = learner(accumulate=accumulate, clip=ByGlobalNorm(0.5)).fit(net(), Batches(), valid_batches(), epochs=2)
+    assert weights(result.model) == weights(model)
+    assert result.step == step
+
+
+def test_accumulated_batches_equal_one_large_batch_without_norms() -> None:
+    def squares(model: Any, batch: Any) -> Step[Any]:
+        return Step(model(batch).square().mean())
+
+    x = Tensor[Train].from_data(X)
+    model = Linear(4, 1, device=Train).astype("float64")
+    x = x.double()
+    small = Learner(squares, optim=Sgd(), lr=0.1, accumulate=3).fit(model, [x[:7], x[7:9], x[9:]], epochs=1)
+    large = Learner(squares, optim=Sgd(), lr=0.1).fit(model, [x], epochs=1)
+    for a, b in zip(small.model.params(), large.model.params(), strict=True):
+        np.testing.assert_allclose(a.value.to_numpy(), b.value.to_numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("clip", [ByNorm(0.1), ByValue(0.01)])
+def test_other_clippings(clip: Any) -> None:
+    result = learner(clip=clip).fit(net(), Batches(), valid_batches(), epochs=1)
+    assert weights(result.model) != weights(by_hand(1)[0])
+
+
+def test_a_learner_can_be_used_again() -> None:
+    both = learner()
+    first, second = (both.fit(net(), Batches(), valid_batches(), epochs=2) for _ in range(2))
+    assert weights(first.model) == weights(second.model)
+
+
+def test_a_run_goes_on_with_the_optimizer_of_its_result() -> None:
+    first = learner().fit(net(), Batches(), valid_batches(), epochs=1)
+    step = first.optim.state()[first.model.head.weight.id].step
+    assert step == first.step
+
+
+def test_events_come_in_order_and_drive_the_loop() -> None:
+    seen: list[Any] = []
+    for event in learner(valid_every=Steps(3), grad_norm=True).events(net(), Batches(), valid_batches(), epochs=2):
+        seen.append(event)
+    kinds = [type(event) for event in seen]
+    epoch = [EpochStart, *[BatchEnd] * 3, ValidEnd, BatchEnd, EpochEnd]
+    last = [EpochStart, BatchEnd, BatchEnd, ValidEnd, BatchEnd, BatchEnd, ValidEnd, EpochEnd]
+    assert kinds == [FitStart, *epoch, *last, FitEnd]
+    steps = [event.step for event in seen if isinstance(event, BatchEnd)]
+    assert steps == list(range(1, 9))
+    norms = [event.grad_norm for event in seen if isinstance(event, BatchEnd)]
+    assert all(norm is not None and norm.item() > 0 for norm in norms)
+    assert seen[-2].values.keys() == {
+        "train/loss",
+        "train/accuracy",
+        "train/grad_norm",
+        "valid/loss",
+        "valid/accuracy",
+        "lr",
+    }
+    assert "valid/loss" not in seen[7].values
+
+
+def test_leaving_the_iterator_ends_the_run() -> None:
+    closed = []
+
+    class Log:
+        def log(self, event: Any) -> None:
+            pass
+
+        def close(self) -> None:
+            closed.append(1)
+
+    events = learner(loggers=[Log()]).events(net(), Batches(), valid_batches(), epochs=9)
+    for event in events:
+        if isinstance(event, BatchEnd):
+            break
+    events.close()  # type: ignore[attr-defined]  # a generator
+    assert closed == [1]
+
+
+def test_early_stopping_ends_the_run_by_the_metrics_own_direction() -> None:
+    values = iter([0.5, 0.6, 0.55, 0.6, 0.61, 0.62])
+
+    def step(model: Any, batch: Any) -> Step[Any]:
+        return Step(model(batch[0]).sum() * 0.0, score=Mean.of(Tensor[NumPy].from_data(next(values))))
+
+    stopping = EarlyStopping("valid/score", patience=2, mode="max")
+    settings: dict[str, Any] = {"optim": AdamW(), "lr": 0.0, "sanity": 0, "callbacks": [stopping]}
+    result = Learner(train_step, step, **settings).fit(net(), Batches(), valid_batches()[:1], epochs=9)
+    assert (result.epoch, result.stopped) == (4, "valid/score has not improved on 0.6 for 2 evaluations")
+    loss = EarlyStopping("valid/loss", patience=1)
+    result = learner(lr=0.0, callbacks=[loss]).fit(net(), Batches(), valid_batches(), epochs=9)
+    assert (result.epoch, Accuracy.better, Mean.better) == (2, "max", "min") or result.epoch < 9
+
+
+def test_functions_are_callbacks() -> None:
+    def good(event: Any) -> Any:
+        return Stop("enough") if isinstance(event, BatchEnd) and event.step == 2 else None
+
+    result = learner(callbacks=[good]).fit(net(), Batches(), valid_batches(), epochs=9)
+    assert (result.step, result.stopped, result.epoch) == (2, "enough", 0)
+    other = net()
+
+    def swap(event: Any) -> Any:
+        return [Replace(other)] if isinstance(event, EpochEnd) else ()
+
+    assert learner(callbacks=[swap]).fit(net(), Batches(), valid_batches(), epochs=1).model is other
+
+
+def test_a_callback_gets_its_state_back() -> None:
+    class Count(Callback):
+        def initial(self) -> Any:
+            return 0
+
+        def on(self, event: Any, state: Any) -> Any:
+            return state + 1, ([Stop("five")] if state == 5 else [])
+
+    run = learner(callbacks=[Count(), Count()])
+    assert run.fit(net(), Batches(), valid_batches(), epochs=3).stopped == "five"
+
+
+def test_fast_dev_run_tries_everything_and_writes_nothing(tmp_path: Path) -> None:
+    run = learner(loggers=[Jsonl(tmp_path / "log.jsonl")], callbacks=[EarlyStopping("typo")])
+    result = run.fit(net(), Batches(), valid_batches(), epochs=5, fast_dev_run=True)
+    assert (result.step, result.epoch, list(tmp_path.iterdir())) == (1, 1, [])
+
+
+def test_the_log_has_a_line_for_each_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "log.jsonl"
+    log = Jsonl(path, every=2)
+    result = learner(loggers=[log]).fit(net(), Batches(), valid_batches(), epochs=2)
+    learner(loggers=[log]).fit(net(), Batches(), valid_batches(), epochs=1)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    kinds = [line["event"] for line in lines]
+    epoch = ["batch", "batch", "valid", "epoch"]
+    assert kinds == ["start", *epoch, *epoch, "end", "start", *epoch, "end"]
+    assert lines[4]["valid/accuracy"] == result.history[0]["valid/accuracy"]
+
+
+def test_a_loss_that_is_nan_names_its_place() -> None:
+    def bad(model: Any, batch: Any) -> Step[Any]:
+        step = train_step(model, batch)
+        return Step(step.loss * (math.nan if len(batch[0]) == 2 else 1.0))
+
+    with pytest.raises(NonFiniteError, match="the loss is nan in epoch 0, batch 3, step 3"):
+        Learner(bad, optim=AdamW(), lr=0.1).fit(net(), Batches(), epochs=1)
+
+
+def test_wrong_arguments_are_explained() -> None:
+    run: Any = learner()
+    plain: Any = Learner(train_step, optim=AdamW(), lr=0.1)
+    x, y = valid_batches()[0]
+    with pytest.raises(ArgumentError, match="given validation batches and no valid_step"):
+        plain.fit(net(), Batches(), valid_batches(), epochs=1)
+    with pytest.raises(ArgumentError, match="given valid_step and no validation batches"):
+        run.fit(net(), Batches(), epochs=1)
+    with pytest.raises(ArgumentError, match="epochs=-1"):
+        plain.fit(net(), Batches(), epochs=-1)
+    with pytest.raises(ArgumentError, match="the training batches without batches"):
+        plain.fit(net(), [], epochs=1)
+    with pytest.raises(ArgumentError, match="gave none in epoch 0"):
+        plain.fit(net(), (batch for batch in list[Any]()), epochs=1)
+    with pytest.raises(ArgumentError, match="an iterator, which is exhausted after one epoch of 2"):
+        plain.fit(net(), iter([(x, y)]), epochs=2)
+    with pytest.raises(KindError, match="as an int; it takes a Loader"):
+        plain.fit(net(), 3, epochs=2)
+    with pytest.raises(
+        ArgumentError, match="'valid/los', which this run does not have; it has valid/accuracy, valid/loss"
+    ):
+        learner(callbacks=[EarlyStopping("valid/los")]).fit(net(), Batches(), valid_batches(), epochs=1)
+    with pytest.raises(ArgumentError, match="this run has no validation"):
+        Learner(train_step, optim=AdamW(), lr=0.1, callbacks=[EarlyStopping("valid/loss")]).fit(
+            net(), Batches(), epochs=1
+        )
+    with pytest.raises(KindError, match=r"train_step returned a Tensor; it returns Step\(loss, ...\)"):
+        Learner(lambda m, b: m(b[0]).sum(), optim=AdamW(), lr=0.1).fit(net(), Batches(), epochs=1)  # type: ignore[arg-type]  # what is tried
+    with pytest.raises(ShapeError, match=r"0-d loss, and was given one of shape \(30, 4\)"):
+        Step(x)
+    with pytest.raises(KindError, match=r"accuracy as a Tensor of shape .* give a metric"):
+        Step(x.mean(), accuracy=x.mean())  # type: ignore[arg-type]  # what is tried
+    with pytest.raises(ArgumentError, match="a metric called lr"):
+        Step(x.mean(), lr=Mean.of(x))
+    with pytest.raises(KindError, match="the class EarlyStopping; make one"):
+        learner(callbacks=[EarlyStopping])
+    with pytest.raises(ArgumentError, match=r"Learner\(accumulate=0\)"):
+        learner(accumulate=0)
+    with pytest.raises(ArgumentError, match=r"Steps\(0\) is never"):
+        Steps(0)
+    with pytest.raises(ArgumentError, match=r"patience=0"):
+        EarlyStopping("valid/loss", patience=0)
+    with pytest.raises(KindError, match="returned an int; it returns Stop, Save or Replace"):
+        learner(callbacks=[lambda event: [3]]).fit(net(), Batches(), valid_batches(), epochs=1)
+
+
+def test_the_size_of_a_batch() -> None:
+    x, y = valid_batches()[0]
+    assert [batch_size(b) for b in (x, (x, y), [y], {"x": x}, ((x,), 3), np.zeros((4, 2)), Batches())] == [
+        30,
+        30,
+        30,
+        30,
+        30,
+        4,
+        4,
+    ]
+    with pytest.raises(ArgumentError, match=r"Step\(loss, weight=...\)"):
+        batch_size((3, "a"))
+    assert Epochs(2) == Epochs(2)
+
+
+def test_valid_steps_get_the_inner_model() -> None:
+    seen: list[Any] = []
+
+    def step(model: Net[NumPy], batch: Any) -> Step[NumPy]:
+        seen.append(model.device)
+        return valid_step(model, batch)
+
+    Learner(train_step, step, optim=AdamW(), lr=0.1).fit(net(), Batches(), valid_batches(), epochs=1)
+    assert set(seen) == {NumPy.device()}
+    assert IntTensor[NumPy].from_data(Y).shape == (50,)
