@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import float64, kind_of
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
-from burnpy.testing.cases.samples import CASE, ByKind, Sample, arranged, laid_out
+from burnpy.testing.cases.samples import CASE, ByDType, ByKind, Sample, arranged, laid_out
 from burnpy.testing.cases.table import Example, Row
 from burnpy.testing.gradcheck import gradcheck, gradgradcheck
 
@@ -44,7 +44,7 @@ class Arguments:
         """Convert samples to NumPy arrays, and placeholders to their values for the dtype."""
         if isinstance(a, Sample):
             return arranged(a.array(self.dtype, seed), self.layout)
-        if isinstance(a, ByKind):
+        if isinstance(a, (ByKind, ByDType)):
             return a.of(self.dtype)
         if isinstance(a, list):
             return [self._resolved(member, 10 * seed + k) for k, member in enumerate(a)]

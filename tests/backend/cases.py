@@ -9,6 +9,7 @@ import numpy as np
 
 from burnpy.backend import Backend, operations
 from burnpy.backend.dtypes import bool_, float16, float32, float64, int8, int64
+from burnpy.backend.program import Extent, Input, trace
 
 _WHOLE = slice(None, None, 1)
 
@@ -221,6 +222,7 @@ def _layers(a: Any, add: Any) -> None:
     add("linear", a(3, 4), a(4, 2), a(2))
     add("embedding", a(3, 4), index, None)
     add("embedding_backward", a(2, 3, 4), index, (3, 4), 2)
+    add("run", trace(Backend.silu, (Input(Extent.FULL, a().dtype.name),)), [a(3, 4)], ())
     add("masked_scale", a(3, 4), a(3, 4) > 0, 1.25)
     add("cross_entropy", a(2, 4, 3), index, 1)
     add("cross_entropy_backward", a(2, 3), a(2, 4, 3), np.abs(a(2, 1, 3)) + 4, index, 1)

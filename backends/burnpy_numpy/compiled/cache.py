@@ -1,7 +1,8 @@
 """Compiled kernels on disk, in a folder that belongs to the user alone.
 
-An entry is trusted if it and its folder are the user's, nobody else may write to them, and its checksum is right. Anything
-else is rebuilt and never executed. The folder is ``BURNPY_CACHE_DIR``, or the operating system's folder for caches.
+An entry is trusted if it and its folder are the user's, nobody else may write to them, and its checksum is right.
+Anything else is rebuilt and never executed. The folder is ``BURNPY_CACHE_DIR``, or the operating system's folder for
+caches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A program as LLVM's intermediate representation: one function, made of loops over rows and, in each row, over columns.
+"""A program as LLVM's intermediate representation: one function, made of loops over rows and over columns.
 
 The function is ``kernel(table, numbers, begin, end, rows, columns)``:
 
@@ -7,9 +7,9 @@ The function is ``kernel(table, numbers, begin, end, rows, columns)``:
 - ``numbers``: the inputs that are numbers, as doubles;
 - ``begin``, ``end``: the rows to compute; of an elementwise program, the elements.
 
-In each row, a loop over its columns for each step from row sums to values that need them; what is expensive and needed in
-several loops is kept in the scratch row. Sums over rows are added up for each `CHUNK` of rows by itself, so that they do not
-depend on how rows are divided among threads; the caller adds up the chunks.
+In each row, there is a loop over its columns for each step from sums of the row to values that need them. What is
+expensive and needed in several loops is kept in the scratch row. Sums over rows are added up for each `CHUNK` of rows
+by itself, so that they do not depend on how rows are divided among threads; the caller adds up the chunks.
 """
 
 from __future__ import annotations
@@ -342,7 +342,9 @@ class _Emitter:
         w.write(f"br label %{tag}_head")
         phis = [f"  %{tag}_i = phi i64 [{start}, %{before}], [%{tag}_next, %{tag}_latch]"]
         for name, first, then in zip(names, totals, after, strict=True):
-            phis.append(f"  {name.text} = phi {w.type(name.dtype)} [{first.text}, %{before}], [{then.text}, %{tag}_latch]")
+            phis.append(
+                f"  {name.text} = phi {w.type(name.dtype)} [{first.text}, %{before}], [{then.text}, %{tag}_latch]"
+            )
         w.lines[at:at] = phis
         w.label(f"{tag}_tail")
         w.write(f"br i1 {w.assign(f'icmp ne i64 {left}, 0')}, label %{tag}_rest, label %{tag}_end")
@@ -391,7 +393,7 @@ class _Emitter:
     def _computed(self, k: int, place: _Place) -> Vector:
         """Write one instruction, whose arguments are known."""
         w = self.w
-        op, args, extent, dtype, value = self.steps[k]
+        op, args, _, dtype, value = self.steps[k]
         if op == "input":
             return self._input(self.steps[k], place)
         if op == "constant":

@@ -1,9 +1,10 @@
 """exp, expm1, log, log1p, tanh, sigmoid, erf, sin and cos of float32 and float64 vectors, to 2 units in the last place.
 
-Each is written with additions, products, quotients, fma and selections alone, so that all elements take the same time and
-vectors of any width give the same bits. Where a sum would cancel, the terms are arranged as in FreeBSD's msun (fdlibm), from
-which the polynomials of log, sin and cos are; those of exp and tanh are from Cephes (S. L. Moshier), that of erf for large
-numbers from W. J. Cody, Rational Chebyshev Approximation for the Error Function, Math. Comp. 23, 1969.
+Each is written with additions, products, quotients, fma and selections alone, so that all elements take the same time
+and vectors of any width give the same bits. Where a sum would cancel, the terms are arranged as in FreeBSD's msun
+(fdlibm), from which the polynomials of log, sin and cos are; those of exp and tanh are from Cephes (S. L. Moshier),
+that of erf for large numbers from W. J. Cody, Rational Chebyshev Approximation for the Error Function, Math. Comp.
+23, 1969.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ def exp(w: Writer, x: Vector) -> Vector:
     x = w.select(w.compare("olt", x, least), least, x)
     y, n = _exp_parts(w, x)
     y = w.add(y, w.constant(1.0, x.dtype))
-    half = w.binary("ashr", n, w.constant(1, n.dtype))  # in two steps, as 2ⁿ may be out of range where the result is not
+    half = w.binary(
+        "ashr", n, w.constant(1, n.dtype)
+    )  # in two steps, as 2ⁿ may be out of range where the result is not
     return w.mul(w.mul(y, _power(w, half, x.dtype)), _power(w, w.binary("sub", n, half), x.dtype))
 
 
@@ -220,9 +223,11 @@ def tanh(w: Writer, x: Vector) -> Vector:
 
 
 def sigmoid(w: Writer, x: Vector) -> Vector:
-    """1 / (1 + e⁻ˣ)."""
+    """1 / (1 + e⁻ˣ), of negative x as eˣ / (1 + eˣ), which does not overflow."""
     one = w.constant(1.0, x.dtype)
-    return w.div(one, w.add(one, exp(w, w.neg(x))))
+    e = exp(w, w.neg(w.call("fabs", x)))
+    top = w.select(w.compare("olt", x, w.constant(0.0, x.dtype)), e, one)
+    return w.div(top, w.add(one, e))
 
 
 def erf(w: Writer, x: Vector) -> Vector:

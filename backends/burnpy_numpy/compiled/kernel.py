@@ -1,8 +1,8 @@
 """`Kernel`: a compiled program, and how one is found: in this process, on disk, or by compiling it.
 
-Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is repeated
-or resumed gives the same bits. ``BURNPY_COMPILE=0`` turns kernels off. If compiling fails, kernels are off from then on, with
-one warning.
+Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is
+repeated or resumed gives the same bits. ``BURNPY_COMPILE=0`` turns kernels off. If compiling fails, kernels are off
+from then on, with one warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ executed: list[list[Kernel]] = []
 class Kernel:
     """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
 
-    __slots__ = ("_dtypes", "_function", "_full", "_table", "layout", "program", "text")
+    __slots__ = ("_dtypes", "_full", "_function", "_table", "layout", "program", "text")
 
     def __init__(self, program: Program, text: str, layout: Layout, function: Function) -> None:
         self.program, self.text, self.layout = program, text, layout
@@ -110,7 +110,7 @@ class Kernel:
 
 
 _SHARED = 1 << 18
-"""The number of elements below which one thread computes alone; `shared` would do so, too, but takes longer to say so."""
+"""The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
 _PADDING = 64
 """Columns by which scratch memory is longer, as its last vector is whole."""
 

@@ -6,6 +6,7 @@ Small arrays, other dtypes and other layouts use the methods of the classes that
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,16 +16,23 @@ from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 
 if TYPE_CHECKING:
+    from burnpy.backend.program import Program
     from burnpy_numpy.compiled.kernel import Kernel
 
 LEAST = 4096
 """The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
-_LONGEST = 1 << 16
+LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
 
 class Compiled(ArrayBackend):
     """Operations as kernels. Their programs are traced from the defaults of the operations."""
+
+    def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Any:
+        from burnpy_numpy.compiled.selection import run
+
+        (out,) = self._call(run, super().run, program, xs, numbers)
+        return out
 
     def sigmoid(self, x: Any) -> Any:
         kernel = _elementwise("sigmoid", (), x)
@@ -154,7 +162,7 @@ def _applied(kernel: Kernel, *xs: Any) -> Any:
 
 def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an operation along the last dimension."""
-    if x.ndim and dim == x.ndim - 1 and x.shape[dim] <= _LONGEST:
+    if x.ndim and dim == x.ndim - 1 and x.shape[dim] <= LONGEST:
         return _elementwise(name, rest, x, y)
     return None
 
@@ -183,7 +191,7 @@ def _normalizing(
         or not (dtype is float32 or dtype is float64)
         or dims[0] != x.ndim - len(dims)
         or any(a.shape != x.shape[dims[0] :] for a in row)
-        or math.prod(weight.shape) > _LONGEST
+        or math.prod(weight.shape) > LONGEST
         or any(a.dtype is not dtype for a in (*full, *row, *column))
         or full[0].shape != x.shape
     ):

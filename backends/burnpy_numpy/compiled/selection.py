@@ -1,13 +1,18 @@
-"""Which kernel an operation of the backend runs: a function of the operation, its arguments' dtypes and the settings."""
+"""Which kernel an operation of the backend runs: a function of operation, dtypes and settings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
+from burnpy_numpy.compiled.operations import LEAST, LONGEST
+from burnpy_numpy.interpreter import can_interpret, interpret
 
 
 def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Kernel | None:
@@ -26,3 +31,27 @@ def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
         return trace(getattr(Backend, name), inputs, *rest, name=name)
     except ProgramError:
         return None
+
+
+def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
+    """Return the results of a program: by its kernel, else block by block, else by its default."""
+    xs = [np.asarray(x) for x in xs]
+    given, rows, columns = program.bind(xs, numbers)
+    for step in program.instructions:
+        if step.op == "gather":
+            _check_index(program, given, step.args[1], columns)
+    if rows * columns >= LEAST and columns <= LONGEST:
+        kernel = kernel_of(program)
+        if kernel is not None:
+            return kernel([np.ascontiguousarray(x) for x in xs], numbers, rows, columns)
+    return interpret(program, xs, numbers) if can_interpret(program) else (default(program, xs, numbers),)
+
+
+def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:
+    """Refuse a gather whose index, an input, names no column: a kernel would read what is not the array's."""
+    step = program.instructions[position]
+    if step.op != "input" or not isinstance(step.value, int):
+        raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
+    index = given[step.value]
+    if index.size and not (int(index.min()) >= 0 and int(index.max()) < columns):
+        raise ProgramError(f"program {program.name} was given an index out of the range of its {columns} columns")

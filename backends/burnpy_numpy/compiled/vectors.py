@@ -21,8 +21,8 @@ class Vector(NamedTuple):
 class Writer:
     """The lines of one function, and what it declares.
 
-    No instruction has a flag that allows another result than IEEE 754's. Only the last step of a sum, from one vector to
-    one number, may be ordered as LLVM likes; what it chooses depends on nothing but the program and the machine.
+    No instruction has a flag that allows another result than IEEE 754's. Only the last step of a sum, from one vector
+    to one number, may be ordered as LLVM likes; what it chooses depends on nothing but the program and the machine.
     """
 
     def __init__(self, width: int, declared: set[str], prefix: str = "v") -> None:

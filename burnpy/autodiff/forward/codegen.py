@@ -90,7 +90,7 @@ def source(name: str) -> str:
     parameters = [a.name if a.default is EMPTY else f"{a.name}=default_{a.name}" for a in op.arguments]
     itself = rule is None and op.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL, Algebra.BILINEAR)
     if any(a.sequence for a in op.float_arguments):
-        body = _sequence(op)
+        body = _sequence_default(op) if rule is None else _sequence(op)
     elif not op.float_arguments or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         body = _constant(op)
     elif (rule is None and not itself) or len(op.results) > 1 or (rule is not None and rule.joint is not None):
@@ -248,4 +248,15 @@ def _sequence(op: Operation) -> list[str]:
         "tangents = [i.full(x.value.shape, 0.0, x.value.dtype) if x.tangent is None else x.tangent for x in xs]",
         f"dual.tangent = {_call(op, {'xs': 'tangents'}, 'i')}",
         "return dual",
+    ]
+
+
+def _sequence_default(op: Operation) -> list[str]:
+    """Generate a body without a rule whose float argument is a sequence, in which ints and bools may be too."""
+    (xs,) = [a.name for a in op.arguments if a.sequence]
+    values = {xs: f"[x.value if x.__class__ is Dual else x for x in {xs}]"}
+    return [
+        f"if all([x.__class__ is not Dual or x.tangent is None for x in {xs}]):",
+        f"    return Dual({_call(op, values)})",
+        f"return default(self, {', '.join(a.name for a in op.arguments)})",
     ]

@@ -19,9 +19,7 @@ def execute(b: Any, program: Program, xs: Sequence[Any], numbers: Sequence[float
         xs: the primitives of the inputs, in order.
         numbers: the numbers of the inputs of extent SCALAR, in order.
     """
-    arrays, scalars = iter(xs), iter(numbers)
-    given = [next(scalars) if i.extent is Extent.SCALAR else next(arrays) for i in program.inputs]
-    rows, columns = program.measure(tuple([getattr(x, "shape", None) for x in given]))
+    given, rows, columns = program.bind(xs, numbers)
     values: list[Any] = []
     for instruction in program.instructions:
         values.append(_step(b, instruction, [values[a] for a in instruction.args], given, (rows, columns), program))

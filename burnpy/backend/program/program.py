@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
 
@@ -141,35 +142,51 @@ class Program:
     def __str__(self) -> str:
         return self.text
 
-    def measure(self, inputs: tuple[tuple[int, ...] | None, ...]) -> tuple[int, int]:
-        """Return the numbers of rows and columns that the shapes of the inputs say.
+    def bind(self, xs: Sequence[Any], numbers: Sequence[float]) -> tuple[list[Any], int, int]:
+        """Return the inputs in order, and the numbers of rows and columns that their shapes say.
 
         Args:
-            inputs: the shape of each input, None for a number.
+            xs: the primitives.
+            numbers: the numbers.
 
         Raises:
-            ProgramError: the inputs are too many or too few, or their shapes do not fit each other.
+            ProgramError: the inputs are too many or too few, their dtypes are others, or their shapes do not fit.
         """
-        if len(inputs) != len(self.inputs):
-            raise ProgramError(f"program {self.name} has {len(self.inputs)} inputs, and was given {len(inputs)}")
+        scalars = sum(extent is Extent.SCALAR for extent, _ in self.inputs)
+        if len(xs) != len(self.inputs) - scalars or len(numbers) != scalars:
+            raise ProgramError(
+                f"program {self.name} takes {len(self.inputs) - scalars} primitives and {scalars} numbers, "
+                f"and was given {len(xs)} and {len(numbers)}"
+            )
+        wanted = [dtype for extent, dtype in self.inputs if extent is not Extent.SCALAR]
+        if any(x.dtype.name != dtype for x, dtype in zip(xs, wanted, strict=True)):
+            raise ProgramError(
+                f"program {self.name} takes primitives of the dtypes {', '.join(wanted)}, "
+                f"and was given {', '.join(x.dtype.name for x in xs)}"
+            )
+        arrays, given = iter(xs), iter(numbers)
+        inputs = [next(given if extent is Extent.SCALAR else arrays) for extent, _ in self.inputs]
+        rows, columns = self._measure([getattr(x, "shape", None) for x in inputs])
+        return inputs, rows, columns
+
+    def _measure(self, inputs: list[tuple[int, ...] | None]) -> tuple[int, int]:
+        """Return the numbers of rows and columns that the shapes of the inputs say, of which None is a number's."""
         rows: set[int] = set()
         columns: set[int] = set()
         for shape, (extent, _) in zip(inputs, self.inputs, strict=True):
-            if (shape is None) != (extent is Extent.SCALAR) or (
-                shape is not None and len(shape) != len(extent.shape(1, 1))
-            ):
+            if shape is None:
+                continue
+            if len(shape) != len(extent.shape(1, 1)) or (extent is Extent.COLUMN and shape[1] != 1):
                 raise self._misfit(inputs)
-            if shape is not None and extent.over_rows:
+            if extent.over_rows:
                 rows.add(shape[0])
-            if shape is not None and extent.over_columns:
+            if extent.over_columns:
                 columns.add(shape[-1])
-            elif shape is not None and shape[-1] != 1:
-                raise self._misfit(inputs)
         if len(rows) > 1 or len(columns) > 1:
             raise self._misfit(inputs)
         return rows.pop() if rows else 1, columns.pop() if columns else 1
 
-    def _misfit(self, inputs: tuple[tuple[int, ...] | None, ...]) -> ProgramError:
+    def _misfit(self, inputs: list[tuple[int, ...] | None]) -> ProgramError:
         wanted = ", ".join(
             {
                 Extent.FULL: "(rows, columns)",

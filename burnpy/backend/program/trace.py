@@ -18,20 +18,20 @@ def trace(f: Callable[..., Any], inputs: tuple[Input, ...], *rest: Any, name: st
     """Return the program that computes ``f(backend, *primitives, *rest)``.
 
     Args:
-        f: a function of a backend, of primitives and of other values, which returns a primitive or a tuple of primitives.
-            A declaration such as ``Backend.gelu`` is such a function: its default is traced.
-        inputs: the extents and dtypes of the primitives. The function sees an input of extent SCALAR as a 0-d primitive.
+        f: a function of a backend, of primitives and of other values, which returns a primitive or a tuple of them. A
+            declaration such as ``Backend.gelu`` is such a function: its default is traced.
+        inputs: the extents and dtypes of the primitives. The function sees an input of extent SCALAR as 0-d primitive.
         rest: the other values, which become part of the program.
         name: the program's name; that of the function if it is None.
 
     Raises:
-        ProgramError: f uses an operation that programs do not have, or its steps depend on the number of rows or columns.
+        ProgramError: f uses an operation that programs do not have, or its steps depend on the rows' or columns' number.
 
     >>> from burnpy.backend.program import Extent, Input
     >>> trace(lambda b, x: b.mul(b.sum(x, (1,), True), 2.0), (Input(Extent.FULL, "float32"),)).outputs
     (3,)
     """
-    called = name or getattr(f, "__name__", "program")
+    called = name or str(getattr(f, "__name__", "program"))
     programs = [_traced(f, inputs, rest, called, rows, columns) for rows, columns in _SIZES]
     if programs[0] != programs[1]:
         raise ProgramError(f"{called} computes with the number of rows or columns, which a program does not know")
@@ -46,8 +46,12 @@ def _traced(
     f: Callable[..., Any], inputs: tuple[Input, ...], rest: tuple[Any, ...], name: str, rows: int, columns: int
 ) -> Program:
     tracer = Tracer.unregistered(rows, columns)
+    if hasattr(f, "__operation__"):
+        f = getattr(Tracer, f.__name__)  # which may be an instruction of its own
     results = f(tracer, *[tracer.input(k, given) for k, given in enumerate(inputs)], *rest)
-    outputs = tuple([x.position for x in (results if type(results) is tuple else (results,))])  # a Symbol is a tuple too
+    outputs = tuple(
+        [x.position for x in (results if type(results) is tuple else (results,))]
+    )  # a Symbol is a tuple too
     return Program(name, inputs, tuple(tracer.instructions), outputs)
 
 
@@ -101,6 +105,7 @@ class Tracer(Backend):
         return self.emit("input", (), given.extent.shape(self.rows, self.columns), dtype_of(given.dtype), number)
 
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
+        """Return a constant."""
         number = float(value).hex() if kind_of(dtype) == "float" else str(int(value))
         constant = self.emit("constant", (), (), dtype, number)
         return self.expand(constant, shape)
@@ -114,25 +119,32 @@ class Tracer(Backend):
         return self.emit(name, args, _broadcast([a.shape for a in args]), dtype)
 
     def cast(self, x: Any, dtype: DType) -> Any:
+        """Convert to another dtype."""
         return x if x.dtype == dtype else self.emit("cast", (x,), x.shape, dtype)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
+        """Select elementwise."""
         return self.elementwise("where", (condition, x, self.symbol(y, x.dtype)), x.dtype)
 
     def erf(self, x: Any) -> Any:
+        """The error function, an instruction of its own."""
         return self.elementwise("erf", (x,), x.dtype)
 
     def sigmoid(self, x: Any) -> Any:
+        """The logistic sigmoid, an instruction of its own."""
         return self.elementwise("sigmoid", (x,), x.dtype)
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """Sum over rows, over columns or over both."""
         x = x if kind_of(x.dtype) == "float" else self.cast(x, int64)
         return self._reduce("sum", x, dims, keepdim)
 
     def amax(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """Maximum over rows, over columns or over both."""
         return self._reduce("amax", x, dims, keepdim)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """The sum divided by a `length`."""
         total = self.sum(x, dims, keepdim)
         for dim in dims:
             if x.shape[dim] != 1:
@@ -153,16 +165,19 @@ class Tracer(Backend):
         return x if keepdim else x._replace(shape=tuple([n for d, n in enumerate(x.shape) if d not in dims]))
 
     def gather(self, x: Any, dim: int, index: Any) -> Any:
+        """Gather one element of each row."""
         if dim != 1 or index.shape != (x.shape[0], 1) or self.extent_of(x.shape) is not Extent.FULL:
             raise ProgramError("a program gathers one element of each row; this gather is another")
         return self.emit("gather", (x, index), index.shape, x.dtype)
 
     def reshape(self, x: Any, shape: Shape) -> Any:
+        """Return x with another shape of the same extent."""
         if self.extent_of(x.shape) is not self.extent_of(shape) or math.prod(x.shape) != math.prod(shape):
             raise ProgramError(f"a program cannot reshape {x.shape} to {shape}")
         return x._replace(shape=shape)
 
     def expand(self, x: Any, shape: Shape) -> Any:
+        """Return x, repeated over rows or columns."""
         if self.extent_of(shape) is self.extent_of(x.shape):
             return x._replace(shape=shape)
         zeros = [n if n in (self.rows, self.columns) else 1 for n in shape]

@@ -1,0 +1,29 @@
+"""Running programs: kernels that are described by instructions, see `burnpy.backend.program`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.primitives import Float, Value
+from burnpy.backend.schema import Algebra, derived
+
+if TYPE_CHECKING:
+    from burnpy.backend.program import Program
+
+
+class Programs(OperationsBase):
+    """Programs, which a backend may compile."""
+
+    @derived(Algebra.GENERAL)
+    def run(self, program: Program, xs: Sequence[Value], numbers: tuple[float, ...]) -> Float:
+        """Run a program that has one result, of a float dtype, on the primitives ``xs`` and on numbers.
+
+        The primitives have the shapes that the program says, of any common numbers of rows and columns. The default
+        executes the instructions one by one with the operations of the backend, which are differentiable.
+        """
+        from burnpy.backend.program.execute import execute
+
+        (out,) = execute(self, program, xs, numbers)
+        return out
