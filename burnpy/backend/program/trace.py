@@ -25,7 +25,7 @@ def trace(f: Callable[..., Any], inputs: tuple[Input, ...], *rest: Any, name: st
         name: the program's name; that of the function if it is None.
 
     Raises:
-        ProgramError: f uses an operation that programs do not have, or its steps depend on the rows' or columns' number.
+        ProgramError: f uses an operation that programs do not have, or its steps depend on a number of rows or columns.
 
     >>> from burnpy.backend.program import Extent, Input
     >>> trace(lambda b, x: b.mul(b.sum(x, (1,), True), 2.0), (Input(Extent.FULL, "float32"),)).outputs
