@@ -81,7 +81,7 @@ class Windows:
         self.whole = padded_shape(shape, size, stride, padding, dilation, self.counts)[2:]
         self.inside = inside(shape, padding)
         self.is_padded = self.whole != shape[2:]
-        self.keys: list[Key] = list(window_keys(size, stride, dilation, self.counts))
+        self.keys: tuple[Key, ...] = window_keys(size, stride, dilation, self.counts)
         self.block = max(1, min(members, b._columns_bytes // max(1, self.rows * self.positions * dtype.itemsize)))
 
     def blocks(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:

@@ -3,11 +3,11 @@ block of the new parameter; only the last, small block needs memory beyond the r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.optimizer import adam_rates
+from burnpy.backend.operations.optimizer import Step, adam_rates
 from burnpy_array.base import ArrayBase, is_half
 
 
@@ -19,115 +19,151 @@ class Optimizer(ArrayBase):
     _update_spare = 1 << 15
     """The number of elements of the additional memory for the last block."""
 
-    def sgd_update(self, param: Any, grad: Any, lr: float, weight_decay: float) -> Any:
-        return self._updated(_sgd, (param, grad), False, (lr, weight_decay))[0]
+    def sgd_update(self, params: Sequence[Any], grads: Sequence[Any], step: Step) -> list[Any]:
+        return self._updated(_sgd, (params, grads), step, (step.lr, step.weight_decay))[0]  # type: ignore[no-any-return]  # lists
 
     def momentum_update(
         self,
-        param: Any,
-        grad: Any,
-        velocity: Any,
-        lr: float,
+        params: Sequence[Any],
+        grads: Sequence[Any],
+        velocities: Sequence[Any],
+        step: Step,
         momentum: float,
         dampening: float,
         nesterov: bool,
-        weight_decay: float,
-        owned: bool,
-    ) -> tuple[Any, Any]:
-        numbers = (lr, momentum, 1.0 - dampening, weight_decay)
-        results = self._updated(_momentum, (param, grad, velocity), owned, numbers, nesterov)
-        return results[0], results[1]
+    ) -> tuple[list[Any], list[Any]]:
+        numbers = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
+        return self._updated(_momentum, (params, grads, velocities), step, numbers, nesterov)  # type: ignore[no-any-return]  # lists
 
     def adam_update(
         self,
-        param: Any,
-        grad: Any,
-        mean: Any,
-        square: Any,
-        lr: float,
+        params: Sequence[Any],
+        grads: Sequence[Any],
+        means: Sequence[Any],
+        squares: Sequence[Any],
+        step: Step,
         beta1: float,
         beta2: float,
         eps: float,
-        weight_decay: float,
         decoupled: bool,
-        step: int,
-        owned: bool,
-    ) -> tuple[Any, Any, Any]:
-        numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
-        results = self._updated(_adam, (param, grad, mean, square), owned, numbers)
-        return results[0], results[1], results[2]
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        numbers = _adam_numbers(step, beta1, beta2, eps, decoupled)
+        return self._updated(_adam, (params, grads, means, squares), step, numbers)  # type: ignore[no-any-return]  # lists
 
     def amsgrad_update(
         self,
-        param: Any,
-        grad: Any,
-        mean: Any,
-        square: Any,
-        largest: Any,
-        lr: float,
+        params: Sequence[Any],
+        grads: Sequence[Any],
+        means: Sequence[Any],
+        squares: Sequence[Any],
+        largest: Sequence[Any],
+        step: Step,
         beta1: float,
         beta2: float,
         eps: float,
-        weight_decay: float,
         decoupled: bool,
-        step: int,
-        owned: bool,
-    ) -> tuple[Any, Any, Any, Any]:
-        numbers = _adam_numbers(lr, beta1, beta2, eps, weight_decay, decoupled, step)
-        results = self._updated(_adam, (param, grad, mean, square, largest), owned, numbers)
-        return results[0], results[1], results[2], results[3]
+    ) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+        numbers = _adam_numbers(step, beta1, beta2, eps, decoupled)
+        return self._updated(_adam, (params, grads, means, squares, largest), step, numbers)  # type: ignore[no-any-return]  # lists
 
     def rmsprop_update(
-        self, param: Any, grad: Any, square: Any, lr: float, alpha: float, eps: float, weight_decay: float, owned: bool
-    ) -> tuple[Any, Any]:
-        results = self._updated(_rmsprop, (param, grad, square), owned, (-lr, alpha, 1.0 - alpha, eps, weight_decay))
-        return results[0], results[1]
+        self,
+        params: Sequence[Any],
+        grads: Sequence[Any],
+        squares: Sequence[Any],
+        step: Step,
+        alpha: float,
+        eps: float,
+    ) -> tuple[list[Any], list[Any]]:
+        numbers = (-step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
+        return self._updated(_rmsprop, (params, grads, squares), step, numbers)  # type: ignore[no-any-return]  # lists
 
     def adagrad_update(
         self,
-        param: Any,
-        grad: Any,
-        total: Any,
-        lr: float,
+        params: Sequence[Any],
+        grads: Sequence[Any],
+        totals: Sequence[Any],
+        step: Step,
         lr_decay: float,
         eps: float,
-        weight_decay: float,
-        step: int,
-        owned: bool,
-    ) -> tuple[Any, Any]:
-        rate = lr / (1.0 + (step - 1) * lr_decay)
-        results = self._updated(_rmsprop, (param, grad, total), owned, (-rate, 1.0, 1.0, eps, weight_decay))
-        return results[0], results[1]
+    ) -> tuple[list[Any], list[Any]]:
+        rate = step.lr / (1.0 + (step.number - 1) * lr_decay)
+        numbers = (-rate, 1.0, 1.0, eps, step.weight_decay)
+        return self._updated(_rmsprop, (params, grads, totals), step, numbers)  # type: ignore[no-any-return]  # lists
 
     def _updated(
-        self, f: Callable[..., None], inputs: tuple[Any, ...], owned: bool, numbers: tuple[float, ...], *rest: Any
-    ) -> list[Any]:
-        """Return the new parameter and the new states; ``inputs`` are the parameter, its gradient and the states.
+        self,
+        f: Callable[..., None],
+        lists: tuple[Sequence[Any], ...],
+        step: Step,
+        numbers: tuple[float, ...],
+        *settings: bool,
+    ) -> Any:
+        """Return lists of the new parameters and of each of the new states.
 
-        ``f`` computes the results of one block into the memory passed to it. The memory of a new state may be that of
-        the old state, which ``f`` does not read after writing there. A number that is 0 is passed as a Python float, so
-        that ``f`` can skip the terms that it multiplies.
+        ``f(xp, inputs, outs, spare, numbers, maximize, *settings)`` computes the results of one block into ``outs``.
+        The memory of a new state may be that of the old state, which ``f`` does not read after writing there. A number
+        that is 0 is passed as a Python float, so that ``f`` can skip the terms that it multiplies.
+
+        Args:
+            f: the update of one block of a parameter.
+            lists: parameters, gradients, and each of the states.
+            step: the settings.
+            numbers: the numbers for ``f``, which are converted to the dtype of each parameter.
+            settings: further arguments of ``f``.
         """
-        return self._call(_blockwise, self, f, inputs, owned, numbers, rest)  # type: ignore[no-any-return]  # as _blockwise
+        return self._call(_update_all, self, f, lists, step, numbers, settings)
 
 
-def _blockwise(
+def _update_all(
+    b: Optimizer,
+    f: Callable[..., None],
+    lists: tuple[Sequence[Any], ...],
+    step: Step,
+    numbers: tuple[float, ...],
+    settings: tuple[bool, ...],
+) -> tuple[list[Any], ...]:
+    """Update every parameter; see `Optimizer._updated`."""
+    by_dtype: dict[Any, tuple[bool, list[Any]]] = {}
+    rows: list[list[Any]] = []
+    settings = (step.maximize, *settings)
+    for inputs in zip(*lists, strict=True):
+        dtype = inputs[0].dtype
+        if dtype not in by_dtype:
+            half = is_half(dtype)
+            computed_in = float32 if half else dtype
+            by_dtype[dtype] = half, [b._number(x, computed_in) if x else x for x in numbers]
+        half, scalars = by_dtype[dtype]
+        if half:
+            wide = tuple([x.astype(float32) for x in inputs])  # new arrays, so the states may be overwritten
+            rows.append([x.astype(dtype) for x in _update_one(b, f, wide, True, scalars, settings)])
+        else:
+            rows.append(_update_one(b, f, inputs, step.owned, scalars, settings))
+    return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in lists[1:])
+
+
+def _update_one(
     b: Optimizer,
     f: Callable[..., None],
     inputs: tuple[Any, ...],
     owned: bool,
-    numbers: tuple[float, ...],
-    rest: tuple[Any, ...],
+    numbers: Sequence[Any],
+    settings: tuple[bool, ...],
 ) -> list[Any]:
-    xp, dtype, shape = b.xp, inputs[0].dtype, inputs[0].shape
-    if is_half(dtype):
-        wide = tuple([x.astype(float32) for x in inputs])  # new arrays, so the states may be overwritten
-        return [x.astype(dtype) for x in _blockwise(b, f, wide, True, numbers, rest)]
-    flat = [x.reshape(-1) for x in inputs]
+    """Return the new value and the new states of one parameter."""
+    xp, param, states = b.xp, inputs[0], inputs[2:]
+    dtype, shape, total = param.dtype, param.shape, param.size
     results = [xp.empty(shape, dtype)]
-    results += [x if owned and _is_memory(x) else xp.empty(shape, dtype) for x in inputs[2:]]
+    for state in states:
+        flags = state.flags
+        # Whether writing to the flattened state writes to the state itself. NumPy scalars are read-only.
+        in_place = owned and flags.c_contiguous and getattr(flags, "writeable", True)
+        results.append(state if in_place else xp.empty(shape, dtype))
+    if total <= b._update_spare:  # one block, without flattening
+        f(xp, inputs, results, xp.empty(shape, dtype), numbers, *settings)
+        return results
+    flat = [x.reshape(-1) for x in inputs]
     outs = [x.reshape(-1) for x in results]
-    scalars = [b._number(number, dtype) if number else number for number in numbers]
 
     def work(begin: int, end: int) -> None:
         spare = xp.empty(min(b._update_spare, end - begin), dtype)
@@ -137,38 +173,35 @@ def _blockwise(
             size = left if left <= b._update_spare else min(b._update_block, left // 2)
             stop = start + size
             memory = spare[:size] if stop == end else outs[0][stop : stop + size]
-            f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], memory, scalars, *rest)
+            f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], memory, numbers, *settings)
             start = stop
 
-    b._share(work, flat[0].shape[0])
+    b._share(work, total)
     return results
 
 
-def _is_memory(state: Any) -> bool:
-    """Whether writing to the flattened state writes to the state itself. NumPy scalars are read-only."""
-    flags = state.flags
-    return bool(flags.c_contiguous and getattr(flags, "writeable", True))
+def _gradient(xp: Any, param: Any, grad: Any, weight_decay: Any, maximize: bool, memory: Any) -> Any:
+    """Return the gradient to descend, computed in ``memory``: negated if ``maximize``, plus weight_decay · param.
 
-
-def _decayed(xp: Any, param: Any, grad: Any, weight_decay: Any, memory: Any) -> Any:
-    """Return the gradient plus the weight decay, computed in ``memory``; the gradient itself if the decay is 0."""
+    It is the gradient itself if there is nothing to compute.
+    """
     if type(weight_decay) is float and weight_decay == 0:
-        return grad
+        return xp.negative(grad, memory) if maximize else grad
     xp.multiply(param, weight_decay, memory)
-    return xp.add(memory, grad, memory)
+    return (xp.subtract if maximize else xp.add)(memory, grad, memory)
 
 
-def _sgd(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any) -> None:
+def _sgd(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool) -> None:
     (param, grad), (new,) = inputs, outs
     lr, weight_decay = numbers
-    xp.multiply(_decayed(xp, param, grad, weight_decay, new), lr, new)
+    xp.multiply(_gradient(xp, param, grad, weight_decay, maximize, new), lr, new)
     xp.subtract(param, new, new)
 
 
-def _momentum(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, nesterov: bool) -> None:
+def _momentum(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool, nesterov: bool) -> None:
     (param, grad, velocity), (new, new_velocity) = inputs, outs
     lr, momentum, share, weight_decay = numbers
-    grad = _decayed(xp, param, grad, weight_decay, new)
+    grad = _gradient(xp, param, grad, weight_decay, maximize, new)
     xp.multiply(velocity, momentum, new_velocity)
     xp.multiply(grad, share, spare)
     xp.add(new_velocity, spare, new_velocity)
@@ -180,18 +213,17 @@ def _momentum(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, nestero
     xp.subtract(param, new, new)
 
 
-def _adam_numbers(
-    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, step: int
-) -> tuple[float, ...]:
-    rate, root = adam_rates(lr, beta1, beta2, step)
-    shrink = 1.0 - lr * weight_decay if decoupled and weight_decay else 0.0
-    return -rate, root, 1.0 - beta1, beta2, 1.0 - beta2, eps, 0.0 if decoupled else float(weight_decay), shrink
+def _adam_numbers(step: Step, beta1: float, beta2: float, eps: float, decoupled: bool) -> tuple[float, ...]:
+    rate, root = adam_rates(step, beta1, beta2)
+    decay = float(step.weight_decay)
+    shrink = 1.0 - step.lr * decay if decoupled and decay else 0.0
+    return -rate, root, 1.0 - beta1, beta2, 1.0 - beta2, eps, 0.0 if decoupled else decay, shrink
 
 
-def _adam(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any) -> None:
+def _adam(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool) -> None:
     (param, grad, mean, square, *largest), (new, mean_out, square_out, *largest_out) = inputs, outs
     rate, root, share, beta2, share2, eps, weight_decay, shrink = numbers
-    grad = _decayed(xp, param, grad, weight_decay, new)
+    grad = _gradient(xp, param, grad, weight_decay, maximize, new)
     xp.subtract(grad, mean, spare)
     xp.multiply(spare, share, spare)
     xp.add(mean, spare, mean_out)
@@ -214,11 +246,11 @@ def _adam(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any) -> None:
         xp.add(spare, new, new)
 
 
-def _rmsprop(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any) -> None:
+def _rmsprop(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool) -> None:
     """Update a block by RMSprop, or by AdaGrad, for which the factors of the old sum and the new square are 1."""
     (param, grad, square), (new, square_out) = inputs, outs
     rate, decay, share, eps, weight_decay = numbers
-    grad = _decayed(xp, param, grad, weight_decay, new)
+    grad = _gradient(xp, param, grad, weight_decay, maximize, new)
     xp.multiply(grad, grad, spare)
     xp.multiply(spare, share, spare)
     xp.multiply(square, decay, square_out)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.gradients import Gradients
-
 if TYPE_CHECKING:
     from burnpy.autodiff.anomaly import (
         detect_anomaly,
@@ -14,6 +11,7 @@ if TYPE_CHECKING:
         is_anomaly_enabled,
         set_detect_anomaly,
     )
+    from burnpy.autodiff.autodiff import Autodiff
     from burnpy.autodiff.checkpointing.checkpoint import checkpoint, checkpoint_sequential
     from burnpy.autodiff.custom.context import Context
     from burnpy.autodiff.custom.custom_derivatives import custom_jvp, custom_vjp
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.autodiff.saved_tensors.hooks import disable_saved_tensors_hooks, saved_tensors_hooks
     from burnpy.autodiff.saved_tensors.offload import save_on_cpu, save_to_disk
+    from burnpy.tensor.gradients import Gradients
 
 __all__ = [
     "Autodiff",
@@ -83,6 +82,8 @@ __all__ = [
 ]
 
 _LATER = {
+    "burnpy.autodiff.autodiff": ("Autodiff",),
+    "burnpy.tensor.gradients": ("Gradients",),
     "burnpy.autodiff.custom.context": ("Context",),
     "burnpy.autodiff.custom.custom_derivatives": ("custom_jvp", "custom_vjp"),
     "burnpy.autodiff.forward.duals": ("Unpacked", "make_dual", "unpack_dual"),
@@ -115,7 +116,7 @@ _LATER = {
     "burnpy.autodiff.saved_tensors.hooks": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
     "burnpy.autodiff.inspect.track_lines": ("track_lines",),
 }
-"""The names that are imported at first use, by module."""
+"""The names, all of which are imported at first use, by module: the package has parts below and above tensors."""
 
 
 def __getattr__(name: str) -> Any:

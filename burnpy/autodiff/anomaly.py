@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Relay, is_array, mapped
+from burnpy.autodiff.graph import Leaf, Node, PartialGrad, is_array, mapped, with_relays
 from burnpy.autodiff.inspect.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
 from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
 from burnpy.autodiff.multi_output import pick
@@ -110,12 +110,9 @@ def _origin(node: Node, operation: str) -> str:
 
 def _noting(device: Any, node: Any) -> None:
     """The observer that stores the user's lines in each recorded node."""
-    nodes = [node]
     stack = user_stack()
-    while nodes:
-        part = nodes.pop()
+    for part in with_relays(node):
         note(part)[STACK] = stack
-        nodes += [parent for parent in (part.parent0, part.parent1) if parent.__class__ is Relay]
 
 
 def _detector() -> Detector | None:

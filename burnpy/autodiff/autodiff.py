@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.gradients import Gradients
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, new_node, untracked
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -112,16 +111,6 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
         node.kept_leaf = leaf  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
         out.node = x.node.over(node)
         return out
-
-    def backward(
-        self,
-        roots: Iterable[tuple[Tracked, Float]],
-        *,
-        retain_graph: bool,
-        targets: Collection[Node | Leaf] | None = None,
-    ) -> Gradients[I]:
-        """Run the backward pass of `gradients` and return the result as `Gradients`."""
-        return Gradients(self, self.gradients(roots, retain_graph=retain_graph, targets=targets))
 
     def gradients(
         self,

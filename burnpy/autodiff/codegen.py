@@ -109,14 +109,14 @@ def source(name: str) -> str:
     op = operation(getattr(Backend, name))
     rule = rule_of(name)
     lines = [f"def {name}({', '.join(['self', *map(_parameter, op.arguments)])}):"]
-    if any(a.sequence for a in op.float_arguments):
-        lines += _sequence(op) if rule else _sequence_default(op)
-    elif (
+    if (
         not op.float_arguments
         or not any(op.float_results)
         or (rule is None and op.algebra.value == "nondifferentiable")
     ):
         lines += _unrecorded(op)
+    elif any(a.sequence for a in op.float_arguments):
+        lines += _sequence(op) if rule else _sequence_default(op)
     elif rule is None:
         lines += _defaulted(op)
     elif rule.joint is not None:
@@ -141,6 +141,8 @@ def _call(op: Operation, values: Iterable[str]) -> str:
 def _value(a: Argument) -> str:
     if not a.floats:
         return a.name
+    if a.sequence:
+        return f"[x.value for x in {a.name}]"
     return f"({a.name}.value if {a.name}.__class__ is Tracked else {a.name})" if a.scalar else f"{a.name}.value"
 
 
@@ -150,12 +152,18 @@ def _unrecorded(op: Operation) -> list[str]:
         return [f"    return {call}"]
     if len(op.results) > 1:
         return [f"    results = {call}", f"    {_wrapped_results(op)}"]
-    return [f"    return untracked({call})"]
+    return [f"    return {_untracked(op, call)}"]
+
+
+def _untracked(op: Operation, result: str) -> str:
+    """Generate the wrapping of a result, or of each member of a list, as untracked."""
+    return f"[untracked(x) for x in {result}]" if op.lists else f"untracked({result})"
 
 
 def _wrapped_results(op: Operation) -> str:
     """Generate the return statement for several untracked results."""
-    wraps = [f"untracked(results[{k}])" if is_float else f"results[{k}]" for k, is_float in enumerate(op.float_results)]
+    results = [(f"results[{k}]", is_float) for k, is_float in enumerate(op.float_results)]
+    wraps = [_untracked(op, result) if is_float else result for result, is_float in results]
     return f"return {', '.join(wraps)}"
 
 
@@ -425,6 +433,6 @@ def _sequence_default(op: Operation) -> list[str]:
     ]
     return [
         f"    if all([x.__class__ is not Tracked or x.node is None for x in {xs}]):",
-        f"        return untracked({_call(op, values)})",
+        f"        return {_untracked(op, _call(op, values))}",
         f"    return default(self, {', '.join(a.name for a in op.arguments)})",
     ]

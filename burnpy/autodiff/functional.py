@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
-from burnpy.autodiff.gradients import Gradients
 from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.tensor.base import TensorBase, describe, new_tensor
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 
@@ -78,8 +78,7 @@ def backward(
         same_device("backward", outputs[0], *leaves)
         empty: Gradients[Any] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
-    grads: Gradients[Any] = device.backward(roots, retain_graph=retain_graph, targets=targets)
-    return grads
+    return Gradients(device, device.gradients(roots, retain_graph=retain_graph, targets=targets))
 
 
 @overload

@@ -6,7 +6,7 @@ to its output. A node has at most two edges, stored in its own slots; an operati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, ClassVar, TypeAlias
 
@@ -133,6 +133,16 @@ class Relay(Node):
     __slots__ = ()
 
     operation = "relay"
+
+
+def with_relays(node: Any) -> Sequence[Any]:
+    """Return a node and its relays."""
+    if node.parent0.__class__ is not Relay and node.parent1.__class__ is not Relay:
+        return (node,)
+    parts = [node]
+    for part in parts:
+        parts += [parent for parent in (part.parent0, part.parent1) if parent.__class__ is Relay]
+    return parts
 
 
 def kept_of(saved: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.schema import Algebra, derived, required
 
 if TYPE_CHECKING:
-    from burnpy.backend.decorators import Checked, Profiled
+    from burnpy.backend.decorators import Checked, Decorator, Profiled
     from burnpy.backend.entries import Operation
     from burnpy_cupy import CuPy
     from burnpy_numpy import NumPy
@@ -24,6 +24,7 @@ __all__ = [
     "Backend",
     "Checked",
     "CuPy",
+    "Decorator",
     "NumPy",
     "Operation",
     "Profiled",
@@ -36,7 +37,7 @@ __all__ = [
 
 
 _LATER = {
-    "burnpy.backend.decorators": ("Checked", "Profiled"),
+    "burnpy.backend.decorators": ("Checked", "Decorator", "Profiled"),
     "burnpy.backend.entries": ("Operation",),
 }
 """The names imported on first use, by module; backends are as well, by entry point."""

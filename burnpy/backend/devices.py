@@ -60,9 +60,7 @@ class DeviceMeta(ABCMeta):
 
 @cache
 def _refuse_incomplete(cls: type[Backend]) -> None:
-    from burnpy.backend.backend import Backend
-
-    absent = missing(cls, declarations(Backend))
+    absent = missing(cls, declarations(cls))
     if absent:
         raise DeviceError(
             f"backend {cls.__name__} does not write the required operations {', '.join(absent)}; "

@@ -50,6 +50,11 @@ class Operation(NamedTuple):
         return tuple(kind in ("Float", "Number", "Value") for kind in self.results)
 
     @property
+    def lists(self) -> bool:
+        """Whether each result is a list of primitives, as of the operations that update all parameters of a model."""
+        return "list[" in str(self.function.__annotations__["return"])
+
+    @property
     def summary(self) -> str:
         """The first line of the operation's docstring."""
         return (self.function.__doc__ or "").strip().split("\n")[0]

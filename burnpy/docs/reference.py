@@ -37,7 +37,7 @@ def page() -> str:
 
 def _row(op: Operation) -> str:
     arguments = ", ".join(_argument(a) for a in op.arguments)
-    results = ", ".join(kind or "value" for kind in op.results)
+    results = ", ".join(f"{'list of ' if op.lists else ''}{kind or 'value'}" for kind in op.results)
     need = "required" if op.required else "derived"
     if op.algebra is Algebra.NONDIFFERENTIABLE:
         gradient = "–"

@@ -83,9 +83,8 @@ def _of_package(package: str, name: str) -> str:
 
 
 def _kinds() -> tuple[Any, Any, Any]:
-    from burnpy.tensor import BoolTensor, IntTensor, Tensor
-
-    return Tensor, IntTensor, BoolTensor
+    tensor: Any = import_module("burnpy.tensor")
+    return tensor.Tensor, tensor.IntTensor, tensor.BoolTensor
 
 
 def _method(name: str) -> str:

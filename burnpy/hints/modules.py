@@ -83,7 +83,6 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "": "parameters and rate are given to each step: model = optim.step(1e-3, model, grads)",
         "params": "the model is given to each step: model = optim.step(1e-3, model, grads)",
         "lr": "the rate is given to each step: model = optim.step(1e-3, model, grads)",
-        "maximize": "turn the gradients around: optim.step(1e-3, model, -1.0 * grads)",
         **dict.fromkeys(("foreach", "fused", "capturable"), "there is one way to compute it, and it is fused"),
         "differentiable": "a step is not differentiated; write it with tensors, by model.with_values",
         "initial_accumulator_value": _AS_CALLED.format("initial_sum"),

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
+from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.call_errors import call_error, signature_of
 from burnpy.nn.fields import check_held, settled
-from burnpy.nn.tree import new_module, variables_in, walk
+from burnpy.nn.tree import TreeNode, new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
 from burnpy.tensor.transfer import in_training_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from burnpy.nn.call_trace import Input
-    from burnpy.nn.summary import Summary
     from burnpy.tensor.base import TensorBase
 
 B = TypeVar("B", bound=Backend)
@@ -34,6 +33,7 @@ class ModuleMeta(type):
             """Create a module and make it immutable."""
             module = cls.__new__(cls)
             _set(module, "_sealed", False)
+            _set(module, "_parts", ())
             try:
                 module.__init__(*args, **kwargs)
             except TypeError as error:
@@ -41,9 +41,9 @@ class ModuleMeta(type):
                 if refusal is None:
                     raise
                 raise refusal from error
-            parts = settled(module)
-            for name, value in (("_parts", parts), ("_override", None), ("_held", None)):
-                _set(module, name, value)
+            _set(module, "_parts", settled(module))
+            _set(module, "_override", None)
+            _set(module, "_held", None)
             check_held(module)
             _set(module, "_sealed", True)
             return module
@@ -54,15 +54,13 @@ class ModuleMeta(type):
             return signature_of(cls)
 
 
-class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
+class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
     """The base class of `Module` and `Stateless`: an immutable tree of parameters, buffers and modules."""
 
-    __slots__ = ("__dict__", "__weakref__", "_held", "_override", "_parts", "_sealed")
+    __slots__ = ()
 
-    _held: dict[str, Variable[Any]] | None  #: the result of `variables_in`, cached on first use
-    _override: bool | None  #: True for training mode, False for eval mode, None to follow the device
-    _parts: tuple[str, ...]  #: the fields that contain parameters, buffers or modules
-    _sealed: bool  #: whether construction is complete
+    _reserved: ClassVar[frozenset[str]] = frozenset()
+    """The names that no field may have, since every module has them."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
@@ -72,12 +70,6 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         """Return the result of `forward`."""
         return self.forward(*args, **kwargs)
 
-    def extra_repr(self) -> str:
-        """The settings shown in parentheses in the module's repr, written as the arguments of its class."""
-        from burnpy.nn.settings import settings
-
-        return settings(self)
-
     @property
     def device(self) -> B:
         """The device of the module's parameters and buffers.
@@ -85,9 +77,16 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         Raises:
             ModuleError: the module has neither parameters nor buffers.
         """
-        for held in self._all_held().values():
-            return held.device  # type: ignore[no-any-return]  # all are on one
+        device: Any = self._own_device()
+        if device is not None:
+            return device  # type: ignore[no-any-return]  # of the backend of the module
         raise ModuleError(f"{type(self).__name__} holds neither parameters nor buffers, and is on no device of its own")
+
+    def _own_device(self) -> Any:
+        """The device of the parameters and buffers; None if there are none."""
+        for held in self._all_held().values():
+            return held._value._device  # all are on one
+        return None
 
     def _all_held(self) -> dict[str, Variable[Any]]:
         """All parameters and buffers by path, shared ones by their first path."""
@@ -137,35 +136,6 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
         """The total number of elements of all parameters, shared ones counted once."""
         return sum(held.numel() for held in self.params())
 
-    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
-        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
-
-        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
-
-        Args:
-            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
-            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
-
-        Raises:
-            ArgumentError: ``input`` is none of these.
-            DeviceError: ``input`` is on another device.
-            Exception: whatever the model raises, with a note that names the module.
-
-        >>> from burnpy.backend import NumPy
-        >>> from burnpy.nn import Linear, Relu, Sequential
-        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
-        path  layer         output  parameters  FLOPs
-        ────  ────────────  ──────  ──────────  ─────
-              Sequential()  (3, 1)          33    195
-        0     Linear(2, 8)  (3, 8)          24    120
-        1     Relu()        (3, 8)           0     24
-        2     Linear(8, 1)  (3, 1)           9     51
-        33 parameters, 195 FLOP
-        """
-        from burnpy.nn.summary import summarized
-
-        return summarized(self, depth, input)
-
     @property
     def is_training(self) -> bool:
         """Whether the module is in training mode.
@@ -190,7 +160,7 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
     def __setattr__(self, name: str, value: object) -> None:
         if self._sealed:
             self._refuse(name, "assigned to")
-        if hasattr(ModuleBase, name) or name in _RESERVED:
+        if name in self._reserved:
             raise ModuleError(
                 f"{type(self).__name__}.{name} was assigned to in __init__, and {name!r} means something for every "
                 "module: choose another name"
@@ -201,8 +171,6 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
         def __getattr__(self, name: str) -> object:
             """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
-            from burnpy.nn.display import missing_attribute
-
             raise missing_attribute(self, "Module", name)
 
     def __delattr__(self, name: str) -> None:
@@ -221,17 +189,6 @@ class ModuleBase(Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def __copy__(self) -> Any:
         return self
-
-    def __repr__(self) -> str:
-        from burnpy.nn.display import render
-
-        return render(self)
-
-
-_METHODS = """astype eval fork into_record load_record map no_grad replace require_grad state state_report to_device
-    train updated valid with_new_ids with_state with_values"""
-_RESERVED = frozenset(_METHODS.split())
-"""The methods that `Module` adds to `ModuleBase`; a field with such a name would hide one."""
 
 
 def _restored(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:

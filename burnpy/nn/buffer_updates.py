@@ -17,18 +17,17 @@ from burnpy.autodiff.buffer_updates import carrying
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ModuleError, ShapeError
 from burnpy.nn.base import ModuleBase
+from burnpy.nn.transform import Transforms
 from burnpy.nn.tree import joined, variables_in
 from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
-    from burnpy.nn.module import Module
     from burnpy.nn.variable import Buffer
     from burnpy.tensor.tensor import Tensor
 
-    M = TypeVar("M", bound=Module[Any])
-
+M = TypeVar("M", bound=Transforms[Any])
 B = TypeVar("B", bound=Backend)
 
 
@@ -37,6 +36,23 @@ class BufferUpdate(NamedTuple, Generic[B]):
 
     mean: Tensor[B]  #: the mean of the recorded values, of the buffer's shape, on the module's device
     weight: Tensor[B]  #: the number of recorded values, 0-d
+
+
+class Updatable(Transforms[B]):
+    """The method of a module that turns recorded updates into new values of its buffers."""
+
+    __slots__ = ()
+
+    def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
+        """Compute new values of this module's buffers after training passes; layers that record updates override it.
+
+        Args:
+            updates: the combined updates by the buffer's path in this module, for buffers passed to `record_update`.
+
+        Returns:
+            New untracked values of buffers of this module by path; by default the means of the updates.
+        """
+        return {path: update.mean for path, update in updates.items()}
 
 
 def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Tensor[B]:
@@ -66,13 +82,12 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
     device: Any = output.device
     if not isinstance(device, Autodiff) or buffer.frozen:
         return output
-    if value.shape != buffer.shape:
-        raise ShapeError(
-            f"record_update() was given a value of shape {value.shape} for a buffer of shape {buffer.shape}"
-        )
+    shape, dtype = buffer.shape, buffer.dtype
+    if value.shape != shape:
+        raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
     inner: Any = device.inner
-    flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(value.shape),))
-    vector = inner.cat([inner.cast(flat, buffer.dtype), inner.full((1,), 1.0, buffer.dtype)], 0)
+    flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
+    vector = inner.cat([inner.cast(flat, dtype), inner.full((1,), 1.0, dtype)], 0)
     return output._like(carrying(device, output._primitive, buffer.id, vector))
 
 
@@ -91,7 +106,7 @@ def stepped(module: M, values: Mapping[str, TensorBase[Any]], updates: Mapping[s
     return module.with_values({**values, **(buffer_values(module, updates) if updates else {})})
 
 
-def buffer_values(module: Module[Any], updates: Mapping[str, Tensor[Any]]) -> dict[str, TensorBase[Any]]:
+def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -> dict[str, TensorBase[Any]]:
     """Compute the new values of a module's buffers from updates, by id.
 
     Raises:

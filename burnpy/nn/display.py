@@ -1,17 +1,32 @@
-"""The text representation of modules: `render` draws the tree of a model."""
+"""The text representation of modules: the tree of a model, a line per part."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from burnpy.nn.tree import children
+from burnpy.backend.backend import Backend
+from burnpy.nn.base import ModuleBase
+from burnpy.nn.settings import settings
+from burnpy.nn.tree import TreeNode, children
 from burnpy.nn.variable import Param, Variable
 
-if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
+B = TypeVar("B", bound=Backend)
 
 
-def render(module: ModuleBase[Any]) -> str:
+class Displayed(ModuleBase[B]):
+    """The methods of a module that show it as text."""
+
+    __slots__ = ()
+
+    def extra_repr(self) -> str:
+        """The settings shown in parentheses in the module's repr, written as the arguments of its class."""
+        return settings(self)
+
+    def __repr__(self) -> str:
+        return render(self)
+
+
+def render(module: Displayed[Any]) -> str:
     """Return the module tree as text, a line per part: shapes, counts, and what is frozen, shared or overridden.
 
     >>> from burnpy.backend import NumPy
@@ -31,22 +46,7 @@ def render(module: ModuleBase[Any]) -> str:
     return "\n".join(_lines(module, "", {}, "", None))
 
 
-def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
-    """Return the AttributeError for a missing attribute, with a hint at the equivalent name in burnpy.
-
-    Args:
-        owner: the object without the attribute: a module, an optimizer or a parameter.
-        kind: the key of the table of PyTorch's methods to look the name up in, such as "Module".
-        name: the missing attribute.
-    """
-    if name.startswith("_"):  # `copy`, `pickle` and NumPy probe for such names
-        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
-    from burnpy.hints.missing import of_object
-
-    return of_object(owner, kind, name)
-
-
-def _lines(module: ModuleBase[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
+def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
     """The lines of a module; ``override`` is the train/eval override of the enclosing module."""
     lines = [_headline(module, override)]
     for name, part in _flat(module):
@@ -70,12 +70,12 @@ def _flat(tree: Any) -> list[tuple[str, Any]]:
     for name, part in children(tree):
         if isinstance(part, (tuple, dict)):
             parts += [(f"{name}.{inner}" if name != "" else inner, x) for inner, x in _flat(part)]
-        elif isinstance(part, Variable) or hasattr(part, "_parts"):
+        elif isinstance(part, (TreeNode, Variable)):
             parts.append((name, part))
     return parts
 
 
-def _headline(module: ModuleBase[Any], override: bool | None) -> str:
+def _headline(module: Displayed[Any], override: bool | None) -> str:
     """The first line of a module: its class and settings, parameter counts, and its mode if it is overridden."""
     notes: list[str] = []
     count = module.num_params

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableSequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from burnpy.backend.errors import DeviceError, ModuleError, a
-from burnpy.nn.tree import FrozenDict, joined, places, regrouped, walk
+from burnpy.nn.tree import FrozenDict, TreeNode, joined, places, regrouped, walk
 from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
-
-if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
 
 _ARRAYS = ("__array__", "__dlpack__", "__cuda_array_interface__")
 
 
-def settled(module: ModuleBase[Any]) -> tuple[str, ...]:
+def settled(module: TreeNode) -> tuple[str, ...]:
     """Make a module's fields read-only and return the names of those that contain parameters, buffers or modules.
 
     Raises:
@@ -35,7 +32,7 @@ def settled(module: ModuleBase[Any]) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def check_held(module: ModuleBase[Any]) -> None:
+def check_held(module: TreeNode) -> None:
     """Check that all variables of a module are on one device and that their ids are unique.
 
     Raises:
@@ -74,7 +71,7 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
     """
     if isinstance(value, Variable):
         return value, True
-    if hasattr(type(value), "forward") and hasattr(value, "_sealed"):
+    if isinstance(value, TreeNode):
         if not value._sealed:
             raise ModuleError(
                 f"{name}.{path} holds {a(type(value).__name__)} whose __init__ is not done yet; a module cannot "
@@ -145,7 +142,7 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
             "it a list or a tuple, and of numbers a Buffer"
         )
     for where, part in _inside(value):
-        if isinstance(part, (Variable, TensorBase)) or (hasattr(type(part), "forward") and hasattr(part, "_sealed")):
+        if isinstance(part, (Variable, TensorBase, TreeNode)):
             raise ModuleError(
                 f"{name}.{path} is {_article(value)} that keeps {_article(part)}{where}, where it has no path and "
                 "would stay as it is when the model is moved, saved or trained; make it a field of the module, in "

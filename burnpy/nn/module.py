@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from burnpy.autodiff.rematerialize.balanced import Balanced
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.base import ModuleBase
+from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.state import Stateful
-from burnpy.nn.transform import Transforms
+from burnpy.nn.summary import Summarized
 from burnpy.tensor.call_errors import composed
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -32,8 +33,14 @@ class HasForward(Protocol[P, R_co]):
         ...
 
 
+class ModuleMethods(Stateful[B], Updatable[B], Summarized[B]):
+    """The methods that `Module` and `Stateless` have in common."""
+
+    __slots__ = ()
+
+
 @composed
-class Module(Stateful[B], Transforms[B]):
+class Module(ModuleMethods[B]):
     """A model, or a layer of one: an immutable tree of parameters, buffers and other modules on backend ``B``.
 
     The ``__init__`` of a module takes ``device: B | type[B]`` and assigns its fields; afterwards it is immutable.
@@ -129,7 +136,7 @@ class Module(Stateful[B], Transforms[B]):
         return self._moved(device, renewed=False)
 
 
-class Unplaced(Stateful[Any], Transforms[Any]):
+class Unplaced(ModuleMethods[Any]):
     """A module without parameters and buffers, which has no device and takes tensors of any backend."""
 
     __slots__ = ()
@@ -176,17 +183,20 @@ class Stateless(Unplaced):
             ...
 
 
+ModuleMethods._reserved = frozenset(dir(Module))
+
+
 def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the class that the caller declares
     """Return the module on its inner backend, with the type that the caller's ``valid()`` declares.
 
     Raises:
         NotTrackedError: the module is already on a plain backend.
     """
-    device: Any = next((held.device for held in module._all_held().values()), None)
+    device: Any = module._own_device()
     if device is not None and not device.differentiates:
         raise NotTrackedError(
             f"valid() was asked of {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
             "gives: use it as it is, or make the model on Autodiff[...] to train it"
         )
     rebindable: Any = module  # of the class that the caller declares
-    return rebindable if device is None else rebindable._moved(device.inner, renewed=False)  # type: ignore[no-any-return]  # as above
+    return rebindable if device is None else rebindable._on_inner(device)  # type: ignore[no-any-return]  # as above

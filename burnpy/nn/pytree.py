@@ -44,7 +44,7 @@ def put_together(values: Sequence[Any], rest: Rest) -> Any:
     new = dict(zip(map(id, rest.module.params()), values, strict=True))
 
     def valued(path: str, held: Variable[Any]) -> Variable[Any]:
-        return held.like(new[id(held)]) if isinstance(held, Param) else held
+        return held._storing(new[id(held)]) if isinstance(held, Param) else held
 
     return Rebuild(valued)(rest.module)
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.base import ModuleBase
 from burnpy.nn.fields import check_held, settled
 from burnpy.nn.select import suggestion
-from burnpy.nn.tree import FrozenDict, joined, new_module, places, regrouped, walk
+from burnpy.nn.tree import FrozenDict, TreeNode, joined, new_module, places, regrouped, walk
 
-M = TypeVar("M", bound=ModuleBase[Any])
+M = TypeVar("M", bound=TreeNode)
 
 
 def replaced(module: M, values: Mapping[str, Any]) -> M:
@@ -45,7 +44,7 @@ def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
         return value
     name, rest = names[0], names[1:]
     inside = joined(path, name)
-    if isinstance(tree, ModuleBase):
+    if isinstance(tree, TreeNode):
         fields = dict(vars(tree))
         if name not in fields:
             raise _NoSuchPathError

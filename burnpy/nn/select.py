@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, a
-from burnpy.nn.tree import variables_in, walk
+from burnpy.nn.tree import TreeNode, variables_in, walk
 from burnpy.nn.variable import Variable
-
-if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
 
 Where: TypeAlias = str | Sequence[str] | Callable[[str, Any], bool]
 """A selection of parameters: a path, of a parameter or of a module with all its parameters (``"encoder"``); a pattern
 (``"*.bias"``); several of these; or a predicate that takes a path and a `Param`."""
 
 
-def selected(module: ModuleBase[Any], where: Where | None, operation: str) -> dict[str, Variable[Any]]:
+def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str, Variable[Any]]:
     """Return the selected parameters and buffers of ``module`` by their first path; all of them for None.
 
     A shared parameter is selected if any of its paths is. ``operation`` is the caller's name, for messages.

@@ -7,18 +7,16 @@ such as a device or an initializer, are not shown; submodules are shown as lines
 from __future__ import annotations
 
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from burnpy.nn.call_errors import signature_of
+from burnpy.nn.tree import TreeNode
 from burnpy.tensor.base import describe
-
-if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
 
 _UNKNOWN: Any = Parameter.empty
 
 
-def settings(module: ModuleBase[Any]) -> str:
+def settings(module: TreeNode) -> str:
     """Return the arguments of the constructor call: the positional ones, then keyword arguments that are not defaults.
 
     >>> from burnpy.nn import Flatten, MaxPool2d
@@ -39,7 +37,7 @@ def settings(module: ModuleBase[Any]) -> str:
     return ", ".join(arguments)
 
 
-def _setting(module: ModuleBase[Any], p: Parameter) -> Any:
+def _setting(module: TreeNode, p: Parameter) -> Any:
     """The value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
     fields, annotation = vars(module), str(p.annotation)
     if p.name in fields:

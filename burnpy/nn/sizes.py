@@ -44,6 +44,16 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
     >>> pair("max_pool2d", "kernel_size", 2), pair("max_pool2d", "stride", (1, 2))
     ((2, 2), (1, 2))
     """
+    sizes: Any = (value, value) if value.__class__ is int else value
+    if sizes.__class__ is tuple and len(sizes) == 2:
+        high, wide = sizes
+        if high.__class__ is int and wide.__class__ is int and high >= least and wide >= least:
+            return high, wide
+    return _checked_pair(operation, name, value, least)
+
+
+def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[int, int]:
+    """The slow path of `pair`, for other sequences and integers, and for errors."""
     size = _int(value)
     sizes = (size, size) if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
     if len(sizes) != 2 or any(n is None or n < least for n in sizes):

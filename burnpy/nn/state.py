@@ -114,8 +114,8 @@ class Stateful(ModuleBase[B]):
             entry = entries.get(path)
             if entry is None:
                 return held
-            new = held.holding(_tensor(entry.value, held))
-            return new if entry.id is None else new.with_id(entry.id)
+            new = held._holding(_tensor(entry.value, held))
+            return new if entry.id is None else new._with_id(entry.id)
 
         return Rebuild(valued)(self)  # type: ignore[no-any-return]  # of the same class
 

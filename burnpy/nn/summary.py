@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from burnpy.backend.decorators.tables import scaled, table
+from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.call_trace import Calls, Input, shapes_text
+from burnpy.nn.display import Displayed
 
 if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
+    from burnpy.nn.call_trace import Input
+
+B = TypeVar("B", bound=Backend)
 
 
 class SummaryRow(NamedTuple):
@@ -34,6 +36,9 @@ class Summary:
         self.flops = flops  #: the FLOPs of one call of the model; None if it was not called
 
     def __str__(self) -> str:
+        from burnpy.backend.decorators.tables import scaled, table  # the decorators take long to import
+        from burnpy.nn.call_trace import shapes_text
+
         total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]
         if self.num_frozen:
             total.append(f"{self.num_frozen:,} of them frozen")
@@ -57,8 +62,43 @@ class Summary:
     __repr__ = __str__
 
 
-def summarized(model: ModuleBase[Any], depth: int | None, input: Input | Sequence[Input] | None) -> Summary:
+class Summarized(Displayed[B]):
+    """The method of a module that returns its summary."""
+
+    __slots__ = ()
+
+    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
+        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
+
+        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
+
+        Args:
+            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
+            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
+
+        Raises:
+            ArgumentError: ``input`` is none of these.
+            DeviceError: ``input`` is on another device.
+            Exception: whatever the model raises, with a note that names the module.
+
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear, Relu, Sequential
+        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
+        path  layer         output  parameters  FLOPs
+        ────  ────────────  ──────  ──────────  ─────
+              Sequential()  (3, 1)          33    195
+        0     Linear(2, 8)  (3, 8)          24    120
+        1     Relu()        (3, 8)           0     24
+        2     Linear(8, 1)  (3, 1)           9     51
+        33 parameters, 195 FLOP
+        """
+        return summarized(self, depth, input)
+
+
+def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence[Input] | None) -> Summary:
     """Return the summary of a model: see `Module.summary`."""
+    from burnpy.nn.call_trace import Calls
+
     argument: Any = depth
     if depth is not None and (not isinstance(argument, int) or depth < 0):
         raise ArgumentError(f"summary() was given depth={depth!r}; it is an int from 0, or None for all")
@@ -67,7 +107,8 @@ def summarized(model: ModuleBase[Any], depth: int | None, input: Input | Sequenc
         flops = calls.run(model, input)
     modules = model.named_modules()
     rows: list[SummaryRow] = []
-    for path, module in modules.items():
+    for path, part in modules.items():
+        module: Any = part  # every class of modules is `Displayed`
         if depth is None or _depth(path, modules) <= depth:
             output, count, cost = calls.of(path)
             layer = f"{type(module).__name__}({module.extra_repr()})"
@@ -76,7 +117,7 @@ def summarized(model: ModuleBase[Any], depth: int | None, input: Input | Sequenc
     return Summary(rows, model.num_params, frozen, flops)
 
 
-def _depth(path: str, modules: Mapping[str, ModuleBase[Any]]) -> int:
+def _depth(path: str, modules: Mapping[str, object]) -> int:
     """The number of modules that contain the module at a path."""
     steps = path.split(".") if path else []
     return sum(".".join(steps[:k]) in modules for k in range(len(steps)))

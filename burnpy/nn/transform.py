@@ -17,15 +17,16 @@ from burnpy.nn.replace import replaced
 from burnpy.nn.select import Where, selected
 from burnpy.nn.tree import Rebuild
 from burnpy.nn.variable import Param, Variable, new_id
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
-    from burnpy.nn.buffer_updates import BufferUpdate
     from burnpy.tensor.data import DTypeLike
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
+
+_set = object.__setattr__
 
 
 class Transforms(ModuleBase[B]):
@@ -91,7 +92,7 @@ class Transforms(ModuleBase[B]):
         selected_ids = {id(held) for held in selected(self, where, operation).values() if held.frozen is not frozen}
 
         def marked(path: str, held: Variable[Any]) -> Variable[Any]:
-            return held.holding(held._value.detach(), frozen) if id(held) in selected_ids else held
+            return held._with_frozen(frozen) if id(held) in selected_ids else held
 
         return self._rebuilt(marked)
 
@@ -129,7 +130,7 @@ class Transforms(ModuleBase[B]):
                     f"map() of {path}, of shape {held.shape}, was given shape {result.shape} in its place; for another "
                     f"shape use model.replace({{{path!r}: Param(tensor)}})"
                 )
-            return held.holding(result.detach())  # type: ignore[attr-defined]  # a float tensor
+            return held._holding(result.detach())  # type: ignore[attr-defined]  # a float tensor
 
         return self._rebuilt(mapped)
 
@@ -142,13 +143,13 @@ class Transforms(ModuleBase[B]):
         target = dtype_of(dtype, "float")
 
         def cast(path: str, held: Variable[Any]) -> Variable[Any]:
-            return held if held.kind != "float" else held.holding(held._value.detach().to_dtype(target))
+            return held if held.kind != "float" else held._holding(held._value.detach().to_dtype(target))
 
         return self._rebuilt(cast)
 
     def with_new_ids(self) -> Self:
         """Return the module with new ids, so that it can be used beside the original in one model."""
-        return self._rebuilt(lambda path, held: held.with_id(new_id()))
+        return self._rebuilt(lambda path, held: held._with_id(new_id()))
 
     def replace(self, fields: Mapping[str, Any] | None = None, /, **named: Any) -> Self:
         """Return the module with parameters, buffers, submodules or plain values replaced by path.
@@ -182,7 +183,8 @@ class Transforms(ModuleBase[B]):
             ShapeError: a value has another shape or dtype.
         """
         device: Any = self.device
-        paths = {held.id: path for path, held in self._all_held().items()}
+        inner = _plain_inner(device)
+        paths = {held._id: path for path, held in self._all_held().items()}
         unknown = [key for key in values if key not in paths]
         if unknown:
             raise ModuleError(
@@ -194,34 +196,43 @@ class Transforms(ModuleBase[B]):
             value: Any = values.get(held._id)
             if value is None:
                 return held
-            if value.shape != held.shape or value.dtype != held.dtype or value.kind != held.kind:
+            new, old = value._primitive, held._value._primitive
+            if new.shape != old.shape or new.dtype != old.dtype or value.kind != held.kind:
                 raise ShapeError(
                     f"with_values() was given {a(type(value).__name__)} of shape {value.shape} and dtype {value.dtype} "
                     f"for {path}, which is of shape {held.shape} and dtype {held.dtype}"
                 )
-            return held.holding(transfer(value.detach() if value.kind == "float" else value, device))
+            if value._device is inner:
+                return held._on(device, device.lift(new) if held.kind == "float" else new)
+            return held._holding(transfer(value.detach(), device))
 
         return self._rebuilt(valued)
 
-    def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
-        """Compute new values of this module's buffers after training passes; layers that record updates override it.
-
-        Args:
-            updates: the combined updates by the buffer's path in this module, for buffers passed to `record_update`.
-
-        Returns:
-            New untracked values of buffers of this module by path; by default the means of the updates.
-        """
-        return {path: update.mean for path, update in updates.items()}
-
     def _rebuilt(
         self,
-        held: Callable[[str, Variable[Any]], Variable[Any]] = lambda path, held: held,
+        held: Callable[[str, Variable[Any]], Variable[Any]] | None = None,
         *,
-        override: Callable[[ModuleBase[Any]], bool | None] = lambda module: module._override,
+        override: Callable[[ModuleBase[Any]], bool | None] | None = None,
     ) -> Self:
-        rebuilt: Self = Rebuild(held, override=override)(self)
+        rebuild = Rebuild(held, override=override)
+        rebuilt: Self = rebuild(self)
+        if self._held is not None and rebuilt is not self:  # the paths are the same, and need not be found again
+            variables = map(rebuild.memo.__getitem__, map(id, self._held.values()))
+            _set(rebuilt, "_held", dict(zip(self._held, variables, strict=True)))
         return rebuilt
+
+    def _on_inner(self, device: Any) -> Any:
+        """The module on the inner device of ``device``, its own, with which it shares memory."""
+        inner = _plain_inner(device)
+        if inner is None:
+            return self._moved(device.inner, renewed=False)
+
+        def lowered(path: str, held: Variable[Any]) -> Variable[Any]:
+            value = held._value
+            primitive = device.lower(value._primitive) if held.kind == "float" else value._primitive
+            return held._storing(new_tensor(type(value), inner, primitive))
+
+        return self._rebuilt(lowered)
 
     def _moved(self, device: Any, *, renewed: bool) -> Any:
         target = device_of(device)
@@ -229,6 +240,11 @@ class Transforms(ModuleBase[B]):
         def moved(path: str, held: Variable[Any]) -> Variable[Any]:
             if held.device is target and not renewed:
                 return held
-            return held.holding(transfer(held._value.detach(), target))
+            return held._holding(transfer(held._value.detach(), target))
 
         return self._rebuilt(moved)
+
+
+def _plain_inner(device: Any) -> Any:
+    """The inner device of a device that differentiates, if nothing is recorded there either; None otherwise."""
+    return device.inner if device.differentiates and not device.inner.differentiates else None

@@ -6,17 +6,31 @@ under the first of its paths, and stays shared in a rebuilt tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from burnpy.backend.errors import ImmutableError
 from burnpy.nn.variable import Variable
 
-if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
-
 K = TypeVar("K")
 V = TypeVar("V")
+
+_set = object.__setattr__
+
+
+class TreeNode:
+    """A module as a node of a tree: the base class of modules, with what traversal needs of them.
+
+    The fields of a module are its ``__dict__``.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_held", "_override", "_parts", "_sealed")
+
+    _held: dict[str, Variable[Any]] | None  #: the result of `variables_in`, cached on first use
+    _override: bool | None  #: True for training mode, False for eval mode, None to follow the device
+    _parts: tuple[str, ...]  #: the fields that contain parameters, buffers or modules
+    _sealed: bool  #: whether construction is complete
 
 
 class FrozenDict(dict[K, V]):
@@ -52,25 +66,29 @@ def regrouped(parts: tuple[Any, ...], like: tuple[Any, ...]) -> tuple[Any, ...]:
     return type(like)(*parts) if hasattr(like, "_fields") else parts
 
 
-def children(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the direct subtrees of a module, tuple or dict with their names."""
-    if isinstance(tree, Variable):
-        return
-    if isinstance(tree, dict):
-        yield from ((str(key), tree[key]) for key in tree)
-    elif isinstance(tree, tuple):
-        yield from zip(places(tree), tree, strict=True)
-    elif hasattr(tree, "_parts"):
-        fields = vars(tree)
-        yield from ((name, fields[name]) for name in tree._parts)
+_BRANCHES = (TreeNode, tuple, dict)
+"""The types of trees that contain other trees."""
 
 
-def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every module and variable of a tree with its path, the tree itself first; shared ones once per path."""
-    if isinstance(tree, Variable) or hasattr(tree, "_parts"):
-        yield path, tree
+def children(tree: Any) -> Iterable[tuple[str, Any]]:
+    """Return the direct subtrees of a module, tuple or dict with their names."""
+    if isinstance(tree, TreeNode):
+        return zip(tree._parts, map(vars(tree).__getitem__, tree._parts), strict=True)
+    if isinstance(tree, tuple):
+        return zip(places(tree), tree, strict=True)
+    return zip(map(str, tree), tree.values(), strict=True) if isinstance(tree, dict) else ()
+
+
+def walk(tree: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Return every module and variable of a tree with its path, the tree itself first; shared ones once per path."""
+    items: list[tuple[str, Any]] = [(path, tree)] if isinstance(tree, (TreeNode, Variable)) else []
     for name, part in children(tree):
-        yield from walk(part, joined(path, name))
+        inside = f"{path}.{name}" if path else name
+        if isinstance(part, Variable):
+            items.append((inside, part))
+        elif isinstance(part, _BRANCHES):
+            items += walk(part, inside)
+    return items
 
 
 def variables_in(tree: Any) -> dict[str, Variable[Any]]:
@@ -88,8 +106,10 @@ def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...]
     """Create a module from validated fields, without calling ``__init__``."""
     out = object.__new__(cls)
     vars(out).update(fields)
-    for name, value in (("_parts", parts), ("_override", override), ("_held", None), ("_sealed", True)):
-        object.__setattr__(out, name, value)
+    _set(out, "_parts", parts)
+    _set(out, "_override", override)
+    _set(out, "_held", None)
+    _set(out, "_sealed", True)
     return out
 
 
@@ -97,52 +117,63 @@ class Rebuild:
     """Rebuilds a tree with other variables or modules in the same structure.
 
     Args:
-        held: a function from path and variable to the new variable; called once for a shared one.
+        held: a function from path and variable to the new variable; called once for a shared one. By default variables
+            stay.
         module: a function from path and module to a replacement, or None to rebuild the module from its parts; called
             before its parts are visited.
-        override: a function from a module to the train/eval override of its rebuilt copy.
+        override: a function from a module to the train/eval override of its rebuilt copy, which by default is the same.
     """
 
     def __init__(
         self,
-        held: Callable[[str, Variable[Any]], Variable[Any]] = lambda path, held: held,
+        held: Callable[[str, Variable[Any]], Variable[Any]] | None = None,
         *,
-        module: Callable[[str, ModuleBase[Any]], Any] = lambda path, module: None,
-        override: Callable[[ModuleBase[Any]], bool | None] = lambda module: module._override,
+        module: Callable[[str, Any], Any] | None = None,
+        override: Callable[[Any], bool | None] | None = None,
     ) -> None:
         self.held, self.module, self.override = held, module, override
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, Any] = {}  # what each part was rebuilt as, by the id of the part
 
     def __call__(self, tree: Any, path: str = "") -> Any:
         """Return the rebuilt tree; the same object if nothing in it changes."""
-        if isinstance(tree, Variable):
-            variable = self.memo.get(id(tree))
-            if variable is None:
-                variable = self.memo[id(tree)] = self.held(path, tree)
-            return variable
-        if isinstance(tree, dict):
-            values = [self(tree[key], joined(path, key)) for key in tree]
-            same = all(new is old for new, old in zip(values, tree.values(), strict=True))
-            return tree if same else FrozenDict(zip(tree, values, strict=True))
-        if isinstance(tree, tuple):
-            parts = tuple([self(part, joined(path, name)) for name, part in zip(places(tree), tree, strict=True)])
-            same = all(new is old for new, old in zip(parts, tree, strict=True))
-            return tree if same else regrouped(parts, tree)
-        if not hasattr(tree, "_parts"):
-            return tree
-        module = self.memo.get(id(tree))
-        if module is None:
-            module = self.memo[id(tree)] = self._module(tree, path)
-        return module
+        return self._rebuilt([(path, tree)], "")[0]
 
-    def _module(self, module: ModuleBase[Any], path: str) -> Any:
+    def _rebuilt(self, parts: Iterable[tuple[str, Any]], path: str) -> list[Any]:
+        """Rebuild the direct subtrees of the tree at ``path``."""
+        memo, held = self.memo, self.held
+        rebuilt: list[Any] = []
+        for name, part in parts:
+            new = memo.get(id(part))
+            if new is None:
+                inside = f"{path}.{name}" if path else name
+                if isinstance(part, Variable):
+                    new = part if held is None else held(inside, part)
+                elif isinstance(part, TreeNode):
+                    new = self._module(part, inside)
+                elif isinstance(part, (tuple, dict)):
+                    new = self._container(part, inside)
+                else:
+                    new = part
+                memo[id(part)] = new
+            rebuilt.append(new)
+        return rebuilt
+
+    def _module(self, module: Any, path: str) -> Any:
         """The replacement of a module, or a copy with rebuilt parts; the module itself if nothing changes."""
-        replacement = self.module(path, module)
+        replacement = None if self.module is None else self.module(path, module)
         if replacement is not None:
             return replacement
-        fields = vars(module)
-        parts = {name: self(fields[name], joined(path, name)) for name in module._parts}
-        override = self.override(module)
-        if override is module._override and all(parts[name] is fields[name] for name in parts):
+        fields, names = vars(module), module._parts
+        old = [*map(fields.__getitem__, names)]
+        parts = self._rebuilt(zip(names, old, strict=True), path)
+        override = module._override if self.override is None else self.override(module)
+        if override is module._override and all(map(is_, parts, old)):
             return module
-        return new_module(type(module), {**fields, **parts}, module._parts, override)
+        return new_module(type(module), {**fields, **dict(zip(names, parts, strict=True))}, names, override)
+
+    def _container(self, tree: Any, path: str) -> Any:
+        """A tuple or dict with rebuilt parts; the same object if nothing changes."""
+        parts = self._rebuilt(children(tree), path)
+        if all(map(is_, parts, tree.values() if isinstance(tree, dict) else tree)):
+            return tree
+        return FrozenDict(zip(tree, parts, strict=True)) if isinstance(tree, dict) else regrouped(tuple(parts), tree)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
-from burnpy.tensor.base import TensorBase
+from burnpy.nn.attribute_errors import missing_attribute
+from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.call_errors import composed
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _set = object.__setattr__
 
 def new_id() -> str:
     """Return a new id, unique across processes: 16 random hexadecimal digits."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 class Variable(Subscriptable, Generic[B]):
@@ -40,6 +41,9 @@ class Variable(Subscriptable, Generic[B]):
     """The noun for it in error messages: "parameter" or "buffer"."""
     kind: ClassVar[KindName] = "float"
     """The kind of tensor that it stores."""
+
+    _learned: ClassVar[bool] = False
+    """Whether the tensor is a leaf of graphs unless it is frozen."""
 
     _frozen: bool
     _id: str
@@ -90,26 +94,34 @@ class Variable(Subscriptable, Generic[B]):
         """The number of elements."""
         return self._value.numel()  # type: ignore[no-any-return]  # a tensor's
 
-    def holding(self, value: Any, frozen: bool | None = None) -> Self:
-        """Return a variable with the same id and a new, validated tensor; ``frozen`` replaces the flag if not None."""
-        out = self.like(None)
-        if frozen is not None:
-            _set(out, "_frozen", frozen)
-        _set(out, "_value", out._admitted(value))
+    def _holding(self, value: Any) -> Self:
+        """Return a variable with the same id that stores an untracked tensor, of which a parameter makes a leaf."""
+        return self._on(value._device, value._primitive)
+
+    def _on(self, device: Any, primitive: Any) -> Self:
+        """Return a variable with the same id that stores an untracked primitive of ``device``: see `_holding`."""
+        if self._learned and not self._frozen:
+            primitive = device.require_grad(primitive)
+        return self._storing(new_tensor(type(self._value), device, primitive))
+
+    def _with_frozen(self, frozen: bool) -> Self:
+        """Return a variable with the same id and value, frozen or not."""
+        out = self._storing(self._value.detach())
+        _set(out, "_frozen", frozen)
+        return out if frozen else out._holding(out._value)
+
+    def _with_id(self, id: str) -> Self:
+        """Return a variable with the same tensor and another id."""
+        out = self._storing(self._value)
+        _set(out, "_id", id)
         return out
 
-    def like(self, value: Any) -> Self:
-        """Return a variable with the same id and frozen flag that stores ``value``, without validation."""
+    def _storing(self, value: Any) -> Self:
+        """Return a variable with the same id and frozen flag that stores ``value``, as it is."""
         out = object.__new__(type(self))
         _set(out, "_frozen", self._frozen)
         _set(out, "_id", self._id)
         _set(out, "_value", value)
-        return out
-
-    def with_id(self, id: str) -> Self:
-        """Return a variable with the same tensor and another id."""
-        out = self.like(self._value)
-        _set(out, "_id", id)
         return out
 
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
@@ -124,8 +136,6 @@ class Variable(Subscriptable, Generic[B]):
 
         def __getattr__(self, name: str) -> object:
             """Raise an error for an unknown attribute, with a hint if it is a method of the tensor."""
-            from burnpy.nn.display import missing_attribute
-
             raise missing_attribute(self, "Held", name)
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
@@ -165,6 +175,7 @@ class Param(Variable[B]):
     __slots__ = ()
 
     word: ClassVar[str] = "parameter"
+    _learned: ClassVar[bool] = True
 
     if TYPE_CHECKING:
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from burnpy.backend.operations.optimizer import Step, for_each_param
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.adagrad import AdaGrad
 from burnpy.optim.adam import Adam, AdamW
@@ -26,11 +27,10 @@ from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.rmsprop import RmsProp
-from burnpy.optim.schedules.base import LrSchedule
-from burnpy.optim.schedules.composed import ProductLr, SequentialLr, WarmUpLr
+from burnpy.optim.schedules.base import ConstantLr, LrSchedule, ProductLr
+from burnpy.optim.schedules.composed import SequentialLr, WarmUpLr
 from burnpy.optim.schedules.one_cycle import OneCycleLr
 from burnpy.optim.schedules.simple import (
-    ConstantLr,
     CosineLr,
     CosineRestartsLr,
     ExponentialLr,
@@ -67,11 +67,13 @@ __all__ = [
     "RmsProp",
     "SequentialLr",
     "Sgd",
+    "Step",
     "StepLr",
     "WarmUpLr",
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
+    "for_each_param",
 ]
 
 if not TYPE_CHECKING:  # type checkers see only the names above

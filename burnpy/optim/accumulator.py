@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, Generic, NoReturn, TypeVar, final
 
-from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
+from burnpy.tensor.gradients import Gradients
 
 B = TypeVar("B", bound=Backend)
 

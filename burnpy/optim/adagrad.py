@@ -9,7 +9,10 @@ from burnpy.optim.checks import at_least_zero
 from burnpy.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
     from burnpy.backend.primitives import Float
+    from burnpy.optim.optimizer import Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,19 +62,8 @@ class AdaGrad(Optimizer):
         return (device.full(param.shape, float(self.initial_sum), param.dtype),)
 
     def update(
-        self,
-        device: Any,
-        param: Float,
-        grad: Float,
-        state: tuple[Float, ...],
-        *,
-        lr: float,
-        weight_decay: float,
-        step: int,
-        owned: bool,
-    ) -> tuple[Float, ...]:
-        """Return the new parameter and sum by the formula of the class."""
-        updated: tuple[Float, ...] = device.adagrad_update(
-            param, grad, *state, lr, self.lr_decay, self.eps, weight_decay, step, owned
-        )
-        return updated
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and sums by the formula of the class."""
+        (totals,) = states
+        return device.adagrad_update(params, grads, totals, step, self.lr_decay, self.eps)

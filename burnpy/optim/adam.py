@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import Float
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
+    from burnpy.optim.optimizer import Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,23 +77,14 @@ class Adam(Optimizer):
         return ("m", "v", "vmax") if self.amsgrad else ("m", "v")
 
     def update(
-        self,
-        device: Any,
-        param: Float,
-        grad: Float,
-        state: tuple[Float, ...],
-        *,
-        lr: float,
-        weight_decay: float,
-        step: int,
-        owned: bool,
-    ) -> tuple[Float, ...]:
-        """Return the new parameter and averages by the formula of the class."""
-        operation = device.amsgrad_update if self.amsgrad else device.adam_update
-        updated: tuple[Float, ...] = operation(
-            param, grad, *state, lr, *self.betas, self.eps, weight_decay, self.decoupled, step, owned
-        )
-        return updated
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and averages by the formula of the class."""
+        means, squares, *rest = states
+        settings = step, *self.betas, self.eps, self.decoupled
+        if rest:
+            return device.amsgrad_update(params, grads, means, squares, rest[0], *settings)
+        return device.adam_update(params, grads, means, squares, *settings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,12 +9,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.norms import norm_of
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.gradients import Gradients
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overload
 
-from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
@@ -22,6 +21,7 @@ from burnpy.nn.select import meets, suggestion
 from burnpy.nn.variable import Param
 from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from
 from burnpy.optim.norms import norm_of
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.autodiff.gradients import Gradients
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.select import suggestion
 from burnpy.nn.variable import Param
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
@@ -24,25 +24,32 @@ def gradient_device(model: ModuleBase[Any]) -> Any:
     Raises:
         KindError: ``model`` is not a module.
     """
+    own = _device_of(model)
+    return own.inner if own.differentiates else own
+
+
+def _device_of(model: ModuleBase[Any]) -> Any:
     argument: object = model
     if not isinstance(argument, ModuleBase):
         raise KindError(f"a model is a burnpy.nn.Module, and was given as {a(type(argument).__name__)}")
-    device: Any = model.device
-    return device.inner if device.differentiates else device
+    return model.device
 
 
-def refuse_device(model: ModuleBase[Any], device: Any) -> None:
-    """Check that ``device`` is the device of a model's gradients.
+def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
+    """Check that ``device`` is the device of a model's gradients, and return the model's own device.
 
     Raises:
+        KindError: ``model`` is not a module.
         DeviceError: it is another device.
     """
-    expected = gradient_device(model)
+    own = _device_of(model)
+    expected = own.inner if own.differentiates else own
     if device is not expected:
         raise DeviceError(
             f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, on {expected}; "
             "take them from the model that computed the loss, or move them with GradientsParams.to_device(device)"
         )
+    return own
 
 
 def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dict[str, str], Tensors]:
@@ -60,23 +67,26 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
             f"from_grads() takes the Gradients that backward() returned, and was given {a(type(argument).__name__)}"
             + (hint if isinstance(argument, ModuleBase) else "")
         )
-    refuse_device(model, grads.device)
-    if not model.device.differentiates:
+    if not refuse_device(model, grads.device).differentiates:
         raise DeviceError(
             f"from_grads() was given {a(type(model).__name__)} on {model.device}, which computes no gradients; "
             "give the model on Autodiff[...] that computed the loss, not what valid() made of it"
         )
-    trainable = {path: param for path, param in model.named_params().items() if not param.frozen}
     values: Tensors = {}
-    for param in trainable.values():
-        grad = grads.get(param.value)
-        if grad is not None:
-            values[param.id] = grad
-    buffers = {buffer.id for buffer in model.named_buffers().values()}
-    updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
+    paths: dict[str, str] = {}
+    for path, param in model.named_params().items():
+        if not param._frozen:
+            paths[param._id] = path
+            grad = grads.get(param._value)
+            if grad is not None:
+                values[param._id] = grad
+    updates: Tensors = {}
+    if grads._updates:
+        buffers = {buffer.id for buffer in model.named_buffers().values()}
+        updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
     if not values and not updates:
-        raise ArgumentError(_strangers(grads, model, len(trainable)))
-    return values, {param.id: path for path, param in trainable.items()}, updates
+        raise ArgumentError(_strangers(grads, model, len(paths)))
+    return values, paths, updates
 
 
 def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:

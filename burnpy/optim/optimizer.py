@@ -5,30 +5,33 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
-from burnpy.autodiff.gradients import Gradients
-from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, StateError
+from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError
+from burnpy.backend.operations.optimizer import Step
+from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.call_errors import Explaining
-from burnpy.nn.display import missing_attribute
 from burnpy.nn.module import Module
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
-from burnpy.optim.matching import gradient_device, refuse_device
+from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import Memory, Use
-from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, refuse_shape, rekeyed
+from burnpy.optim.pending import batches, levels_of, pending_in, refuse
+from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.protocols import bare
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from weakref import ref
 
+    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
-    from burnpy.nn.variable import Param
+
+    Floats: TypeAlias = Sequence[Float]
 
 M = TypeVar("M", bound=Module[Any])
 
@@ -56,10 +59,15 @@ class Optimizer(metaclass=Explaining):
 
     Use an optimizer from one thread at a time. During a step, for example in a signal handler, it cannot be saved or
     copied or take another step: set a flag in the handler, and save after the step. A step that is interrupted, by
-    Ctrl-C or lack of memory, returns no model, yet the states of some parameters may be one step ahead, and the state
-    of one parameter partially updated; the others are unchanged. To continue exactly, load a record.
+    Ctrl-C or lack of memory, returns no model, yet the states of some parameters with a gradient may be one step ahead
+    or partially updated. To continue exactly, load a record.
 
     To write an optimizer, define a frozen dataclass with its settings, `slots` and `update`.
+
+    Args:
+        weight_decay: the coefficient of weight decay, used as the optimizer's class says.
+        maximize: whether to go up the gradient instead of down.
+        groups: parameters with different settings: see `Group`.
 
     >>> import copy
     >>> from burnpy import Autodiff, Tensor
@@ -81,6 +89,7 @@ class Optimizer(metaclass=Explaining):
     """
 
     weight_decay: float = 0.0
+    maximize: bool = False
     groups: Sequence[Group] = ()
 
     _memory: Memory = field(init=False, repr=False)
@@ -103,6 +112,9 @@ class Optimizer(metaclass=Explaining):
             ArgumentError: a setting is invalid.
         """
         at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
+        maximize: object = self.maximize
+        if not isinstance(maximize, bool):
+            raise ArgumentError(f"{type(self).__name__}(maximize=) was given as {maximize!r:.80}; it is True or False")
 
     @property
     @abstractmethod
@@ -111,34 +123,28 @@ class Optimizer(metaclass=Explaining):
 
     @abstractmethod
     def update(
-        self,
-        device: Any,
-        param: Float,
-        grad: Float,
-        state: tuple[Float, ...],
-        *,
-        lr: float,
-        weight_decay: float,
-        step: int,
-        owned: bool,
-    ) -> tuple[Float, ...]:
-        """Return the parameter's next value followed by the new state tensors in the order of `slots`.
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return a list of the parameters' next values, followed by a list of each of the new states.
+
+        It is called once for all parameters with equal settings, so that a backend can update them in one kernel. Call
+        one operation of the device, such as ``device.adam_update``, or compute each parameter on its own with
+        `for_each_param`. The lists have one entry per parameter, in one order, and parameters may differ in shape and
+        dtype.
 
         Args:
             device: a plain backend that records no graph. The arrays below are its primitives, and must not be
-                modified, except the states if ``owned``.
-            param: the parameter's value.
-            grad: the gradient.
-            state: the state tensors, in the order of `slots`.
-            lr: the learning rate.
-            weight_decay: the weight decay coefficient.
-            step: the number of this update of the parameter, from 1.
-            owned: whether the states may be modified in place: they are results of `initial` or of the last update and
-                were not exposed. It is the last argument of the device's own update operations. Pass it on only if
-                `initial` and `update` return new, distinct arrays, never the parameter or the gradient.
+                modified, except the states if ``step.owned``.
+            params: the parameters' values.
+            grads: the gradients.
+            states: a list of the state tensors for each name in `slots`.
+            step: the learning rate and the other settings that all optimizers have in common. ``step.owned`` says that
+                the states may be modified in place: they are results of `initial` or of the last update and were not
+                exposed. Pass it on to the device's operations only if `initial` and `update` return new, distinct
+                arrays, never the parameters or the gradients.
         """
 
-    def initial(self, device: Any, param: Float) -> tuple[Float, ...]:
+    def initial(self, device: Backend, param: Float) -> tuple[Float, ...]:
         """Return the state tensors before the first update of a parameter: zeros, in new memory."""
         return tuple(device.full(param.shape, 0.0, param.dtype) for _ in self.slots)
 
@@ -176,45 +182,41 @@ class Optimizer(metaclass=Explaining):
         self, memory: Memory, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]
     ) -> tuple[M, dict[int, ref[Tensor[Any]]]]:
         """Return the next model, and the record of replaced leaves including this step's."""
-        rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
-        device = gradient_device(model)
+        rate, name = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()"), type(self).__name__
         param_grads = self._by_param(grads, model)
         options = self._options(model)
-        while device.differentiates:  # the update is not recorded on any level
-            device = device.inner
-        default = Options(None, 1.0, self.weight_decay)
+        outer: Any = model.device
+        levels = levels_of(outer)
+        device = levels[-1].inner if levels else outer  # the update is not recorded on any level
         states, unseen = memory.states, memory.unseen
         if memory.loaded and not any(param.id in states for param in model.params()):
             raise StateError(
-                f"the record that {type(self).__name__} has loaded knows no parameter of this {type(model).__name__}"
+                f"the record that {name} has loaded knows no parameter of this {type(model).__name__}"
                 " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
             )
-        pending = [
-            (path, param, param_grads[param.id])
-            for path, param in model.named_params().items()
-            if not param.frozen and param.id in param_grads
-        ]
-        leaves = [param.value for _, param, _ in pending]
+        pending, misfit = pending_in(model, param_grads._values, states, levels)
+        leaves = [item.param._value for item in pending]
         if memory.has_replaced(leaves):
-            raise StateError(_already(type(self).__name__, type(model).__name__, [path for path, *_ in pending]))
-        for path, param, grad in pending:
-            self._refuse(path, param, grad, states.get(param.id))
+            raise StateError(_already(name, type(model).__name__, [item.path for item in pending]))
+        if misfit is not None:
+            refuse(misfit, states.get(misfit.param._id))
         # Updates of buffers may raise an error, so compute them before anything changes.
-        with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads.buffer_updates else model
+        with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads._updates else model
         in_place = device.in_place_updates  # if False, an update may raise, which must not change states
         if not in_place:
             states = dict(states)
+        common = Step(rate, 1, self.weight_decay, self.maximize, in_place)
+        slots = self.slots
         values: dict[str, Tensor[Any]] = {}
-        for path, param, grad in pending:
-            own = options.get(param.id, default)
-            known = states.get(param.id)
-            owned = in_place and (known is None or param.id in unseen)
-            value, states[param.id] = self._updated(
-                path, bare(param.value), bare(grad), known, device, own, rate, owned
-            )
+        for batch in batches(pending, states, options, common, unseen):
+            step, members = batch
+            before = batch.states(states, slots, device, self.initial)
+            after = self.update(device, [m.value for m in members], [m.grad for m in members], before, step)
+            for ident, value, state in batch.updated(after, states, slots, device, name):
+                states[ident] = state
+                values[ident] = new_tensor(Tensor, device, value)
             if in_place:
-                unseen.add(param.id)
-            values[param.id] = new_tensor(Tensor, device, value)
+                unseen.update(values)
         new = with_buffers.with_values(values)
         replaced = memory.with_replaced(leaves)
         if not in_place:
@@ -301,16 +303,6 @@ class Optimizer(metaclass=Explaining):
             )
         return grads
 
-    def _refuse(self, path: str, param: Param[Any], grad: Tensor[Any], known: ParamState | None) -> None:
-        """Check that a gradient and a state have the shape of their parameter, and the gradient its dtype."""
-        if (grad.shape, grad.dtype) != (param.shape, param.dtype):
-            raise ShapeError(
-                f"the gradient of {path} is of shape {grad.shape} and dtype {grad.dtype}, and the parameter of "
-                f"{param.shape} and {param.dtype}; take the gradients from the model as it is"
-            )
-        if known is not None:
-            refuse_shape(known, path, param.shape)
-
     def _options(self, model: Module[Any]) -> Mapping[str, Options]:
         """Return the settings of the parameters in groups by id; cached for models with the same paths and ids."""
         if not self.groups:
@@ -319,30 +311,6 @@ class Optimizer(metaclass=Explaining):
         if key != self._known[0]:
             _set(self, "_known", (key, options_of(model, self.groups, self.weight_decay)))
         return self._known[1]
-
-    def _updated(
-        self,
-        path: str,
-        param: Float,
-        grad: Float,
-        known: ParamState | None,
-        device: Any,
-        own: Options,
-        lr: float,
-        owned: bool,
-    ) -> tuple[Float, ParamState]:
-        """Compute the new value and state of one parameter; ``own`` are the settings that apply to it."""
-        slots = self.slots
-        if known is None:
-            before, count = self.initial(device, param), 1
-        else:
-            before = tuple([placed(known.values[name], device, param.dtype) for name in slots])
-            count = known.step + 1
-        value, *after = self.update(
-            device, param, grad, before, lr=own.rate(lr), weight_decay=own.weight_decay, step=count, owned=owned
-        )
-        values = {name: new_tensor(Tensor, device, x) for name, x in zip(slots, after, strict=True)}
-        return value, ParamState(path, count, values)
 
 
 def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:

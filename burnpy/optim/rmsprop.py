@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import Float
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
+    from burnpy.optim.optimizer import Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,23 +64,14 @@ class RmsProp(Optimizer):
         return ("square", "average", "buffer") if self.centered or self.momentum else ("square",)
 
     def update(
-        self,
-        device: Any,
-        param: Float,
-        grad: Float,
-        state: tuple[Float, ...],
-        *,
-        lr: float,
-        weight_decay: float,
-        step: int,
-        owned: bool,
-    ) -> tuple[Float, ...]:
-        """Return the new parameter and state by the formula of the class."""
-        updated: tuple[Float, ...]
-        if len(state) == 1:
-            updated = device.rmsprop_update(param, grad, *state, lr, self.alpha, self.eps, weight_decay, owned)
-        else:
-            updated = device.rmsprop_momentum_update(
-                param, grad, *state, lr, self.alpha, self.eps, weight_decay, self.momentum, self.centered, owned
-            )
-        return updated
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and states by the formula of the class."""
+        squares, *rest = states
+        settings = step, self.alpha, self.eps
+        if not rest:
+            return device.rmsprop_update(params, grads, squares, *settings)
+        averages, buffers = rest
+        return device.rmsprop_momentum_update(
+            params, grads, squares, averages, buffers, *settings, self.momentum, self.centered
+        )

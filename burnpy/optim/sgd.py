@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import Float
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
+    from burnpy.optim.optimizer import Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,22 +74,11 @@ class Sgd(Optimizer):
         return ("velocity",) if self.momentum else ()
 
     def update(
-        self,
-        device: Any,
-        param: Float,
-        grad: Float,
-        state: tuple[Float, ...],
-        *,
-        lr: float,
-        weight_decay: float,
-        step: int,
-        owned: bool,
-    ) -> tuple[Float, ...]:
-        """Return the new parameter and velocity by the formula of the class."""
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and velocities by the formula of the class."""
         if not self.momentum:
-            return (device.sgd_update(param, grad, lr, weight_decay),)
-        dampening = self.dampening if step > 1 else 0.0
-        updated: tuple[Float, ...] = device.momentum_update(
-            param, grad, *state, lr, self.momentum, dampening, self.nesterov, weight_decay, owned
-        )
-        return updated
+            return (device.sgd_update(params, grads, step),)
+        dampening = self.dampening if step.number > 1 else 0.0
+        (velocities,) = states
+        return device.momentum_update(params, grads, velocities, step, self.momentum, dampening, self.nesterov)

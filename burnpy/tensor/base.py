@@ -162,30 +162,42 @@ def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:
 
 
 def _give_own_methods(cls: type[Any]) -> None:
-    """Give a kind its own copies of the methods that it inherits, so that errors name its class.
-
-    Copies of `owned` methods create tensors of the kind; other methods that take arguments get call errors that explain
-    a wrong argument.
-    """
-    kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is defined before the others
-    # ``cls()`` is refused by `TensorMeta`; this bound ``type.__call__`` is the fastest way around it.
-    constructors = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}
-    globals_by_module: dict[int, dict[str, Any]] = {}  # the globals of each module, with the constructors
+    """Give a kind its own copies of the methods that it inherits, so that errors name its class."""
     inherited: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         inherited.update(vars(base))
     copies: dict[Any, Any] = {}  # ``add`` is also ``__add__``
     for name, method in inherited.items():
-        if type(method) is FunctionType and method in _owned:
+        if type(method) in (FunctionType, classmethod) and (method in _owned or not name.startswith("_")):
             if method not in copies:
-                module_globals = method.__globals__
-                own_globals = globals_by_module.get(id(module_globals)) or globals_by_module.setdefault(
-                    id(module_globals), module_globals | constructors
-                )
-                copies[method] = copied(method, cls, own_globals)
+                copies[method] = own_method(cls, name, method)
             setattr(cls, name, copies[method])
-        elif type(method) in (FunctionType, classmethod) and not name.startswith("_"):
-            setattr(cls, name, adopted(method, cls))
+
+
+def own_method(cls: type[Any], name: str, method: Any) -> Any:
+    """Return a kind's own copy of a method that it inherits, as ``name``; of anything else, the thing itself.
+
+    Copies of `owned` methods create tensors of the kind. Other public methods that take arguments explain a wrong one.
+    """
+    if type(method) is FunctionType and method in _owned:
+        return copied(method, cls, _own_globals(cls, method.__globals__))
+    if type(method) in (FunctionType, classmethod) and not name.startswith("_"):
+        return adopted(method, cls)
+    return method
+
+
+_globals: dict[tuple[type[Any], str], dict[str, Any]] = {}
+
+
+def _own_globals(cls: type[Any], module_globals: dict[str, Any]) -> dict[str, Any]:
+    """Return the globals of a module, in which ``blank`` and ``blank_bool`` create tensors for methods of ``cls``."""
+    key = (cls, module_globals["__name__"])
+    if key not in _globals:
+        kinds = {"blank": cls, "blank_bool": TensorBase.kinds["bool"]}  # BoolTensor is defined before the others
+        # ``cls()`` is refused by `TensorMeta`; this bound ``type.__call__`` is the fastest way around it.
+        constructors = {name: type.__call__.__get__(kind) for name, kind in kinds.items()}
+        _globals[key] = module_globals | constructors
+    return _globals[key]
 
 
 def describe(value: object) -> str:

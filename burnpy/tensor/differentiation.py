@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from burnpy.backend.backend import Backend
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.gradients import Gradients
-    from burnpy.autodiff.hooks.tensor_hooks import HookHandle
-    from burnpy.autodiff.inspect.grad_fn import GradFn
     from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.autodiff_tools import GradFn, HookHandle
+    from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -142,7 +142,7 @@ class Differentiation(TensorBase[B]):
         >>> (x * x).sum().backward()[x].tolist()
         [2.0, 3.0]
         """
-        from burnpy.autodiff.hooks.tensor_hooks import hook_gradient
+        from burnpy.tensor.autodiff_tools import hook_gradient
 
         return hook_gradient(self, hook)  # type: ignore[arg-type]  # a float tensor is a Tensor
 
@@ -191,7 +191,7 @@ class Differentiation(TensorBase[B]):
         >>> y.sum().backward()[x].tolist()
         [4.0, 4.0]
         """
-        from burnpy.autodiff.hooks.node_hooks import hook_node
+        from burnpy.tensor.autodiff_tools import hook_node
 
         return hook_node(self, before, after)  # type: ignore[arg-type]  # a float tensor is a Tensor
 
@@ -208,7 +208,7 @@ class Differentiation(TensorBase[B]):
         >>> x.grad_fn, y.grad_fn
         (None, GradFn(exp, shape=(2,), dtype=float32))
         """
-        from burnpy.autodiff.inspect.grad_fn import grad_fn_of
+        from burnpy.tensor.autodiff_tools import grad_fn_of
 
         return grad_fn_of(self)
 
@@ -274,8 +274,8 @@ class Differentiation(TensorBase[B]):
         if removed:
             refuse_arguments("backward", removed)
         seed = seed_of(self, gradient, "backward")
-        gradients: Gradients[Any] = self._device.backward([(self._primitive, seed)], retain_graph=retain_graph)
-        return gradients
+        device = self._device
+        return _gradients_class()(device, device.gradients([(self._primitive, seed)], retain_graph=retain_graph))
 
     @overload
     def grad(self: Differentiation[Autodiff[Balanced[I]]], grads: Gradients[I]) -> Tensor[I] | None: ...
@@ -306,6 +306,14 @@ class Differentiation(TensorBase[B]):
     def grad_remove(self: Differentiation[Any], grads: Any = None) -> tuple[Tensor[Any] | None, Gradients[Any]]:
         """The gradient of this leaf, or None, and a new `Gradients` without it."""
         return _gradients("grad_remove", self, grads).remove(self)  # type: ignore[no-any-return]  # of Gradients
+
+
+@cache
+def _gradients_class() -> type[Gradients[Any]]:
+    """Return `Gradients`, imported by the first pass: an import statement in each takes a seventh of the smallest."""
+    from burnpy.tensor.gradients import Gradients
+
+    return Gradients
 
 
 def _gradients(operation: str, leaf: TensorBase[Any], grads: Any) -> Any:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ImmutableError
 from burnpy.backend.primitives import Key, Shape
-from burnpy.tensor.base import B, blank, owned
-from burnpy.tensor.selecting import Selecting
+from burnpy.tensor.base import B, TensorBase, blank, owned
 
 if TYPE_CHECKING:
     from burnpy.tensor.at import At
     from burnpy.tensor.keys import Index
 
 
-class Indexing(Selecting[B]):
-    """Indexing with brackets, and the methods of `Selecting`."""
+class Indexing(TensorBase[B]):
+    """Indexing with brackets."""
 
     __slots__ = ()
 

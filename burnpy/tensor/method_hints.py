@@ -8,6 +8,7 @@ from burnpy.backend.errors import KindError, MissingNameError
 from burnpy.backend.primitives import KindName
 from burnpy.hints import numpy_names, torch_names
 from burnpy.tensor.base import Missing, TensorBase
+from burnpy.tensor.lazy_methods import LazyMethod
 
 _ARTICLE = {"float": "a float", "int": "an int", "bool": "a bool"}
 
@@ -19,24 +20,27 @@ class MissingMethodError(KindError, MissingNameError):
 class Lacking(Missing):
     """A placeholder for a method of another kind: ``i.mean`` of an int tensor suggests ``i.float().mean()``."""
 
-    __slots__ = ("call", "factory", "name", "owner")
+    __slots__ = ("name", "owner")
 
-    def __init__(self, name: str, owner: KindName, value: object) -> None:
-        self.name, self.factory = name, isinstance(value, classmethod)
+    def __init__(self, name: str, owner: KindName) -> None:
+        self.name = name
         self.owner: KindName = owner
-        self.call = "" if isinstance(value, property) else "()"
 
     def __get__(self, tensor: TensorBase[Any] | None, cls: type[TensorBase[Any]]) -> NoReturn:
-        if self.factory:
-            theirs = TensorBase.kinds[self.owner].__name__
+        theirs = TensorBase.kinds[self.owner]
+        value = _methods(theirs)[self.name]
+        if isinstance(value, LazyMethod):
+            value = value.load()
+        if isinstance(value, classmethod):
             raise MissingMethodError(
                 f"{cls.__name__} has no {self.name}(), which makes {_ARTICLE[self.owner]} tensor; "
-                f"write {theirs}[NumPy].{self.name}(...)"
+                f"write {theirs.__name__}[NumPy].{self.name}(...)"
             )
+        call = "" if isinstance(value, property) else "()"
         own = f" of dtype {tensor.dtype}" if tensor is not None else ""
         raise MissingMethodError(
-            f"{self.name}{self.call} needs {_ARTICLE[self.owner]} tensor, and this is {_ARTICLE[cls.kind]} tensor"
-            f"{own}; convert it first: x.{self.owner}().{self.name}{self.call}"
+            f"{self.name}{call} needs {_ARTICLE[self.owner]} tensor, and this is {_ARTICLE[cls.kind]} tensor"
+            f"{own}; convert it first: x.{self.owner}().{self.name}{call}"
         )
 
 
@@ -65,7 +69,7 @@ def explain_missing_methods() -> None:
     for kind, cls in TensorBase.kinds.items():
         for owner, theirs in methods.items():
             for name in theirs.keys() - methods[kind].keys():
-                setattr(cls, name, Lacking(name, owner, theirs[name]))
+                setattr(cls, name, Lacking(name, owner))
     own = vars(TensorBase)
     for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES}:
         if name not in own:
@@ -76,4 +80,5 @@ def explain_missing_methods() -> None:
 
 def _methods(cls: type) -> dict[str, object]:
     """Return the public attributes of a class, including factories and inherited ones."""
-    return {name: value for base in cls.__mro__ for name, value in vars(base).items() if not name.startswith("_")}
+    inherited = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+    return {name: value for name, value in inherited.items() if not name.startswith("_")}

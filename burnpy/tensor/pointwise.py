@@ -1,4 +1,4 @@
-"""Elementwise functions of float tensors."""
+"""Elementwise functions of float tensors; `burnpy.tensor.methods` has those that few programs call."""
 
 from __future__ import annotations
 
@@ -62,18 +62,8 @@ class Pointwise(TensorBase[B]):
         ...
 
     @unary
-    def expm1(self) -> Self:
-        """The function exp(x) - 1, accurate near 0."""
-        ...
-
-    @unary
     def log(self) -> Self:
         """The natural logarithm; -inf at 0, NaN below."""
-        ...
-
-    @unary
-    def log1p(self) -> Self:
-        """The function log(1 + x), accurate near 0."""
         ...
 
     @unary

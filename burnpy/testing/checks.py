@@ -71,8 +71,8 @@ class Arguments:
         """Return the results of the reference, in the expected dtypes."""
         with np.errstate(all="ignore"):
             returned = self.row.reference(*map(_to_float64, self.given))
-        results = returned if isinstance(returned, tuple) else (returned,)
-        return tuple(np.asarray(r).astype(self._dtype(k, np.asarray(r).dtype)) for k, r in enumerate(results))
+        results = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
+        return tuple(r.astype(self._dtype(k, r.dtype)) for k, r in results)
 
     def _dtype(self, k: int, reference: DType) -> DType:
         op = self.row.operation
@@ -97,9 +97,8 @@ def check_values(device: Any, level: str, row: Row, example: Example, dtype: DTy
     where = f"{arguments.where}, {level}{', tracked' if tracked else ''}"
     primitives, reused = arguments.primitives(on, tracked), row.reuses(example)
     computes = on if kind_of(dtype) == "float" or row.operation.results == ("Float",) else on.discrete
-    results = getattr(computes, row.operation.name)(*primitives)
-    results = results if isinstance(results, tuple) else (results,)
-    for k, (out, expected) in enumerate(zip(results, arguments.expected(), strict=True)):
+    results = row.flat_results(getattr(computes, row.operation.name)(*primitives))
+    for (k, out), expected in zip(results, arguments.expected(), strict=True):
         owner = computes if row.operation.float_results[k] else on.discrete
         name = f"result {k} of {where}"
         shape: Any = out.shape
@@ -111,14 +110,14 @@ def check_values(device: Any, level: str, row: Row, example: Example, dtype: DTy
         wrong = difference(values, expected, row.loose)
         assert wrong is None, f"{name}: {wrong}"
         if row.fresh and values.size:
-            shared = [k for k, a in enumerate(_primitives(primitives)) if k not in reused and _share(on, a, out)]
+            shared = [k for k, a in _primitives(primitives) if k not in reused and _share(on, a, out)]
             assert not shared, f"{name}: it shares memory with an argument"
         if level.startswith("Autodiff") and row.operation.float_results[k]:
             recorded = tracked and row.operation.algebra is not Algebra.NONDIFFERENTIABLE
             assert on.is_require_grad(out) is recorded, f"{name}: is_require_grad is not {recorded}"
-    for k, (a, b) in enumerate(zip(_arrays(on, primitives), _flat(arguments.given), strict=True)):
+    for (k, a), b in zip(_arrays(on, primitives), _flat(arguments.given), strict=True):
         assert k in reused or np.array_equal(a, b, equal_nan=a.dtype.kind != "b"), (
-            f"{where}: array {k} among the arguments was changed from\n{b}\nto\n{a}"
+            f"{where}: an array in argument {k} was changed from\n{b}\nto\n{a}"
         )
 
 
@@ -152,15 +151,15 @@ def _flat(args: list[Any]) -> list[Any]:
     return arrays
 
 
-def _primitives(args: list[Any]) -> list[Any]:
-    """Return the primitives among the arguments."""
-    members = [member for a in args for member in (a if isinstance(a, list) else [a])]
-    return [member for member in members if hasattr(member, "dtype") and hasattr(member, "shape")]
+def _primitives(args: list[Any]) -> list[tuple[int, Any]]:
+    """Return the primitives among the arguments, members of lists too, with the positions of the arguments."""
+    members = [(k, member) for k, a in enumerate(args) for member in (a if isinstance(a, list) else [a])]
+    return [(k, member) for k, member in members if hasattr(member, "dtype") and hasattr(member, "shape")]
 
 
-def _arrays(device: Any, args: list[Any]) -> list[Any]:
-    """Return the primitives among the arguments, as NumPy arrays."""
-    return [(device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p) for p in _primitives(args)]
+def _arrays(device: Any, args: list[Any]) -> list[tuple[int, Any]]:
+    """Return the primitives among the arguments as NumPy arrays, with the positions of the arguments."""
+    return [(k, (device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p)) for k, p in _primitives(args)]
 
 
 def _share(device: Any, x: Any, y: Any) -> bool:
@@ -193,13 +192,8 @@ def check_derivatives(device: Any, row: Row, example: Example, layout: str, orde
                 args[k] = primitive
             else:
                 args[k][member] = primitive
-        results = getattr(on, row.operation.name)(*args)
-        results = results if isinstance(results, tuple) else (results,)
-        return [
-            new_tensor(Tensor, on, r)
-            for r, is_float in zip(results, row.operation.float_results, strict=True)
-            if is_float
-        ]
+        results = row.flat_results(getattr(on, row.operation.name)(*args))
+        return [new_tensor(Tensor, on, r) for k, r in results if row.operation.float_results[k]]
 
     inputs = [new_tensor(Tensor, device, p) for p in floats]
     try:

@@ -11,8 +11,7 @@ from burnpy.nn.module import Module
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.schedules.base import LrSchedule
-from burnpy.optim.schedules.simple import ConstantLr
+from burnpy.optim.schedules.base import ConstantLr, LrSchedule
 from burnpy.train.batches import Batches
 from burnpy.train.callback import Callback, callbacks_of
 from burnpy.train.events import Event, FitEnd

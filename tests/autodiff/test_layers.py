@@ -11,6 +11,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.optimizer import Step
 from burnpy.tensor.base import new_tensor
 from burnpy.testing import gradgradcheck
 
@@ -202,12 +203,12 @@ def test_cross_entropy_of_large_logits() -> None:
 
 
 def test_updates_leave_the_old_arrays_alone() -> None:
-    given = [RNG.uniform(0.5, 1, (300, 200)) for _ in range(5)]
-    before = [g.copy() for g in given]
+    given = [[RNG.uniform(0.5, 1, (300, 200))] for _ in range(5)]
+    before = [g.copy() for (g,) in given]
     for results in (
-        PLAIN.adam_update(*given[:4], 0.1, 0.9, 0.99, 1e-8, 0.1, False, 1, False),
-        PLAIN.amsgrad_update(*given, 0.1, 0.9, 0.99, 1e-8, 0.1, True, 1, False),
-        PLAIN.momentum_update(*given[:3], 0.1, 0.9, 0.0, True, 0.0, False),
+        PLAIN.adam_update(*given[:4], Step(0.1, weight_decay=0.1), 0.9, 0.99, 1e-8, False),
+        PLAIN.amsgrad_update(*given, Step(0.1, weight_decay=0.1), 0.9, 0.99, 1e-8, True),
+        PLAIN.momentum_update(*given[:3], Step(0.1), 0.9, 0.0, True),
     ):
-        assert not any(np.shares_memory(a, b) for a in given for b in results)
-    assert all(np.array_equal(a, b) for a, b in zip(given, before, strict=True))
+        assert not any(np.shares_memory(a, b) for (a,) in given for (b,) in results)
+    assert all(np.array_equal(a, b) for (a,), b in zip(given, before, strict=True))

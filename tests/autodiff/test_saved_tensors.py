@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -23,7 +24,9 @@ from burnpy.autodiff import (
     saved_tensors_hooks,
 )
 from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.saved_tensors import offload
 from burnpy.backend import NumPy
+from tests.interrupting import every_opcode
 
 DEVICES: dict[str, Any] = {
     "Autodiff": Autodiff[NumPy],
@@ -332,6 +335,22 @@ def test_a_missing_folder_and_a_missing_file(tmp_path: Path) -> None:
         file.unlink()
     with pytest.raises(errors.SavedTensorsError, match=r"cannot read back an array of shape \(4,\)"):
         loss.backward()
+
+
+def test_the_handler_of_a_signal_may_raise_any_error(tmp_path: Path) -> None:
+    def handler() -> None:
+        if not any(frame.name == "_remove" for frame in traceback.extract_stack()):  # nobody would catch it there
+            raise TimeoutError("the time is up")
+
+    def write_and_read() -> None:
+        x = leaf((3,), Autodiff[NumPy])
+        with save_to_disk(tmp_path):
+            loss = x.exp().sum()
+        loss.backward()
+
+    outcomes = list(every_opcode(write_and_read, (offload,), handler))
+    assert {str(outcome) for outcome in outcomes} == {"the time is up", "None"}  # None: it was raised in `_remove`
+    assert {type(outcome) for outcome in outcomes} == {TimeoutError, type(None)}
 
 
 def test_a_folder_that_goes_away(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from burnpy.backend import Backend, operations
 from burnpy.backend.dtypes import bool_, float16, float32, float64, int8, int64
+from burnpy.backend.operations.optimizer import Step
 from burnpy.backend.program import Extent, Input, trace
 
 _WHOLE = slice(None, None, 1)
@@ -29,7 +30,14 @@ class Case:
 def run_case(device: Backend, case: Case) -> tuple[Any, ...]:
     """The results as NumPy arrays."""
     found = getattr(device, case.operation)(*(_primitive(device, a) for a in case.args))
-    return tuple(device.to_numpy(f) for f in (found if type(found) is tuple else (found,)))
+    return tuple(device.to_numpy(x) for x in primitives(found))
+
+
+def primitives(results: Any) -> list[Any]:
+    """The primitives among the results of a call, in order, members of lists too."""
+    if isinstance(results, (tuple, list)):
+        return [x for result in results for x in primitives(result)]
+    return [results]
 
 
 def _primitive(device: Backend, value: Any) -> Any:
@@ -169,24 +177,25 @@ def _cases() -> list[Case]:
         add("accumulate_index", x, 1, i, a(3, 4))
         _layers(a, add)
         for names, states, how in UPDATES:
-            positive = [np.abs(a(3, 4)) + 1 for _ in range(states)]
-            if not states:
-                add(names, x, y, *how)
-            else:
-                add(names, x, y, *positive, *how, False)
-                add(names, x, y, *positive, *how, True, label=" owned")
+            positive = [[np.abs(a(3, 4)) + 1, np.abs(a(5)) + 1] for _ in range(states)]
+            lists = ([x, a(5)], [y, a(5, low=1)], *positive)
+            add(names, *lists, STEP, *how)
+            if states:
+                add(names, *lists, STEP._replace(owned=True), *how, label=" owned")
     return made
 
 
+STEP = Step(0.1, 3, 0.1)
 UPDATES: list[tuple[str, int, tuple[Any, ...]]] = [
-    ("sgd_update", 0, (0.1, 0.1)),
-    ("momentum_update", 1, (0.1, 0.9, 0.5, True, 0.0)),
-    ("adam_update", 2, (0.1, 0.9, 0.99, 1e-2, 0.1, True, 3)),
-    ("amsgrad_update", 3, (0.1, 0.9, 0.99, 1e-2, 0.1, False, 3)),
-    ("rmsprop_update", 1, (0.1, 0.9, 1e-2, 0.1)),
-    ("rmsprop_momentum_update", 3, (0.1, 0.9, 1e-2, 0.1, 0.9, False)),
-    ("adagrad_update", 1, (0.1, 0.1, 1e-2, 0.1, 2)),
+    ("sgd_update", 0, ()),
+    ("momentum_update", 1, (0.9, 0.5, True)),
+    ("adam_update", 2, (0.9, 0.99, 1e-2, True)),
+    ("amsgrad_update", 3, (0.9, 0.99, 1e-2, False)),
+    ("rmsprop_update", 1, (0.9, 1e-2)),
+    ("rmsprop_momentum_update", 3, (0.9, 1e-2, 0.9, False)),
+    ("adagrad_update", 1, (0.1, 1e-2)),
 ]
+"""Updates of optimizers: operation, number of states, and what follows the `Step`."""
 
 
 def _layers(a: Any, add: Any) -> None:

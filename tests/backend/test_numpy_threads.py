@@ -22,6 +22,7 @@ import pytest
 
 from burnpy.backend import NumPy, try_lock
 from burnpy.backend.dtypes import float32
+from burnpy.backend.operations.optimizer import Step
 from burnpy_numpy import openblas as openblas_module
 from burnpy_numpy import threads
 from burnpy_numpy.matmul import product
@@ -327,6 +328,7 @@ def results() -> list[Any]:
     x, g = rng.standard_normal((2, 16, 16, 64, 64)).astype(float32)
     weight, bias = rng.standard_normal((2, 16, 1, 1)).astype(float32)
     pool = ((2, 2), (2, 2), (0, 0), (1, 1))
+    step, owned = Step(0.1, 3, 0.1), Step(0.1, 3, 0.1, owned=True)
     top = D.max_pool2d(x, *pool, False)
     normal = D.normalize(x, weight, bias, (0, 2, 3), 1e-5)
     rows = x.reshape(-1, 64)
@@ -344,8 +346,8 @@ def results() -> list[Any]:
             D.gelu_backward(g, x, True),
         ),
         *(top, D.max_pool2d_backward(D.mul(top, 2.0), x, top, *pool)),
-        *D.adam_update(x, g, g, D.square(g), 0.1, 0.9, 0.99, 1e-8, 0.1, True, 3, False),
-        *D.adam_update(x, g, g.copy(), D.square(g), 0.1, 0.9, 0.99, 1e-8, 0.1, True, 3, True),
+        *(x for (x,) in D.adam_update([x], [g], [g], [D.square(g)], step, 0.9, 0.99, 1e-8, True)),
+        *(x for (x,) in D.adam_update([x], [g], [g.copy()], [D.square(g)], owned, 0.9, 0.99, 1e-8, True)),
         *(*normal, *D.normalize_backward(g, x, weight, normal[1], normal[2], (0, 2, 3), 1e-5)),
         *(*of_rows, *D.normalize_backward(g.reshape(-1, 64), rows, scale, of_rows[1], of_rows[2], (1,), 1e-5)),
         *(D.conv2d(x, filters, *conv), D.conv2d_input(g, filters, x.shape, *conv)),

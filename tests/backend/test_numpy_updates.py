@@ -8,15 +8,26 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from tests.backend.cases import UPDATES
+from burnpy.backend.operations.optimizer import Step
+from tests.backend.cases import STEP, UPDATES
 
 D = NumPy()
 RNG = np.random.default_rng(0)
 IN_PLACE = [update for update in UPDATES if update[0] not in ("sgd_update", "rmsprop_momentum_update")]
 
 
-def given(states: int, shape: tuple[int, ...], dtype: str = "float32") -> list[Any]:
-    return [np.asarray(RNG.uniform(0.5, 1.0, shape)).astype(dtype) for _ in range(2 + states)]
+def given(states: int, shape: tuple[int, ...], dtype: str = "float32") -> list[list[Any]]:
+    """Lists of a parameter, its gradient and its states."""
+    return [[np.asarray(RNG.uniform(0.5, 1.0, shape)).astype(dtype)] for _ in range(2 + states)]
+
+
+def update(name: str, lists: list[list[Any]], how: tuple[Any, ...], owned: bool) -> list[Any]:
+    """The new parameter and states of one parameter."""
+    return [x for (x,) in getattr(D, name)(*lists, STEP._replace(owned=owned), *how)]
+
+
+def copied(lists: list[list[Any]]) -> list[list[Any]]:
+    return [[x.copy()] for (x,) in lists]
 
 
 @pytest.mark.parametrize(("name", "states", "how"), IN_PLACE)
@@ -25,19 +36,19 @@ def given(states: int, shape: tuple[int, ...], dtype: str = "float32") -> list[A
 def test_owned_states_become_the_next(
     name: str, states: int, how: tuple[Any, ...], shape: tuple[int, ...], dtype: str
 ) -> None:
-    args = given(states, shape, dtype)
-    copies = [x.copy() for x in args]
-    wanted = getattr(D, name)(*copies, *how, False)
-    for copied, x in zip(copies, args, strict=True):
-        np.testing.assert_array_equal(copied, x)
-        assert not any(np.shares_memory(copied, result) for result in wanted)
-    new, *found = getattr(D, name)(*args, *how, True)
-    assert all(x is state for x, state in zip(found, args[2:], strict=True))
-    assert not any(np.shares_memory(new, x) for x in args)
+    lists = given(states, shape, dtype)
+    copies = copied(lists)
+    wanted = update(name, copies, how, False)
+    for (copy,), (x,) in zip(copies, lists, strict=True):
+        np.testing.assert_array_equal(copy, x)
+        assert not any(np.shares_memory(copy, result) for result in wanted)
+    new, *found = update(name, lists, how, True)
+    assert all(x is state for x, (state,) in zip(found, lists[2:], strict=True))
+    assert not any(np.shares_memory(new, x) for (x,) in lists)
     for result, want in zip((new, *found), wanted, strict=True):
         assert (result.shape, result.dtype, result.tobytes()) == (want.shape, want.dtype, want.tobytes())
-    for x, copied in zip(args[:2], copies, strict=False):
-        np.testing.assert_array_equal(x, copied)
+    for (x,), (copy,) in zip(lists[:2], copies, strict=False):
+        np.testing.assert_array_equal(x, copy)
 
 
 def _read_only(x: Any) -> Any:
@@ -53,27 +64,39 @@ def _read_only(x: Any) -> Any:
     ids=["read-only", "column by column", "strided", "half"],
 )
 def test_states_that_cannot_be_written_in_place_stay(name: str, states: int, how: tuple[Any, ...], other: Any) -> None:
-    args = [other(x) for x in given(states, (3, 4))]
-    copies = [x.copy() for x in args]
-    found = getattr(D, name)(*args, *how, True)
-    for x, copied in zip(args, copies, strict=True):
-        np.testing.assert_array_equal(x, copied)
+    lists = [[other(x)] for (x,) in given(states, (3, 4))]
+    copies = copied(lists)
+    found = update(name, lists, how, True)
+    for (x,), (copy,) in zip(lists, copies, strict=True):
+        np.testing.assert_array_equal(x, copy)
         assert not any(np.shares_memory(x, result) for result in found)
-    for result, want in zip(found, getattr(D, name)(*copies, *how, False), strict=True):
+    for result, want in zip(found, update(name, copies, how, False), strict=True):
         np.testing.assert_array_equal(result, want)
 
 
+@pytest.mark.parametrize(("name", "states", "how"), UPDATES)
+def test_parameters_in_one_list_are_updated_as_each_alone(name: str, states: int, how: tuple[Any, ...]) -> None:
+    shapes = (((3, 4), "float32"), ((), "float64"), ((70, 1000), "float32"), ((0, 2), "float16"), ((5,), "float16"))
+    alone = [given(states, shape, dtype) for shape, dtype in shapes]
+    together = [[x for (x,) in column] for column in zip(*alone, strict=True)]
+    found = getattr(D, name)(*together, STEP, *how)
+    for k, lists in enumerate(alone):
+        wanted = getattr(D, name)(*lists, STEP, *how)
+        for column, want in zip(*([c] if name == "sgd_update" else c for c in (found, wanted)), strict=True):
+            assert (column[k].dtype, column[k].tobytes()) == (want[0].dtype, want[0].tobytes())
+
+
 def test_each_state_is_written_in_place_that_can_be() -> None:
-    param, grad, mean, square = given(2, (3, 4))
+    (param,), (grad,), (mean,), (square,) = given(2, (3, 4))
     before = square.copy()
-    found = D.adam_update(param, grad, mean, _read_only(square), 0.1, 0.9, 0.99, 1e-8, 0.0, False, 1, True)
-    assert found[1] is mean
-    assert found[2] is not square
+    found = D.adam_update([param], [grad], [mean], [_read_only(square)], Step(0.1, owned=True), 0.9, 0.99, 1e-8, False)
+    assert found[1][0] is mean
+    assert found[2][0] is not square
     np.testing.assert_array_equal(square, before)
 
 
 def test_scalars_have_no_memory() -> None:
-    param, grad, velocity = np.float32(0.5), np.float32(0.25), np.float32(0.125)
-    found = D.momentum_update(param, grad, velocity, 0.1, 0.9, 0.0, False, 0.0, True)
-    assert (param.item(), grad.item(), velocity.item()) == (0.5, 0.25, 0.125)
-    assert found == D.momentum_update(param, grad, velocity, 0.1, 0.9, 0.0, False, 0.0, False)
+    lists = [[np.float32(0.5)], [np.float32(0.25)], [np.float32(0.125)]]
+    found = update("momentum_update", lists, (0.9, 0.0, False), True)
+    assert [x.item() for (x,) in lists] == [0.5, 0.25, 0.125]
+    assert found == update("momentum_update", lists, (0.9, 0.0, False), False)

@@ -55,7 +55,7 @@ def closure(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 def test_the_picture_of_the_packages_is_right() -> None:
     page = (reference.PAGE.parent / "architecture.md").read_text(encoding="utf-8")
-    names = dict(re.findall(r'^    (\w+)\["<b>([\w.]+)</b>', page, re.MULTILINE))
+    names = dict(re.findall(r'^    (\w+)\["<b>([\w.]+)</b>', page, re.MULTILINE))  # two are parts of burnpy.autodiff
     drawn = re.findall(r"^    (\w+) (-->|-- .* -->|-\. .* \.->) (\w+)$", page, re.MULTILINE)
     solid = {(names[a], names[b]) for a, line, b in drawn if not line.startswith("-.")}
     dotted = {(names[a], names[b]) for a, line, b in drawn if line.startswith("-.")}

@@ -27,4 +27,4 @@ def dry(name: str, arguments: Arguments) -> tuple[tuple[Any, ...], simulator.Jou
         given = arguments.primitives(device, False)
         with simulator.watched() as journal:
             found = getattr(device, name)(*given)
-    return found if isinstance(found, tuple) else (found,), journal
+    return tuple(x for _, x in ROWS[name].flat_results(found)), journal

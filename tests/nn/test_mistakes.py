@@ -113,7 +113,6 @@ CALLS: list[tuple[Callable[..., Any], str]] = [
         r"takes nothing by position, and was given 1 values; .*optim\.step\(1e-3, model, grads\)",
     ),
     (lambda: optim.Adam(lr=1e-3), r"Adam\(\) does not take lr; the rate is given to each step"),
-    (lambda: optim.Sgd(maximize=True), r"-1\.0 \* grads"),
     (lambda: optim.CosineLr(0.1, T_max=10), r"CosineLr\(\) does not take T_max; it is called steps here"),
     (lambda: optim.StepLr(0.1), r"StepLr\(\) was not given every; it cannot do without"),
     (lambda: optim.LinearLr(0.1, 0.2, 3, 4), r"takes start, end, steps by position, and was given 4 values"),
@@ -277,7 +276,7 @@ def test_what_is_meant_is_said_by_path_or_function(where: Any) -> None:
     [
         (Linear, ["in_features", "out_features", "bias", "device", "initializer", "generator"]),
         (Relu, []),
-        (burnpy.optim.Sgd, ["weight_decay", "groups", "momentum", "dampening", "nesterov"]),
+        (burnpy.optim.Sgd, ["weight_decay", "maximize", "groups", "momentum", "dampening", "nesterov"]),
         (burnpy.optim.CosineLr, ["lr", "steps", "end"]),
     ],
 )

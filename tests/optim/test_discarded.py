@@ -100,11 +100,11 @@ def test_averages_of_models() -> None:
 
 def test_another_attempt_after_an_exception() -> None:
     class Failing(Sgd):
-        def update(self, *args: Any, **settings: Any) -> Any:
+        def update(self, *args: Any) -> Any:
             if fails:
                 fails.pop()
                 raise KeyboardInterrupt
-            return super().update(*args, **settings)
+            return super().update(*args)
 
     fails: list[bool] = []
     model, optim = two(), Failing()

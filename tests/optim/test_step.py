@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 import tracemalloc
+from collections import Counter
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,8 +16,8 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, errors
-from burnpy.nn import Buffer, Linear, Sequential
-from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Group, Optimizer, RmsProp, Sgd
+from burnpy.nn import Buffer, Linear, Relu, Sequential
+from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Group, Optimizer, RmsProp, Sgd, Step, for_each_param
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
 
 
@@ -219,6 +222,7 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
         lambda: RmsProp(momentum=2.0),
         lambda: AdaGrad(lr_decay=-0.1),
         lambda: AdaGrad(initial_sum=math.nan),
+        lambda: Adam(maximize=1),  # type: ignore[arg-type]
         lambda: Adam(groups="bias"),  # type: ignore[arg-type]
         lambda: Adam(groups=["bias"]),  # type: ignore[list-item]
     ],
@@ -236,20 +240,12 @@ class SignSgd(Optimizer):
     def slots(self) -> tuple[str, ...]:
         return ("sign",)
 
-    def update(
-        self,
-        device: Any,
-        param: Any,
-        grad: Any,
-        state: tuple[Any, ...],
-        *,
-        lr: float,
-        weight_decay: float,
-        step: int,
-        owned: bool,
-    ) -> tuple[Any, ...]:
-        sign = device.sign(grad)
-        return device.sub(param, device.mul(sign, lr)), sign
+    def update(self, device: Any, params: Any, grads: Any, states: Any, step: Step) -> Any:
+        def signed(param: Any, grad: Any, _: Any) -> tuple[Any, ...]:
+            sign = device.sign(step.gradient(device, param, grad))
+            return device.sub(param, device.mul(sign, step.lr)), sign
+
+        return for_each_param(signed, params, grads, *states)
 
 
 def test_an_optimizer_of_ones_own() -> None:
@@ -257,6 +253,50 @@ def test_an_optimizer_of_ones_own() -> None:
     model = optim.step(1.0, model, of_two(model) * -1.0)
     assert values(model) == {"a": [2.0, 3.0], "b": [3.5, 4.5]}
     assert SignSgd().load_record(optim.into_record()).state()[model.a.id].step == 1
+    assert values(SignSgd(maximize=True).step(1.0, model, of_two(model) * -1.0)) == {"a": [1.0, 2.0], "b": [2.5, 3.5]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda params, states: (params,), r"lists of 2 arrays for 2 parameters; .* one of each state: sign$"),
+        (lambda params, states: (params[:1], states), "lists of 1, 2 arrays"),
+        (lambda params, states: (states[::-1], params, states), "lists of 2, 2, 2 arrays"),
+        (lambda params, states: ([x[:1] for x in params], states), r"shape \(1,\) and dtype float64 for a, .* \(2,\)"),
+    ],
+)
+def test_an_update_that_returns_something_else_is_refused(wrong: Any, message: str) -> None:
+    class Wrong(SignSgd):
+        def update(self, device: Any, params: Any, grads: Any, states: Any, step: Step) -> Any:
+            return wrong(params, states[0])
+
+    model, optim = two(), Wrong()
+    with pytest.raises(errors.ShapeError, match=message):
+        optim.step(1.0, model, of_two(model))
+    assert optim.state() == {}
+
+
+def test_parameters_with_equal_settings_are_updated_in_one_call() -> None:
+    steps: list[tuple[int, Step]] = []
+
+    class Watched(Adam):
+        def update(self, device: Any, params: Any, *args: Any) -> Any:
+            steps.append((len(params), args[-1]))
+            return super().update(device, params, *args)
+
+    model, optim = Mlp(Train), Watched(groups=[Group("*.bias", weight_decay=0.5)])
+    for _ in range(2):
+        model = optim.step(0.1, model, model(batch(4)).sum().backward())
+    grads = model(batch(4)).sum().backward()
+    late = GradientsParams.from_grads(grads, model).without("head")
+    model = optim.step(0.1, model, late)
+    optim.step(0.1, model, model(batch(4)).sum().backward())
+    plain, decayed = Step(0.1, owned=True), Step(0.1, weight_decay=0.5, owned=True)
+    assert steps == [
+        *((2, step._replace(number=number)) for number in (1, 2) for step in (plain, decayed)),
+        *((1, step._replace(number=3)) for step in (plain, decayed)),
+        *((1, step._replace(number=number)) for number in (4, 3) for step in (plain, decayed)),
+    ]
 
 
 def test_a_linear_layer_learns() -> None:
@@ -284,3 +324,26 @@ def test_a_buffer_that_is_refused_changes_nothing() -> None:
     with pytest.raises(errors.ModuleError, match="updates of 1 buffers that Mlp does not hold"):
         optim.step(0.1, other, by_param)
     assert optim.state() == {}
+
+
+@pytest.mark.parametrize("optim", [Sgd(), Sgd(momentum=0.9), Adam(), AdamW(amsgrad=True), RmsProp(), AdaGrad()])
+@pytest.mark.parametrize("by_param", [False, True], ids=["gradients", "gradients by parameter"])
+def test_a_step_of_four_parameters_takes_at_most_200_python_calls(optim: Optimizer, by_param: bool) -> None:
+    model: Any = Sequential(Linear(4, 8, device=Train), Relu(), Linear(8, 2, device=Train))
+    for _ in range(3):
+        grads: Any = model(Tensor[Train].ones((3, 4))).square().mean().backward()
+        if by_param:
+            grads = GradientsParams.from_grads(grads, model)
+        called: list[str] = []
+
+        def count(frame: FrameType, event: str, argument: object, called: list[str] = called) -> None:
+            if event == "call":
+                called.append(frame.f_code.co_qualname)
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            model = optim.step(1e-3, model, grads)
+        finally:
+            sys.setprofile(before)
+    assert len(called) <= 200, Counter(called).most_common(20)

@@ -112,7 +112,7 @@ def test_what_programs_do_not_have_is_refused() -> None:
 def test_inputs_that_do_not_fit_are_refused() -> None:
     program = trace(lambda b, x, w, s: b.mul(b.mul(x, w), s), (FULL, ROW, NUMBER), name="scaled")
     x, w = np.ones((2, 3)), np.ones(3)
-    np.testing.assert_array_equal(D.run(program, [x, w], (2.0,)), np.full((2, 3), 2.0))
+    np.testing.assert_array_equal(D.run(program, [x, w], (2.0,))[0], np.full((2, 3), 2.0))
     with pytest.raises(ProgramError, match=r"takes \(rows, columns\), \(columns,\), a number, and was given \(2, 3\)"):
         D.run(program, [x, np.ones(4)], (2.0,))
     with pytest.raises(ProgramError, match="takes 2 primitives and 1 numbers, and was given 2 and 0"):
@@ -132,10 +132,10 @@ def test_run_is_differentiated_through_the_steps_of_the_program() -> None:
     program = trace(Backend.silu, (FULL,))
     on = Autodiff(NumPy())
     x = on.require_grad(on.from_numpy(np.linspace(-2, 2, 12).reshape(3, 4)))
-    out = on.run(program, [x], ())
+    (out,) = on.run(program, [x], ())
     (gradient,) = on.gradients([(out, np.ones((3, 4)))], retain_graph=False).values()
     np.testing.assert_allclose(gradient, D.silu_backward(np.ones((3, 4)), x.value), rtol=1e-12)
-    constant = on.run(program, [on.from_numpy(np.ones((1, 2)))], ())
+    (constant,) = on.run(program, [on.from_numpy(np.ones((1, 2)))], ())
     assert constant.node is None
 
 
@@ -149,4 +149,4 @@ def test_the_interpreter_leaves_programs_of_several_passes_to_the_default() -> N
     program = trace(lambda b, x: b.sub(x, b.mean(x, (0,), True)), (FULL,))
     assert not can_interpret(program)
     x = np.arange(12.0).reshape(4, 3)
-    np.testing.assert_allclose(D.run(program, [x], ()), x - x.mean(0))
+    np.testing.assert_allclose(D.run(program, [x], ())[0], x - x.mean(0))

@@ -28,11 +28,10 @@ LONGEST = 1 << 16
 class Compiled(ArrayBackend):
     """Operations as kernels. Their programs are traced from the defaults of the operations."""
 
-    def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Any:
+    def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
         from burnpy_numpy.compiled.selection import run
 
-        (out,) = self._call(run, super().run, program, xs, numbers)
-        return out
+        return list(self._call(run, super().run, program, xs, numbers))
 
     def sigmoid(self, x: Any) -> Any:
         kernel = _elementwise("sigmoid", (), x)

@@ -44,7 +44,7 @@ def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], number
         kernel = kernel_of(program)
         if kernel is not None:
             return kernel([np.ascontiguousarray(x) for x in xs], numbers, rows, columns)
-    return interpret(program, xs, numbers) if can_interpret(program) else (default(program, xs, numbers),)
+    return interpret(program, xs, numbers) if can_interpret(program) else default(program, xs, numbers)
 
 
 def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:

@@ -17,8 +17,9 @@ from burnpy.autodiff.checkpointing.arguments import (
     with_tensors,
     without_recipe,
 )
+from burnpy.autodiff.graph import with_relays
 from burnpy.autodiff.modes import Mode, Watcher, current_mode, using
-from burnpy.autodiff.saved_tensors.slots import Saver, Stored, array_of, with_relays
+from burnpy.autodiff.saved_tensors.slots import Saver, Stored, array_of
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint
 from burnpy.backend.op_context import capture_context

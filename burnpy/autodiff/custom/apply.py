@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.custom.arguments import (
@@ -26,96 +26,25 @@ from burnpy.autodiff.custom.arguments import (
     tensor,
     tensors,
 )
+from burnpy.autodiff.custom.base import FunctionBase
+from burnpy.autodiff.custom.call import ONCE, TAKES, Call, differentiable_flags, source_of
 from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.custom.lost_derivatives import Departures, FirstDeparture
+from burnpy.autodiff.custom.once_differentiable import Once
 from burnpy.autodiff.custom.results import parts_of, regrouped, results_of, zero_like
+from burnpy.autodiff.custom.unknown_derivative import Refused
 from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.forward.codegen import Dual
 from burnpy.autodiff.forward.forward import Forward
+from burnpy.autodiff.graph import PartialGrad
 from burnpy.autodiff.multi_output import record_outputs
-from burnpy.backend.errors import ArgumentError, NotTrackedError
+from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.host_reads import watching
 
-if TYPE_CHECKING:
-    from burnpy.autodiff.custom.function import Function
 
-ONCE = "_burnpy_once"
-"""The attribute of a backward() that `burnpy.autodiff.once_differentiable` marked."""
-TAKES = {
-    "forward": "ctx, and then each argument of apply()",
-    "backward": "ctx, and then the gradient of each result",
-    "jvp": "ctx, and then the tangent of each argument",
-}
-"""The arguments of the methods of a Function, in words, for error messages."""
-
-
-class Call:
-    """The data of one call of a Function that all levels share. It holds no tensors except those set on ctx."""
-
-    __slots__ = (
-        "arguments",
-        "attributes",
-        "differentiable",
-        "function",
-        "hidden",
-        "lost",
-        "materialize",
-        "outputs",
-        "saved",
-    )
-
-    function: type[Function]
-    attributes: dict[str, Any]  #: the attributes of ctx
-    materialize: bool  #: whether missing gradients and tangents are passed as zeros
-    arguments: tuple[Kept | None, ...]
-    outputs: tuple[Kept, ...]
-    differentiable: tuple[bool, ...]  #: for each output
-    saved: tuple[Kept | None, ...]
-    hidden: int  #: how many saved tensors, at the end, are not for ctx
-    lost: str | None  #: what forward() did that loses second derivatives, for the error message; or None
-
-    def context(self, phase: str, needs: tuple[bool, ...], device: Any, saved: Sequence[Any]) -> Context:
-        """Create the ctx of one call of backward() or jvp()."""
-        count = len(self.saved) - self.hidden
-        ctx = Context(self.function.__name__, phase, needs, device, (device, self.saved[:count], saved[:count]))
-        ctx.__dict__ = self.attributes
-        return ctx
-
-    def called(
-        self, method: str, needs: tuple[bool, ...], device: Any, incoming: Sequence[Any], saved: Any
-    ) -> list[Any]:
-        """Call backward() or jvp() with gradients or tangents on a device and return the checked results, one for each
-        argument of the Function, or each of its results."""
-        function = self.function
-        who = f"{function.__name__}.{method}()"
-        ctx = self.context(method, needs, device, saved)
-        departures = Departures(device)
-        try:
-            with departures.block:
-                returned = called(who, TAKES[method], getattr(function, method), device, ctx, *incoming)
-        finally:
-            ctx._close()
-        if method == "backward":
-            places: Sequence[Kept | None] = self.arguments
-            parts = parts_of(who, "gradient", returned, places, device, needed=needs)
-        else:
-            places = self.outputs
-            marked = [not differentiable for differentiable in self.differentiable]
-            parts = parts_of(who, "tangent", returned, places, device, marked=marked)
-        if (departures.method is None and self.lost is None) or not device.differentiates:
-            return parts
-        from burnpy.autodiff.custom.unknown_derivative import refused
-
-        message = f"{function.__name__}.forward() {self.lost}"
-        if departures.method is not None:
-            message = f"{departures.message(who)}, or decorate backward() with once_differentiable"
-        sources = [x for x in (*incoming, *tensors(device, self.saved, saved)) if x is not None]
-        return refused(message, device, parts, places, sources)
-
-
-def applied(function: type[Function], args: Sequence[Any]) -> Any:
+def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     """Apply a Function to arguments; returns the results in the form in which forward() returned them."""
     name = function.__name__
     device, arguments = lined_up(f"{name}.apply", args)
@@ -146,8 +75,8 @@ def applied(function: type[Function], args: Sequence[Any]) -> Any:
     call.arguments, call.saved = kept, tuple([kept_of(s) for s in saved])
     call.outputs = tuple([kept_of_tensor(out) for out in outs])
     call.hidden, call.lost = 0, None
-    call.differentiable = _differentiable(name, outs, ctx._marked)
-    sources = [_source(s, c, on_plain, outs) for c, s in enumerate(saved)]
+    call.differentiable = differentiable_flags(name, outs, ctx._marked)
+    sources = [source_of(s, c, on_plain, outs) for c, s in enumerate(saved)]
     if watch is not None:
         call.lost = watch.lost(
             (*on_plain, *outs), [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
@@ -168,26 +97,34 @@ def applied(function: type[Function], args: Sequence[Any]) -> Any:
     return regrouped(returned, [tensor(like, device, out) for like, out in zip(call.outputs, results, strict=True)])
 
 
-def _differentiable(name: str, outs: Sequence[TensorBase[Any]], marked: Sequence[TensorBase[Any]]) -> tuple[bool, ...]:
-    if not marked:
-        return tuple([out.kind == "float" for out in outs])
-    for k, x in enumerate(marked):
-        if not any(x is out for out in outs):
-            raise ArgumentError(
-                f"ctx.mark_non_differentiable() of {name} was given, as argument {k}, what forward() does not return"
-            )
-    return tuple([out.kind == "float" and not any(x is out for x in marked) for out in outs])
-
-
-def _source(saved: object, c: int, arguments: Sequence[Any], outs: Sequence[Any]) -> tuple[int, int]:
-    """Return the location of the c-th saved tensor on every level, by identity: (0, k) for the k-th argument, (1, k)
-    for the k-th result, (2, c) for any other tensor, which is a constant."""
-    if saved is not None:
-        for pool, members in enumerate((arguments, outs)):
-            for k, member in enumerate(members):
-                if member is saved:
-                    return pool, k
-    return 2, c
+def called_method(
+    call: Call, method: str, needs: tuple[bool, ...], device: Any, incoming: Sequence[Any], saved: Any
+) -> list[Any]:
+    """Call backward() or jvp() with gradients or tangents on a device and return the checked results, one for each
+    argument of the Function, or each of its results."""
+    function = call.function
+    who = f"{function.__name__}.{method}()"
+    ctx = call.context(method, needs, device, saved)
+    departures = Departures(device)
+    try:
+        with departures.block:
+            returned = called(who, TAKES[method], getattr(function, method), device, ctx, *incoming)
+    finally:
+        ctx._close()
+    if method == "backward":
+        places: Sequence[Kept | None] = call.arguments
+        parts = parts_of(who, "gradient", returned, places, device, needed=needs)
+    else:
+        places = call.outputs
+        marked = [not differentiable for differentiable in call.differentiable]
+        parts = parts_of(who, "tangent", returned, places, device, marked=marked)
+    if (departures.method is None and call.lost is None) or not device.differentiates:
+        return parts
+    message = f"{function.__name__}.forward() {call.lost}"
+    if departures.method is not None:
+        message = f"{departures.message(who)}, or decorate backward() with once_differentiable"
+    sources = [x for x in (*incoming, *tensors(device, call.saved, saved)) if x is not None]
+    return refused(message, device, parts, places, sources)
 
 
 def _recorded(
@@ -218,10 +155,8 @@ def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...]
     own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
     incoming = [_materialized(call, like, inner, grad) for like, grad in zip(call.outputs, own, strict=True)]
     if hasattr(call.function.backward, ONCE):
-        from burnpy.autodiff.custom.once_differentiable import pulled_once
-
         return pulled_once(inner, call, needs, incoming, saved)
-    parts = call.called("backward", needs, inner, incoming, saved)
+    parts = called_method(call, "backward", needs, inner, incoming, saved)
     return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
 
 
@@ -250,8 +185,49 @@ def _with_jvps(
         _materialized(call, like, inner, v.tangent if needed else None)
         for like, v, needed in zip(call.arguments, values, needs, strict=True)
     ]
-    parts = call.called("jvp", needs, inner, tangents, saved)
+    parts = called_method(call, "jvp", needs, inner, tangents, saved)
     return [out if part is None else Dual(out.value, part) for out, part in zip(outs, parts, strict=True)]
+
+
+def pulled_once(
+    inner: Any, call: Call, needs: tuple[bool, ...], grads: Sequence[Any], saved: Sequence[Any]
+) -> tuple[Float, ...]:
+    """Call a once-differentiable backward() and return its gradients on ``inner``, whose derivative is refused."""
+    missing: list[Any] = []
+    outs = applied(Once, (called_method, call, needs, missing, *grads, *tensors(inner, call.saved, saved)))
+    return tuple(part or out for part, out in zip(missing, primitives(outs), strict=True))
+
+
+def refused(
+    message: str, device: Any, parts: Sequence[Any], places: Sequence[Kept | None], sources: Sequence[Any]
+) -> list[Any]:
+    """Return the results of user code such that differentiating them raises an error.
+
+    Args:
+        message: the error message.
+        device: the device of the results and sources.
+        parts: the primitives of the results; None and absent parts are unchanged.
+        places: the class, shape and dtype of each.
+        sources: tensors on which the results may depend.
+    """
+    present = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, PartialGrad)]
+    results = [tensor(like, device, parts[k]) for k in present if (like := places[k]) is not None]
+    outs: list[Any] = list(parts)
+    if results:
+        refusing = applied(Refused, (message, len(results), *results, *sources))
+        for k, part in zip(present, primitives(refusing), strict=True):
+            outs[k] = part
+    return outs
+
+
+def refused_tensors(message: str, tensors: Sequence[TensorBase[Any]], sources: Sequence[Any]) -> tuple[Any, ...]:
+    """Return tensors of one device such that the derivative of the floats among them by ``sources`` is refused."""
+    places = [like if (like := kept_of_tensor(x)).floats else None for x in tensors]
+    parts = [x._primitive if like else None for x, like in zip(tensors, places, strict=True)]
+    if not any(places):
+        return tuple(tensors)
+    refusing = refused(message, tensors[0].device, parts, places, sources)
+    return tuple([x if part is None else x._like(part) for x, part in zip(tensors, refusing, strict=True)])
 
 
 _DERIVED: dict[type, Callable[..., list[Any]]] = {Autodiff: _recorded, Forward: _with_jvps}

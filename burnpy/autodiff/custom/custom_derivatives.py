@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
+from burnpy.autodiff.custom.apply import refused, refused_tensors
 from burnpy.autodiff.custom.arguments import (
     Kept,
     differentiated,
@@ -28,7 +29,6 @@ from burnpy.autodiff.custom.lost_derivatives import Departures
 from burnpy.autodiff.custom.residuals import packed, tensors_in, unpacked
 from burnpy.autodiff.custom.results import parts_of, regrouped, results_of, zero_like
 from burnpy.autodiff.custom.transpose import tangent_parts, traced, transposed
-from burnpy.autodiff.custom.unknown_derivative import refused, refused_tensors
 from burnpy.autodiff.custom.user_code import called, positional
 from burnpy.autodiff.forward.codegen import Dual
 from burnpy.autodiff.forward.forward import Forward

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.custom.apply import applied
+from burnpy.autodiff.custom.base import FunctionBase
 from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.custom.user_code import positional
 from burnpy.autodiff.multi_output import node_kind
@@ -13,8 +14,6 @@ from burnpy.backend.errors import KindError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import ParamSpec, Protocol, TypeVar
-
-    from burnpy.autodiff.graph import Node
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -39,7 +38,7 @@ _PYTORCH = {
 """Methods that PyTorch calls and that do not exist here, with their replacements."""
 
 
-class Function:
+class Function(FunctionBase):
     """The base class of operations with a user-defined derivative: define the static methods, then call ``apply``.
 
     ``forward(ctx, *args)`` computes on plain tensors and returns a tensor or a tuple of tensors; int and bool tensors
@@ -74,8 +73,6 @@ class Function:
     [1.0, 1.0]
     """
 
-    _kind: type[Node]
-
     def __init__(self, *args: object, **kwargs: object) -> None:
         name = type(self).__name__
         raise KindError(f"{name}(...) makes nothing; call {name}.apply(...)")
@@ -89,26 +86,6 @@ class Function:
             if name in vars(cls):
                 raise KindError(f"{cls.__name__}.{name}() would never be called; {instead}")
         cls._kind = node_kind(cls.__name__)
-
-    @classmethod
-    def defines(cls, method: str) -> bool:
-        """Whether the class defines ``method``: forward, backward or jvp."""
-        return getattr(cls, method) is not getattr(Function, method)
-
-    @staticmethod
-    def forward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        """Compute the operation, on tensors of a plain backend."""
-        raise NotImplementedError("a Function needs a static method forward(ctx, *args)")
-
-    @staticmethod
-    def backward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        """Compute the gradients of the arguments from those of the results."""
-        raise NotImplementedError("backward() is not there")
-
-    @staticmethod
-    def jvp(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        """Compute the tangents of the results from those of the arguments."""
-        raise NotImplementedError("jvp() is not there")
 
     if TYPE_CHECKING:
         apply = _Apply()

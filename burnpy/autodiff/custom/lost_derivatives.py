@@ -1,7 +1,7 @@
 """Detection of derivatives that user code loses by reading values out of tensors.
 
 Results computed from such values are constants for second derivatives. This module detects the reads;
-`burnpy.autodiff.custom.unknown_derivative` raises the error. Reading values of detached tensors is fine, since detach()
+`burnpy.autodiff.custom.apply.refused` makes the error. Reading values of detached tensors is fine, since detach()
 declares them constant.
 """
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from burnpy.autodiff.custom.apply import ONCE, Call, applied
-from burnpy.autodiff.custom.arguments import primitives, tensor, tensors
+from burnpy.autodiff.custom.arguments import primitives, tensor
+from burnpy.autodiff.custom.base import FunctionBase
+from burnpy.autodiff.custom.call import ONCE, Call
 from burnpy.autodiff.custom.context import Context
-from burnpy.autodiff.custom.function import Function
 from burnpy.autodiff.custom.results import zero_like
 from burnpy.autodiff.graph import PartialGrad
 from burnpy.autodiff.multi_output import node_kind
 from burnpy.backend.errors import GraphError, KindError
-from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,6 +27,7 @@ def once_differentiable(backward: F) -> F:
     Raises:
         KindError: ``backward`` is no function.
 
+    >>> from burnpy.autodiff import Function
     >>> class Double(Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
@@ -45,19 +45,27 @@ def once_differentiable(backward: F) -> F:
     return backward
 
 
-class _Once(Function):
+class Once(FunctionBase):
     """One call of a once-differentiable backward(), as an operation whose arguments are all of its inputs."""
 
     @staticmethod
-    def forward(ctx: Context, call: Call, needs: tuple[bool, ...], missing: list[Any], *inputs: Any) -> Any:
-        """Call backward() and return the needed gradients. ``inputs``: the results' gradients, then the saved tensors.
+    def forward(
+        ctx: Context,
+        backward: Callable[..., Any],
+        call: Call,
+        needs: tuple[bool, ...],
+        missing: list[Any],
+        *inputs: Any,
+    ) -> Any:
+        """Call ``backward`` and return the needed gradients.
 
-        A missing gradient is returned as zeros. To ``missing``, its `absent` part is appended; None for any other.
+        ``inputs`` are the results' gradients, then the saved tensors. A missing gradient is returned as zeros. To
+        ``missing``, its `absent` part is appended; None for any other.
         """
         ctx.name = call.function.__name__
         count = len(call.outputs)
         plain = next(x.device for x in inputs if isinstance(x, TensorBase))
-        parts = call.called("backward", needs, plain, inputs[:count], primitives(inputs[count:]))
+        parts = backward(call, "backward", needs, plain, inputs[:count], primitives(inputs[count:]))
         outs = []
         for like, part, needed in zip(call.arguments, parts, needs, strict=True):
             if needed and like is not None:
@@ -77,13 +85,4 @@ class _Once(Function):
     jvp = backward
 
 
-_Once._kind = node_kind("once_differentiable")
-
-
-def pulled_once(
-    inner: Any, call: Call, needs: tuple[bool, ...], grads: Sequence[Any], saved: Sequence[Any]
-) -> tuple[Float, ...]:
-    """Call a once-differentiable backward() and return its gradients on ``inner``, whose derivative is refused."""
-    missing: list[Any] = []
-    outs = applied(_Once, (call, needs, missing, *grads, *tensors(inner, call.saved, saved)))
-    return tuple(part or out for part, out in zip(missing, primitives(outs), strict=True))
+Once._kind = node_kind("once_differentiable")

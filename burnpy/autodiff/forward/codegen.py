@@ -89,10 +89,10 @@ def source(name: str) -> str:
     rule = RULES.get(name)
     parameters = [a.name if a.default is EMPTY else f"{a.name}=default_{a.name}" for a in op.arguments]
     itself = rule is None and op.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL, Algebra.BILINEAR)
-    if any(a.sequence for a in op.float_arguments):
-        body = _sequence_default(op) if rule is None else _sequence(op)
-    elif not op.float_arguments or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
+    if not op.float_arguments or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         body = _constant(op)
+    elif any(a.sequence for a in op.float_arguments):
+        body = _sequence_default(op) if rule is None else _sequence(op)
     elif (rule is None and not itself) or len(op.results) > 1 or (rule is not None and rule.joint is not None):
         body = _defaulted(op)
     else:
@@ -120,19 +120,28 @@ def _read(a: Argument) -> str:
 
 def _constant(op: Operation) -> list[str]:
     """Generate a body whose results have no tangent."""
-    values = {
-        a.name: f"({a.name}.value if {a.name}.__class__ is Dual else {a.name})" if a.scalar else f"{a.name}.value"
-        for a in op.float_arguments
-    }
-    call = _call(op, values)
+    call = _call(op, {a.name: _constant_value(a) for a in op.float_arguments})
     if len(op.results) > 1:
         return _constant_results(op, call)
-    return [f"return Dual({call})" if any(op.float_results) else f"return {call}"]
+    return [f"return {_dual(op, call)}" if any(op.float_results) else f"return {call}"]
+
+
+def _constant_value(a: Argument) -> str:
+    """Generate the value of a float argument, which may be a number, or of each member of a list."""
+    if a.sequence:
+        return f"[x.value for x in {a.name}]"
+    return f"({a.name}.value if {a.name}.__class__ is Dual else {a.name})" if a.scalar else f"{a.name}.value"
+
+
+def _dual(op: Operation, result: str) -> str:
+    """Generate the wrapping of a result, or of each member of a list, as a constant."""
+    return f"[Dual(x) for x in {result}]" if op.lists else f"Dual({result})"
 
 
 def _constant_results(op: Operation, call: str) -> list[str]:
     """Generate the return of several results without a tangent."""
-    wraps = [f"Dual(results[{k}])" if is_float else f"results[{k}]" for k, is_float in enumerate(op.float_results)]
+    results = [(f"results[{k}]", is_float) for k, is_float in enumerate(op.float_results)]
+    wraps = [_dual(op, result) if is_float else result for result, is_float in results]
     return [f"results = {call}", f"return {', '.join(wraps)}"]
 
 
@@ -257,6 +266,6 @@ def _sequence_default(op: Operation) -> list[str]:
     values = {xs: f"[x.value if x.__class__ is Dual else x for x in {xs}]"}
     return [
         f"if all([x.__class__ is not Dual or x.tangent is None for x in {xs}]):",
-        f"    return Dual({_call(op, values)})",
+        f"    return {_dual(op, _call(op, values))}",
         f"return default(self, {', '.join(a.name for a in op.arguments)})",
     ]

@@ -7,11 +7,10 @@ from functools import partial
 from math import prod
 from typing import Any, ClassVar, Generic, TypeVar, final
 
-from burnpy.autodiff.graph import Vjp, kept_of
+from burnpy.autodiff.graph import Vjp, kept_of, with_relays
 from burnpy.autodiff.modes import Mode, current_mode
 from burnpy.autodiff.rematerialize.costs import cost_of
 from burnpy.autodiff.rematerialize.recipes import Computed, Source
-from burnpy.autodiff.saved_tensors.slots import with_relays
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import Decorator, complete
 from burnpy.backend.entries import Operation, operation
@@ -115,6 +114,9 @@ def planned(op: Operation) -> Callable[..., Any]:
             else:
                 values.append(a)
         out = apply(*values)
+        if op.lists:  # of an optimizer's update, from which nothing is computed again
+            columns = [[Computed(x, None, 0) for x in column] for column in (out if len(floats) > 1 else (out,))]
+            return tuple(columns) if len(floats) > 1 else columns[0]
         if len(floats) == 1:
             return result(out, apply, args, values, computed) if floats[0] else out
         return tuple(

@@ -13,10 +13,10 @@ from burnpy.autodiff.saved_tensors.slots import (
     array_of,
     innermost_saver,
     refuse_where_disabled,
-    tensor_around,
 )
+from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError, a
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, new_tensor
 
 T = TypeVar("T")
 AnyTensor: TypeAlias = TensorBase[Any]
@@ -93,6 +93,12 @@ def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
         raise SavedTensorsError(f"disable_saved_tensors_hooks() was entered where hooks are in force: {message}")
     with using(no_saving=message):
         yield
+
+
+def tensor_around(device: Any, array: Any) -> AnyTensor:
+    """Wrap an innermost array as a tensor of its kind, on the innermost device beneath ``device``."""
+    plain = device.discrete
+    return new_tensor(TensorBase.kinds[kind_of(array.dtype)], plain, array)  # type: ignore[no-any-return]  # of that class
 
 
 class _Hooks(Saver):

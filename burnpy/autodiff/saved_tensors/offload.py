@@ -14,6 +14,7 @@ import numpy as np
 
 from burnpy.autodiff.saved_tensors.hooks import saving
 from burnpy.autodiff.saved_tensors.slots import Saver, Stored, array_of
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, KindError, SavedTensorsError
 
 
@@ -102,6 +103,8 @@ class _OnDisk:
         try:
             np.ascontiguousarray(array).reshape(-1).view(np.uint8).tofile(self.path)
         except OSError as error:
+            if raised_by_other_code(error):
+                raise
             raise SavedTensorsError(
                 f"save_to_disk() cannot write shape {self.shape}, dtype {self.dtype} to {self.path}: {error}"
             ) from error
@@ -111,6 +114,8 @@ class _OnDisk:
             array: np.ndarray[Any, Any] = np.fromfile(self.path, np.uint8).view(self.dtype).reshape(self.shape)
             return array
         except (OSError, ValueError) as error:
+            if raised_by_other_code(error):
+                raise
             raise SavedTensorsError(
                 f"save_to_disk() cannot read back an array of shape {self.shape}, dtype {self.dtype} from {self.path}, "
                 f"a file that is needed until the backward pass is over: {error}"

@@ -16,12 +16,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Relay, Vjp, is_array, mapped
+from burnpy.autodiff.graph import Leaf, Vjp, is_array, mapped, with_relays
 from burnpy.autodiff.modes import current_mode
-from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import TensorBase, new_tensor
 
 
 class Stored:
@@ -112,22 +110,6 @@ def restored(x: Any) -> Any:
 def array_of(x: Any) -> Any:
     """Return the array of a deferred primitive; an array is returned unchanged."""
     return x.peek() if hasattr(x, "peek") else x
-
-
-def tensor_around(device: Any, array: Any) -> TensorBase[Any]:
-    """Wrap an innermost array as a tensor of its kind, on the innermost device beneath ``device``."""
-    plain = device.discrete
-    return new_tensor(TensorBase.kinds[kind_of(array.dtype)], plain, array)  # type: ignore[no-any-return]  # of that class
-
-
-def with_relays(node: Any) -> Sequence[Any]:
-    """Return a node and its relays."""
-    if node.parent0.__class__ is not Relay and node.parent1.__class__ is not Relay:
-        return (node,)
-    parts = [node]
-    for part in parts:
-        parts += [parent for parent in (part.parent0, part.parent1) if parent.__class__ is Relay]
-    return parts
 
 
 def _arrays_of_leaves(node: Any) -> Sequence[Any]:

@@ -110,8 +110,9 @@ class Checked(Decorator[I], Generic[I]):
             nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed
             if nan or inf:
                 for k, result in enumerate(out if len(op.results) > 1 else (out,)):
-                    if is_float(result):
-                        self._check(op, args, k, result, nan, inf)
+                    for x in result if op.lists else (result,):
+                        if is_float(x):
+                            self._check(op, args, k, x, nan, inf)
         return out
 
     def _check(self, op: Operation, args: tuple[Any, ...], k: int, result: Any, nan: bool, inf: bool) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.decorators.costs import Cost, Meta
-from burnpy.backend.decorators.profile import Event
 from burnpy.backend.source_lines import lines_of
+
+if TYPE_CHECKING:
+    from burnpy.backend.decorators.profile import Event
 
 
 def written(path: str | PathLike[str], timeline: Iterable[tuple[Event, float, float, Cost]]) -> None:

@@ -105,7 +105,9 @@ def _flops(op: Operation, arguments: tuple[Meta, ...], results: tuple[Meta, ...]
     if name.startswith("conv2d"):
         return _convolution_flops(name, arguments, results)
     if name in _STEPS:
-        return _STEPS[name] * math.prod(arguments[0][0])
+        lists = sum(a.sequence for a in op.arguments) or len(arguments)
+        counted = arguments[: len(arguments) // lists]  # the first argument, or the members of the first list
+        return _STEPS[name] * sum(math.prod(shape) for shape, _ in counted)
     if name in _ADDING:
         return math.prod(arguments[-1][0])
     if name == "sum_to":

@@ -27,11 +27,30 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 class Decorator(Subscriptable, Backend, Generic[I]):
     """A backend around a plain backend, or around another decorator of this kind; `Autodiff` goes around it.
 
+    A subclass writes `around` and `word`. If `around` may raise an error after the inner backend has computed, it sets
+    ``in_place_updates`` to False as well.
+
     Args:
         inner: the backend that computes, as a class, an alias or a device.
 
     Raises:
         DeviceError: the inner backend differentiates; the decorator belongs inside of it.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import Decorator, NumPy
+    >>> class Echo(Decorator[I], Generic[I]):
+    ...     word = "prints"
+    ...
+    ...     def around(self, op, f, args):
+    ...         print(op.name)
+    ...         return f(*args)
+    >>> x = Tensor[Echo[NumPy]].from_data([1.0, 2.0])
+    from_numpy
+    >>> (x + x).sum().item()
+    add
+    sum
+    to_numpy
+    6.0
     """
 
     word: ClassVar[str]  #: a verb for its effect on operations, used in the message on wrong nesting

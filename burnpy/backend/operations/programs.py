@@ -17,13 +17,12 @@ class Programs(OperationsBase):
     """Programs, which a backend may compile."""
 
     @derived(Algebra.GENERAL)
-    def run(self, program: Program, xs: Sequence[Value], numbers: tuple[float, ...]) -> Float:
-        """Run a program that has one result, of a float dtype, on the primitives ``xs`` and on numbers.
+    def run(self, program: Program, xs: Sequence[Value], numbers: tuple[float, ...]) -> list[Float]:
+        """Run a program, whose results are of float dtypes, on the primitives ``xs`` and on numbers.
 
         The primitives have the shapes that the program says, of any common numbers of rows and columns. The default
         executes the instructions one by one with the operations of the backend, which are differentiable.
         """
         from burnpy.backend.program.execute import execute
 
-        (out,) = execute(self, program, xs, numbers)
-        return out
+        return list(execute(self, program, xs, numbers))

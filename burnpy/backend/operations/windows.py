@@ -1,8 +1,12 @@
-"""Sliding windows over the last two dimensions: their number, and the positions of their elements."""
+"""Sliding windows over the last two dimensions: their number, and the positions of their elements.
+
+Results are cached: they depend on sizes alone, which rarely change from call to call, and take longer to compute than
+a small product.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from burnpy.backend.primitives import Float, Key, Scalar, Shape
@@ -36,6 +40,7 @@ def window_count(
     return count
 
 
+@lru_cache(maxsize=1024)
 def window_counts(
     shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool = False
 ) -> Pair:
@@ -46,18 +51,18 @@ def window_counts(
     return high, wide
 
 
-def window_keys(kernel: Pair, stride: Pair, dilation: Pair, counts: Pair) -> Iterator[Key]:
-    """Yield, for each element of a window in row-major order, the key of that element of all windows of a padded 4-d
+@lru_cache(maxsize=1024)
+def window_keys(kernel: Pair, stride: Pair, dilation: Pair, counts: Pair) -> tuple[Key, ...]:
+    """Return, for each element of a window in row-major order, the key of that element of all windows of a padded 4-d
     array."""
-    for row in range(kernel[0]):
-        for column in range(kernel[1]):
-            starts = (row * dilation[0], column * dilation[1])
-            yield (_ALL, _ALL, *(
-                slice(start, start + (count - 1) * step + 1, step)
-                for start, count, step in zip(starts, counts, stride, strict=True)
-            ))  # fmt: skip
+    rows, columns = (
+        [slice(k * gap, k * gap + (count - 1) * step + 1, step) for k in range(size)]
+        for size, step, gap, count in zip(kernel, stride, dilation, counts, strict=True)
+    )
+    return tuple((_ALL, _ALL, row, column) for row in rows for column in columns)
 
 
+@lru_cache(maxsize=1024)
 def padded_shape(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, counts: Pair) -> Shape:
     """Return the shape that holds all windows: the padded shape, or larger if a window extends beyond the padding."""
     high, wide = (
@@ -67,6 +72,7 @@ def padded_shape(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilati
     return (*shape[:-2], high, wide)
 
 
+@lru_cache(maxsize=1024)
 def inside(shape: Shape, padding: Pair) -> Key:
     """Return the key of an array of ``shape`` within the padded array."""
     return (_ALL, _ALL, *(slice(pad, pad + size, 1) for pad, size in zip(padding, shape[-2:], strict=True)))

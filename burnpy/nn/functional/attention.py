@@ -73,19 +73,22 @@ def scaled_dot_product_attention(
     [[2.0]]
     """
     name = "scaled_dot_product_attention"
-    query, key, value = floats(name, query=query, key=key, value=value)
-    for word, x, form in (("query", query, "(…, T, E)"), ("key", key, "(…, S, E)"), ("value", value, "(…, S, F)")):
-        dims_at_least(name, word, x, 2, form)
-    batch = broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    if batch is None or query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+    query, key, value = floats(name, 3, query=query, key=key, value=value)
+    q, k, v = query.shape, key.shape, value.shape
+    for word, shape, form in (("query", q, "(…, T, E)"), ("key", k, "(…, S, E)"), ("value", v, "(…, S, F)")):
+        dims_at_least(name, word, shape, 2, form)
+    same_batch = q[:-2] == k[:-2] == v[:-2]
+    batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
+    if batch is None or q[-1] != k[-1] or k[-2] != v[-2]:
         raise ShapeError(
-            f"{name}() was given query of shape {query.shape}, key of shape {key.shape} and value of shape "
-            f"{value.shape}; they must be (…, T, E), (…, S, E) and (…, S, F), and … broadcast"
+            f"{name}() was given query of shape {q}, key of shape {k} and value of shape {v}; they must be (…, T, E), "
+            "(…, S, E) and (…, S, F), and … broadcast"
         )
-    first = _first_query(name, query.shape[-2], key.shape[-2], causal, offset)
-    query, key, value = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (query, key, value))
-    factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else float(scale)
-    scores_shape = (*batch, query.shape[-2], key.shape[-2])
+    first = _first_query(name, q[-2], k[-2], causal, offset)
+    if not same_batch:
+        query, key, value = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (query, key, value))
+    factor = 1.0 / math.sqrt(q[-1] or 1) if scale is None else float(scale)
+    scores_shape = (*batch, q[-2], k[-2])
     if mask is not None:
         query, key, value, mask = together(name, query, key, value, mask)
         _check_mask(name, mask, scores_shape)

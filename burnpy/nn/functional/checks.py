@@ -9,17 +9,18 @@ import numpy as np
 
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.backend.primitives import Shape
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
 
 
-def floats(operation: str, **tensors: Any) -> list[Any]:
-    """Convert float tensors to a common device and their widest dtype; None stays None.
+def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
+    """Convert float tensors to a common device and their widest dtype.
 
-    The weights (for attention, the queries) determine the dtype: ``x``, ``key`` and ``value`` may be narrower than
-    those, not wider.
+    The first ``required`` of them must be given; the others may be None, and stay None. The weights (for attention, the
+    queries) determine the dtype: ``x``, ``key`` and ``value`` may be narrower than those, not wider.
 
     Raises:
         KindError: an argument is not a float tensor.
@@ -27,19 +28,25 @@ def floats(operation: str, **tensors: Any) -> list[Any]:
         DTypeError: ``x``, ``key`` or ``value`` is wider than the weights.
     """
     values = [*tensors.values()]
-    device, dtype = getattr(values[0], "_device", None), getattr(values[0], "dtype", None)
-    for x in values:
-        if x is not None and (x.__class__ is not Tensor or x._device is not device or x.dtype != dtype):
-            return _together(operation, tensors)
+    first = values[0]
+    if first.__class__ is not Tensor:
+        return _together(operation, required, tensors)
+    device, dtype = first._device, first._primitive.dtype
+    for k, x in enumerate(values):
+        if x is None and k >= required:
+            continue
+        if x.__class__ is not Tensor or x._device is not device or x._primitive.dtype != dtype:
+            return _together(operation, required, tensors)
     return values
 
 
-def _together(operation: str, tensors: dict[str, Any]) -> list[Any]:
+def _together(operation: str, required: int, tensors: dict[str, Any]) -> list[Any]:
     """The slow path of `floats`, for tensors that differ in device or dtype, or are invalid."""
     present = [x for x in tensors.values() if x is not None]
-    for name, x in tensors.items():
-        if x is not None and (not isinstance(x, TensorBase) or x.kind != "float"):
-            what = a(type(x).__name__) + (f" of dtype {x.dtype}" if isinstance(x, TensorBase) else "")
+    for k, (name, x) in enumerate(tensors.items()):
+        if (x is not None or k < required) and (not isinstance(x, TensorBase) or x.kind != "float"):
+            what = "None" if x is None else a(type(x).__name__)
+            what += f" of dtype {x.dtype}" if isinstance(x, TensorBase) else ""
             hint = "; convert it with x.float()" if isinstance(x, TensorBase) else ""
             raise KindError(f"{operation}() takes a float Tensor as {name}, and was given {what}{hint}")
     placed = list(together(operation, *present))
@@ -55,24 +62,24 @@ def _together(operation: str, tensors: dict[str, Any]) -> list[Any]:
     return [None if x is None else next(rest) for x in tensors.values()]
 
 
-def dims_at_least(operation: str, name: str, x: TensorBase[Any], least: int, form: str) -> None:
-    """Check that a tensor has at least ``least`` dimensions.
+def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str) -> None:
+    """Check that a tensor of this shape has at least ``least`` dimensions.
 
     Raises:
         ShapeError: it has fewer.
     """
-    if x.ndim < least:
-        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {x.shape}")
+    if len(shape) < least:
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}")
 
 
-def exact_dims(operation: str, name: str, x: TensorBase[Any], count: int, form: str, hint: str = "") -> None:
-    """Check that a tensor has exactly ``count`` dimensions.
+def exact_dims(operation: str, name: str, shape: Shape, count: int, form: str, hint: str = "") -> None:
+    """Check that a tensor of this shape has exactly ``count`` dimensions.
 
     Raises:
         ShapeError: it has another number of dimensions.
     """
-    if x.ndim != count:
-        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {x.shape}{hint}")
+    if len(shape) != count:
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}{hint}")
 
 
 def probability(operation: str, p: float) -> float:

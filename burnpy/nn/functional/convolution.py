@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.functional.checks import exact_dims, floats
-from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_too_small
-from burnpy.nn.sizes import Pair, pair
+from burnpy.nn.functional.checks import floats
+from burnpy.nn.functional.windows import refuse_no_images, refuse_too_small
+from burnpy.nn.sizes import Pair, pair, whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
@@ -56,37 +56,43 @@ def conv2d(
     >>> conv2d(Tensor[NumPy].ones((1, 1, 3, 3)), Tensor[NumPy].ones((1, 1, 2, 2))).tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
-    x, weight, bias = floats("conv2d", x=x, weight=weight, bias=bias)
-    refuse_no_images("conv2d", x, "in")
-    exact_dims("conv2d", "weight", weight, 4, "(out, in / groups, kernel height, kernel width)")
+    x, weight, bias = floats("conv2d", 2, x=x, weight=weight, bias=bias)
+    shape, sizes = x.shape, weight.shape
+    refuse_no_images("conv2d", shape, "in")
+    if len(sizes) != 4:
+        raise ShapeError(
+            "conv2d() takes weight of shape (out, in / groups, kernel height, kernel width), and was given shape "
+            f"{sizes}"
+        )
     strides, dilations = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
-    if groups < 1 or weight.shape[0] % groups:
+    groups = whole("conv2d", "groups", groups)
+    if groups < 1 or sizes[0] % groups:
         raise ArgumentError(
-            f"conv2d() was given groups={groups!r} for {weight.shape[0]} output channels, which they must divide"
+            f"conv2d() was given groups={groups!r} for {sizes[0]} output channels, which they must divide"
         )
-    if x.shape[-3] != weight.shape[1] * groups:
+    if shape[-3] != sizes[1] * groups:
         raise ShapeError(
-            f"conv2d() was given x of shape {x.shape}, with {x.shape[-3]} channels, and weight of shape {weight.shape} "
-            f"with groups={groups}, which takes {weight.shape[1] * groups}"
+            f"conv2d() was given x of shape {shape}, with {shape[-3]} channels, and weight of shape {sizes} "
+            f"with groups={groups}, which takes {sizes[1] * groups}"
         )
-    if bias is not None and bias.shape != weight.shape[:1]:
+    if bias is not None and bias.shape != sizes[:1]:
         raise ShapeError(
-            f"conv2d() was given weight of shape {weight.shape} and bias of shape {bias.shape}, which must be "
-            f"{weight.shape[:1]}"
+            f"conv2d() was given weight of shape {sizes} and bias of shape {bias.shape}, which must be {sizes[:1]}"
         )
-    kernel = (weight.shape[2], weight.shape[3])
+    kernel = (sizes[2], sizes[3])
     pads = padding_of("conv2d", padding, strides)
     if pads is None:
         x, pads = _same_padding(x, kernel, dilations)
-    refuse_too_small("conv2d", x, kernel, strides, pads, dilations)
+        shape = x.shape
+    refuse_too_small("conv2d", shape, kernel, strides, pads, dilations)
     device: Any = x.device
-    images = batch_of(x)._primitive
-    settings = (strides, pads, dilations, groups)
+    images = (x if len(shape) == 4 else x.unsqueeze(0))._primitive
     if bias is None:
-        out = device.conv2d(images, weight._primitive, *settings)
+        out = x._like(device.conv2d(images, weight._primitive, strides, pads, dilations, groups))
     else:
-        out = device.conv2d_bias(images, weight._primitive, bias._primitive, *settings)
-    return x._like(out) if x.ndim == 4 else x._like(out).squeeze(0)
+        primitive = device.conv2d_bias(images, weight._primitive, bias._primitive, strides, pads, dilations, groups)
+        out = x._like(primitive)
+    return out if len(shape) == 4 else out.squeeze(0)
 
 
 def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: G
     ...     for a in (0, 2) for b in (0, 2) for c in (0, 2) for d in (0, 2)]
     True
     """
-    (x,) = floats("dropout", x=x)
+    (x,) = floats("dropout", 1, x=x)
     if not training or probability("dropout", p) == 0.0:
         return x
     device: Any = x.device

@@ -40,8 +40,8 @@ def embedding(index: IntTensor[B], weight: Tensor[B], *, padding_idx: int | None
     >>> embedding(IntTensor[NumPy].from_data([1, 0]), Tensor[NumPy].from_data([[0.0, 1.0], [2.0, 3.0]])).tolist()
     [[2.0, 3.0], [0.0, 1.0]]
     """
-    (weight,) = floats("embedding", weight=weight)
-    exact_dims("embedding", "weight", weight, 2, "(count, size)")
+    (weight,) = floats("embedding", 1, weight=weight)
+    exact_dims("embedding", "weight", weight.shape, 2, "(count, size)")
     count = weight.shape[0]
     indices = index_of(weight, index, "embedding")
     weight = together("embedding", weight, index)[0]

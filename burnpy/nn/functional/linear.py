@@ -39,15 +39,16 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
     >>> linear(x, w, Tensor[NumPy].from_data([100.0])).tolist()
     [[121.0]]
     """
-    x, weight, bias = floats("linear", x=x, weight=weight, bias=bias)
-    shape, sizes = x.shape, weight.shape
-    if not shape or len(sizes) != 2 or shape[-1] != sizes[0] or (bias is not None and bias.shape != sizes[1:]):
-        raise _explained(shape, sizes, None if bias is None else bias.shape)
+    x, weight, bias = floats("linear", 2, x=x, weight=weight, bias=bias)
+    p, w, b = x._primitive, weight._primitive, None if bias is None else bias._primitive
+    shape, sizes = p.shape, w.shape
+    if not shape or len(sizes) != 2 or shape[-1] != sizes[0] or (b is not None and b.shape != sizes[1:]):
+        raise _explained(shape, sizes, None if b is None else b.shape)
     if bias is None or len(shape) == 1:
         product = x @ weight
         return product if bias is None else product + bias
-    device: Any = x.device
-    return x._like(device.linear(x._primitive, weight._primitive, bias._primitive))
+    device: Any = x._device
+    return x._like(device.linear(p, w, b))
 
 
 def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:

@@ -46,17 +46,17 @@ def layer_norm(
     >>> layer_norm(Tensor[NumPy].from_data([[-1.0, 1.0]]), 2, eps=0.0).tolist()
     [[-1.0, 1.0]]
     """
-    x, weight, bias = floats("layer_norm", x=x, weight=weight, bias=bias)
+    x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not sizes or x.shape[-len(sizes) :] != sizes:
+    shape = x.shape
+    if not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
-            f"layer_norm() was given x of shape {x.shape} and normalized_shape={sizes}, which must be its last "
-            "dimensions"
+            f"layer_norm() was given x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
         )
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and part.shape != sizes:
             raise ShapeError(f"layer_norm() over {sizes} was given {name} of shape {part.shape}; both must be equal")
-    dims = tuple(range(x.ndim - len(sizes), x.ndim))
+    dims = tuple(range(len(shape) - len(sizes), len(shape)))
     return _normalized(x, weight, bias, sizes, dims, eps)[0]
 
 
@@ -104,7 +104,7 @@ def batch_norm(
             "batch_norm() has no running statistics to go by; pass training=True for those of the batch"
         )
     x, mean, var, weight, bias = floats(
-        "batch_norm", x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+        "batch_norm", 3, x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )
     shape = _channels(x, running_mean=mean, running_var=var, weight=weight, bias=bias)
     scale = (var + eps).rsqrt()
@@ -133,15 +133,15 @@ def batch_normed(
     >>> normed.mean.tolist(), normed.var.tolist()
     ([2.0], [2.0])
     """
-    x, weight, bias = floats("batch_norm", x=x, weight=weight, bias=bias)
-    shape = _channels(x, weight=weight, bias=bias)
-    count = math.prod(x.shape) // max(x.shape[1], 1)
+    x, weight, bias = floats("batch_norm", 1, x=x, weight=weight, bias=bias)
+    shape, sizes = _channels(x, weight=weight, bias=bias), x.shape
+    count = math.prod(sizes) // max(sizes[1], 1)
     if count < 2:
         raise ShapeError(
-            f"batch_norm() in training was given x of shape {x.shape}, with {count} number{'s' * (count != 1)} for "
+            f"batch_norm() in training was given x of shape {sizes}, with {count} number{'s' * (count != 1)} for "
             "each channel, and a variance takes two; use a larger batch, or model.eval()"
         )
-    dims = (0, *range(2, x.ndim))
+    dims = (0, *range(2, len(sizes)))
     output, mean, var = _normalized(x, weight, bias, shape, dims, eps)
     return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * (count / (count - 1)))
 
@@ -150,7 +150,7 @@ def _normalized(
     x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
 ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
     """Normalize over ``dims`` with weight and bias of ``shape``; return the output, mean and variance."""
-    device: Any = x.device
+    device: Any = x._device
     scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
     shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
     output, mean, var = device.normalize(x._primitive, scale, shift, dims, float(eps))
@@ -158,7 +158,8 @@ def _normalized(
 
 
 def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:
-    return x._primitive if x.shape == shape else x.reshape(shape)._primitive
+    primitive: Any = x._primitive
+    return primitive if primitive.shape == shape else x.reshape(shape)._primitive
 
 
 def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
@@ -167,11 +168,11 @@ def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
     Raises:
         ShapeError: x has fewer than two dimensions, or a part has not one value per channel.
     """
-    dims_at_least("batch_norm", "x", x, 2, "(N, channels, …)")
+    shape = x.shape
+    dims_at_least("batch_norm", "x", shape, 2, "(N, channels, …)")
     for name, part in parts.items():
-        if part is not None and part.shape != (x.shape[1],):
+        if part is not None and part.shape != shape[1:2]:
             raise ShapeError(
-                f"batch_norm() was given x of shape {x.shape}, with {x.shape[1]} channels, and {name} of shape "
-                f"{part.shape}"
+                f"batch_norm() was given x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
             )
-    return (x.shape[1], *(1,) * (x.ndim - 2))
+    return (shape[1], *(1,) * (len(shape) - 2))

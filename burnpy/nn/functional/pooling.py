@@ -91,11 +91,11 @@ def max_pool2d(
     >>> max_pool2d(Tensor[NumPy].arange(16).reshape(1, 4, 4), 2, return_indices=True)[1].tolist()
     [[[5, 7], [13, 15]]]
     """
-    (x,) = floats("max_pool2d", x=x)
-    refuse_no_images("max_pool2d", x)
+    (x,) = floats("max_pool2d", 1, x=x)
+    refuse_no_images("max_pool2d", x.shape)
     dilations = pair("max_pool2d", "dilation", dilation)
     kernel, strides, pads = _window("max_pool2d", kernel_size, stride, padding)
-    refuse_too_small("max_pool2d", x, kernel, strides, pads, dilations, ceil_mode)
+    refuse_too_small("max_pool2d", x.shape, kernel, strides, pads, dilations, ceil_mode)
     device: Any = x.device
     settings = (batch_of(x)._primitive, kernel, strides, pads, dilations, bool(ceil_mode))
     out = x._like(device.max_pool2d(*settings))
@@ -134,10 +134,10 @@ def avg_pool2d(
         ShapeError: x has another number of dimensions, or is smaller than a window.
         ArgumentError: a setting is invalid.
     """
-    (x,) = floats("avg_pool2d", x=x)
-    refuse_no_images("avg_pool2d", x)
+    (x,) = floats("avg_pool2d", 1, x=x)
+    refuse_no_images("avg_pool2d", x.shape)
     kernel, strides, pads = _window("avg_pool2d", kernel_size, stride, padding)
-    refuse_too_small("avg_pool2d", x, kernel, strides, pads, (1, 1), ceil_mode)
+    refuse_too_small("avg_pool2d", x.shape, kernel, strides, pads, (1, 1), ceil_mode)
     device: Any = x.device
     settings = (kernel, strides, pads, bool(ceil_mode), bool(count_include_pad))
     out = x._like(device.avg_pool2d(batch_of(x)._primitive, *settings, divisor_of("avg_pool2d", divisor_override)))
@@ -161,8 +161,8 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
         ShapeError: x has another number of dimensions.
         ArgumentError: a size is not positive.
     """
-    (x,) = floats("adaptive_avg_pool2d", x=x)
-    refuse_no_images("adaptive_avg_pool2d", x)
+    (x,) = floats("adaptive_avg_pool2d", 1, x=x)
+    refuse_no_images("adaptive_avg_pool2d", x.shape)
     size = pair("adaptive_avg_pool2d", "output_size", output_size)
     device: Any = x.device
     out = x._like(device.adaptive_avg_pool2d(batch_of(x)._primitive, size))
@@ -190,7 +190,7 @@ def _window(
     kernel = pair(operation, "kernel_size", kernel_size)
     strides = kernel if stride is None else pair(operation, "stride", stride)
     pads = pair(operation, "padding", padding, 0)
-    if any(2 * pad > size for pad, size in zip(pads, kernel, strict=True)):
+    if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
         raise ArgumentError(
             f"{operation}() was given padding={pads} for a window of {kernel}; it is at most half of the window"
         )

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations.windows import window_counts
-from burnpy.tensor.base import TensorBase
 
 if TYPE_CHECKING:
+    from burnpy.backend.primitives import Shape
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 
 
-def refuse_no_images(operation: str, x: TensorBase[Any], channels: str = "channels") -> None:
-    """Check that x is a batch of images, (N, channels, height, width), or a single image without N.
+def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -> None:
+    """Check that a shape is that of a batch of images, (N, channels, height, width), or of one image without N.
 
     Raises:
         ShapeError: it has another number of dimensions.
     """
-    if x.ndim not in (3, 4):
+    if len(shape) not in (3, 4):
         raise ShapeError(
             f"{operation}() takes x of shape (N, {channels}, height, width), or of one image ({channels}, height, "
-            f"width), and was given shape {x.shape}"
+            f"width), and was given shape {shape}"
         )
 
 
@@ -35,22 +35,22 @@ def batch_of(x: Tensor[B]) -> Tensor[B]:
 
 def refuse_too_small(
     operation: str,
-    x: TensorBase[Any],
+    shape: Shape,
     kernel: tuple[int, int],
     stride: tuple[int, int],
     padding: tuple[int, int],
     dilation: tuple[int, int],
     ceil_mode: bool = False,
 ) -> None:
-    """Check that the kernel fits into the padded images.
+    """Check that the kernel fits into padded images of a shape.
 
     Raises:
         ShapeError: it does not.
     """
-    if min(window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
-        high, wide = (size + 2 * pad for size, pad in zip(x.shape[-2:], padding, strict=True))
+    if min(window_counts(shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
+        high, wide = (size + 2 * pad for size, pad in zip(shape[-2:], padding, strict=True))
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(
-            f"{operation}() was given images of {x.shape[-2]} × {x.shape[-1]}, padded {high} × {wide}, and its kernel "
+            f"{operation}() was given images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
             f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
         )

@@ -81,7 +81,8 @@ class BatchNorm(Module[B]):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Normalize x of shape (N, channels, …); the output has the same shape."""
-        weight, bias = (None if part is None else part.value for part in (self.weight, self.bias))
+        weight = None if self.weight is None else self.weight.value
+        bias = None if self.bias is None else self.bias.value
         mean, var = self.running_mean, self.running_var
         if mean is None or var is None:
             return batch_normed(x, weight, bias, eps=self.eps).output

@@ -137,7 +137,7 @@ class Lstm(Module[B]):
             KindError: the state is not a pair of tensors.
             DTypeError: x or the state is wider than the weights.
         """
-        exact_dims("Lstm", "x", x, 3, f"(N, T, {self.inputs})")
+        exact_dims("Lstm", "x", x.shape, 3, f"(N, T, {self.inputs})")
         batch, length, size = x.shape
         if size != self.inputs or not length:
             raise ShapeError(

@@ -1,16 +1,14 @@
-"""`LrSchedule`: the base class of schedules."""
+"""`LrSchedule`: the base class of schedules, with the two that its product needs."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.call_errors import Explaining
-from burnpy.optim.checks import count
-
-if TYPE_CHECKING:
-    from burnpy.optim.schedules.composed import ProductLr
+from burnpy.optim.checks import at_least_zero, count
 
 
 class LrSchedule(metaclass=Explaining):
@@ -38,9 +36,6 @@ class LrSchedule(metaclass=Explaining):
         >>> (ConstantLr(0.5) * 0.5)(3)
         0.25
         """
-        from burnpy.optim.schedules.composed import ProductLr
-        from burnpy.optim.schedules.simple import ConstantLr
-
         if isinstance(other, LrSchedule):
             return ProductLr((self, other))
         return ProductLr((self, ConstantLr(other)))
@@ -57,3 +52,54 @@ def schedule_of(value: object, what: str) -> LrSchedule:
     if not isinstance(value, LrSchedule):
         raise ArgumentError(f"{what} was given {value!r:.80}, which is no schedule; for a number, ConstantLr(number)")
     return value
+
+
+def schedules_of(schedules: object, what: str) -> tuple[LrSchedule, ...]:
+    """Return ``schedules`` as a tuple, checked to be of schedules and not empty. ``what`` names them in messages.
+
+    Raises:
+        ArgumentError: there are none, or one is not a schedule.
+    """
+    if not isinstance(schedules, (tuple, list)) or not schedules:
+        raise ArgumentError(f"{what} was given {schedules!r:.80}; give a tuple of schedules")
+    return tuple(schedule_of(schedule, what) for schedule in schedules)
+
+
+@dataclass(frozen=True)
+class ConstantLr(LrSchedule):
+    """A constant learning rate.
+
+    >>> ConstantLr(0.1)(1000)
+    0.1
+    """
+
+    lr: float
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.lr, "ConstantLr(lr)")
+
+    def at(self, step: int) -> float:
+        """Return the constant rate."""
+        return self.lr
+
+
+@dataclass(frozen=True)
+class ProductLr(LrSchedule):
+    """The product of schedules, one of rates and the others of factors; ``first * second`` is one.
+
+    Raises:
+        ArgumentError: there are none.
+
+    >>> from burnpy.optim import ExponentialLr, StepLr
+    >>> (StepLr(1.0, every=2, factor=0.5) * ExponentialLr(1.0, 0.5))(3)
+    0.0625
+    """
+
+    schedules: tuple[LrSchedule, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schedules", schedules_of(self.schedules, "ProductLr()"))
+
+    def at(self, step: int) -> float:
+        """Return the product of the schedules at the step."""
+        return math.prod(schedule.at(step) for schedule in self.schedules)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import at_least_zero, count
-from burnpy.optim.schedules.base import LrSchedule, schedule_of
+from burnpy.optim.schedules.base import LrSchedule, schedule_of, schedules_of
 from burnpy.optim.schedules.simple import ascending
 
 
@@ -70,7 +69,7 @@ class SequentialLr(LrSchedule):
     milestones: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "schedules", _schedules(self.schedules, "SequentialLr()"))
+        object.__setattr__(self, "schedules", schedules_of(self.schedules, "SequentialLr()"))
         object.__setattr__(self, "milestones", ascending(self.milestones, "SequentialLr(milestones)"))
         if len(self.milestones) != len(self.schedules) - 1:
             parts, milestones = len(self.schedules), len(self.milestones)
@@ -83,31 +82,3 @@ class SequentialLr(LrSchedule):
         """Return the learning rate of the schedule that is active at the step."""
         passed = [milestone for milestone in self.milestones if milestone <= step]
         return self.schedules[len(passed)].at(step - (passed[-1] if passed else 0))
-
-
-@dataclass(frozen=True)
-class ProductLr(LrSchedule):
-    """The product of schedules, one of rates and the others of factors; ``first * second`` is one.
-
-    Raises:
-        ArgumentError: there are none.
-
-    >>> from burnpy.optim import ExponentialLr, StepLr
-    >>> (StepLr(1.0, every=2, factor=0.5) * ExponentialLr(1.0, 0.5))(3)
-    0.0625
-    """
-
-    schedules: tuple[LrSchedule, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schedules", _schedules(self.schedules, "ProductLr()"))
-
-    def at(self, step: int) -> float:
-        """Return the product of the schedules at the step."""
-        return math.prod(schedule.at(step) for schedule in self.schedules)
-
-
-def _schedules(schedules: object, what: str) -> tuple[LrSchedule, ...]:
-    if not isinstance(schedules, (tuple, list)) or not schedules:
-        raise ArgumentError(f"{what} was given {schedules!r:.80}; give a tuple of schedules")
-    return tuple(schedule_of(schedule, what) for schedule in schedules)

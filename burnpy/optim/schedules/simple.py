@@ -12,24 +12,6 @@ from burnpy.optim.schedules.base import LrSchedule
 
 
 @dataclass(frozen=True)
-class ConstantLr(LrSchedule):
-    """A constant learning rate.
-
-    >>> ConstantLr(0.1)(1000)
-    0.1
-    """
-
-    lr: float
-
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "ConstantLr(lr)")
-
-    def at(self, step: int) -> float:
-        """Return the constant rate."""
-        return self.lr
-
-
-@dataclass(frozen=True)
 class LinearLr(LrSchedule):
     """Linear interpolation from ``start`` to ``end`` within ``steps`` steps, constant afterwards.
 

@@ -11,6 +11,7 @@ import numpy as np
 from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float32
 from burnpy.backend.entries import Operation
+from burnpy.backend.operations.optimizer import Step
 from burnpy.backend.primitives import KindName
 from burnpy.backend.schema import Algebra
 from burnpy.testing.cases.samples import ByKind, Sample
@@ -41,13 +42,18 @@ class Row:
     int64_only: bool  #: int64 is the only int dtype in which it is run, since its arguments are indices
     gradients: bool  #: whether first and second derivatives are compared with differences
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
-    consumes: range  #: the positions of the arguments whose memory it may reuse, see `reuses`
+    consumes: range  #: the positions of the arguments whose memory it may reuse, see `reuses`; of lists, all members
     loose: float  #: the factor by which rounding errors may exceed those of one operation
 
     def reuses(self, example: Example) -> range:
-        """Return the arguments whose memory a call may reuse: none if it has an argument ``owned`` that is False."""
-        has_owned = bool(self.operation.arguments) and self.operation.arguments[-1].name == "owned"
-        return range(0) if has_owned and not example[-1] else self.consumes
+        """Return the arguments whose memory a call may reuse: none of an optimizer's `Step` that is not ``owned``."""
+        steps = [a for a in example if isinstance(a, Step)]
+        return range(0) if steps and not steps[0].owned else self.consumes
+
+    def flat_results(self, results: Any) -> list[tuple[int, Any]]:
+        """Return each primitive among the results of a call, with the position of its result."""
+        columns = results if isinstance(results, tuple) else (results,)
+        return [(k, x) for k, column in enumerate(columns) for x in (column if self.operation.lists else (column,))]
 
     def smooth(self, example: Example) -> bool:
         """Return whether derivatives are checked on an example."""

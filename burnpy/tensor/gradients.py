@@ -18,12 +18,12 @@ from burnpy.backend.errors import (
     NotTrackedError,
 )
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import describe, new_tensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.base import TensorBase, describe, new_tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -116,14 +116,25 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
                 "depend on it; x.grad(grads) gives None instead of this error"
             ) from None
 
+    if not TYPE_CHECKING:  # type checkers read the signatures of Mapping.get
+
+        def get(self, leaf, default=None):
+            """Return the gradient of a leaf, or ``default`` if the backward pass did not reach it.
+
+            Raises:
+                NotTrackedError: it is no leaf.
+            """
+            value = self._values.get(self.key(leaf))
+            return default if value is None else new_tensor(TensorBase.kinds["float"], self._device.inner, value)
+
     def __contains__(self, leaf: object) -> bool:
-        return isinstance(leaf, Tensor) and self.key(leaf) in self._values
+        return _is_float(leaf) and self.key(leaf) in self._values
 
     def __iter__(self) -> Iterator[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]:
         for leaf in self._values:
             tracked = untracked(leaf.value)
             tracked.node = leaf
-            yield new_tensor(Tensor, self._device, tracked)
+            yield new_tensor(TensorBase.kinds["float"], self._device, tracked)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -159,9 +170,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         """
         mapped: dict[Leaf, Float] = {}
         for leaf, value in self._values.items():
-            result: object = f(self._tensor(value))
+            result: Any = f(self._tensor(value))
             if (
-                not isinstance(result, Tensor)
+                not _is_float(result)
                 or result.device is not self.device
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
@@ -208,14 +219,14 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         return self.map(lambda grad: grad / divisor)
 
     def _tensor(self, value: Float) -> Tensor[I]:
-        return new_tensor(Tensor, self._device.inner, value)  # type: ignore[no-any-return]  # of that class
+        return new_tensor(TensorBase.kinds["float"], self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
     def key(self, leaf: Any) -> Leaf:
         """Return the leaf node of a tensor: the key under which its gradient is stored."""
-        if not isinstance(leaf, Tensor):
+        if not (isinstance(leaf, TensorBase) and leaf.kind == "float"):
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             raise KindError(f"gradients are asked for by tensor, not by {describe(leaf)}; {hint}")
-        if leaf.device is not self._device:
+        if leaf._device is not self._device:
             if leaf.device is self._device.inner:
                 raise DeviceError(
                     f"these gradients are of leaves on {self._device}, and were asked for a tensor of shape "
@@ -232,9 +243,14 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
                 f"the tensor of shape {leaf.shape} and dtype {leaf.dtype} on {leaf.device} is not tracked and has no "
                 "gradient; call require_grad() before computing the loss, and ask with the tensor that it returned"
             )
-        if node.leaf is None:
+        key = node.leaf
+        if key is None:
             raise NotTrackedError(
                 f"the tensor of shape {leaf.shape} was computed by {node.operation} and is no leaf; "
                 "to have its gradient, use what x.retain_grad() returns from then on"
             )
-        return node.leaf  # type: ignore[no-any-return]  # of a tracked primitive
+        return key  # type: ignore[no-any-return]  # of a tracked primitive
+
+
+def _is_float(x: object) -> bool:
+    return isinstance(x, TensorBase) and x.kind == "float"

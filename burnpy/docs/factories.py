@@ -1,0 +1,125 @@
+"""The stub ``burnpy/tensor/factories.pyi``, made from ``factories.py``: ``python -m burnpy.docs.factories`` writes it.
+
+A factory is written once, with ``device: Any = None``, and has two overloads in the stub: without ``device``, it
+creates a tensor on the backend of the class that it is called on; with it, on that device. Python's types have no way
+to say so in one signature.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCE = Path(__file__).parents[1] / "tensor" / "factories.py"
+STUB = SOURCE.with_suffix(".pyi")
+
+_HEAD = '''\
+"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.factories``."""
+
+from typing import Any, Self, TypeVar, overload
+
+from numpy.typing import ArrayLike
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.backend.backend import Backend
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.bool_tensor import BoolTensor
+from burnpy.tensor.creation import Size
+from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.generator import Generator
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.tensor import Tensor
+
+B2 = TypeVar("B2", bound=Backend)
+I = TypeVar("I", bound=Backend)  # the design's name for an inner backend
+'''
+
+_NUMBERS = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
+"""The Python numbers of each tensor class, which annotations call ``Number``."""
+
+_WIDTH = 120
+
+
+class _Overload(NamedTuple):
+    """What the annotations of a factory mean in one of its overloads."""
+
+    meanings: dict[str, str]
+    result: str
+    has_device: bool
+
+
+def stub() -> str:
+    """Return the text of the stub."""
+    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    return _HEAD + "".join(_class_of(kind, classes[f"{kind}Factories"], classes) for kind in _NUMBERS)
+
+
+def _class_of(kind: str, node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> str:
+    """Return the class with the factories of one tensor class, inherited ones included."""
+    factories = "".join(_factory(kind, factory) for factory in _factories(node, classes))
+    return f'\nclass {node.name}(TensorBase[B]):\n    """{ast.get_docstring(node)}"""\n\n{factories}'
+
+
+def _factories(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[ast.FunctionDef]:
+    for base in node.bases:
+        name = ast.unparse(base).partition("[")[0]
+        if name in classes:
+            yield from _factories(classes[name], classes)
+    yield from (f for f in node.body if isinstance(f, ast.FunctionDef))
+
+
+def _factory(kind: str, function: ast.FunctionDef) -> str:
+    """Return the overloads of one factory; the first has the docstring."""
+    number = {"Number": _NUMBERS[kind]}
+    here, there = _Overload(number, "Self", False), _Overload(number, f"{kind}[B2]", True)
+    if any(a.annotation and ast.unparse(a.annotation) == "OnInner" for a in function.args.args):
+        here = _Overload({"OnInner": f"{kind}[I]"}, f"{kind}[Autodiff[I]]", False)
+        there = _Overload({"OnInner": f"{kind}[Any]"}, f"{kind}[B2]", True)
+    docstring = ast.get_docstring(function, clean=False) or ""
+    return f'{_signature(function, here)}\n        """{docstring}"""\n{_signature(function, there, " ...")}\n'
+
+
+def _signature(function: ast.FunctionDef, overload: _Overload, body: str = "") -> str:
+    """Return the lines of an overload's signature, laid out as ruff does it."""
+    parameters = _parameters(function.args, overload)
+    start, end = f"    def {function.name}(", f") -> {overload.result}:{body}"
+    line = f"{start}{', '.join(parameters)}{end}"
+    if len(line) > _WIDTH:
+        indent = " " * 8
+        inner = indent + ", ".join(parameters)
+        if len(inner) > _WIDTH:
+            inner = "\n".join(f"{indent}{p}," for p in parameters)
+        line = f"{start}\n{inner}\n    {end}"
+    return f"    @overload\n    @classmethod\n{line}"
+
+
+def _parameters(arguments: ast.arguments, overload: _Overload) -> list[str]:
+    """Return the parameters as source text."""
+    arguments = deepcopy(arguments)
+    by_name = list(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
+    parameters = [ast.arg(a.arg, a.annotation) for a in arguments.args]
+    defaults = [None] * (len(parameters) - len(arguments.defaults)) + arguments.defaults
+    lines = [_parameter(a, default, overload) for a, default in zip(parameters, defaults, strict=True)]
+    names = [_parameter(a, default, overload) for a, default in by_name if a.arg != "device"]
+    if overload.has_device:
+        names.append("device: B2 | type[B2]")
+    return [*lines, *(["*", *names] if names else [])]
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None, overload: _Overload) -> str:
+    """Return one parameter as source text."""
+    if argument.annotation is None:
+        return argument.arg
+    for node in ast.walk(argument.annotation):
+        if isinstance(node, ast.Name):
+            node.id = overload.meanings.get(node.id, node.id)
+    text = f"{argument.arg}: {ast.unparse(argument.annotation)}"
+    return text if default is None else f"{text} = {ast.unparse(default)}"
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub(), encoding="utf-8")

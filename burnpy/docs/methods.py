@@ -1,0 +1,71 @@
+"""The table of the methods that are loaded at first use: ``python -m burnpy.docs.methods`` writes it anew.
+
+It is ``burnpy/tensor/methods/__init__.py``, made from the classes in that folder, which are read and not imported.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "tensor" / "methods"
+TABLE = FOLDER / "__init__.py"
+
+_PAGE = '''\
+"""Methods of tensors that are loaded at first use: a file for each topic, with one class in it.
+
+This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them and run
+that; a class that is new is listed among the bases of the tensor classes that have its methods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from burnpy.tensor.lazy_methods import lazy_classes
+
+if TYPE_CHECKING:
+{imports}
+
+__all__ = [{names}]
+
+METHODS = {{
+{table}
+}}
+"""The names of the methods by class, as ``"module.Class"``."""
+
+if not TYPE_CHECKING:
+    globals().update(lazy_classes(__name__, METHODS))
+'''
+
+
+def table() -> str:
+    """Return the text of the file."""
+    methods: dict[str, list[str]] = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        if path != TABLE:
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef):
+                    methods[f"{path.stem}.{node.name}"] = sorted(_names(node))
+    classes = [(path.partition(".")[0], path.rpartition(".")[2]) for path in methods]
+    return _PAGE.format(
+        imports="\n".join(f"    from burnpy.tensor.methods.{module} import {name}" for module, name in classes),
+        names=", ".join(f'"{name}"' for name in sorted(name for _, name in classes)),
+        table="\n".join(
+            "\n".join([f'    "{path}": (', *(f'        "{name}",' for name in names), "    ),"])
+            for path, names in methods.items()
+        ),
+    )
+
+
+def _names(node: ast.ClassDef) -> set[str]:
+    """Return the names of the functions of a class; ``__add__ = add`` is one of them too."""
+    names = {child.name for child in node.body if isinstance(child, ast.FunctionDef)}
+    for child in node.body:
+        if isinstance(child, ast.Assign):
+            names |= {target.id for target in child.targets if isinstance(target, ast.Name)}
+    return names - {"__slots__"}
+
+
+if __name__ == "__main__":
+    TABLE.write_text(table(), encoding="utf-8")

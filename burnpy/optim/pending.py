@@ -1,0 +1,193 @@
+"""The parameters that a step updates: found and checked in one pass over parameter, gradient and state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+
+from burnpy.backend.errors import ShapeError
+from burnpy.backend.operations.optimizer import Step
+from burnpy.optim.state import ParamState, placed, refuse_shape
+from burnpy.tensor.base import new_tensor
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import Float
+    from burnpy.nn.module import Module
+    from burnpy.nn.variable import Param
+    from burnpy.optim.groups import Options
+
+    Initial: TypeAlias = Callable[[Any, Float], tuple[Float, ...]]
+
+
+class Pending(NamedTuple):
+    """A parameter to update. The primitives are on the device beneath all levels of differentiation.
+
+    It has no reference to the state, so that old states are freed one by one while a step makes new ones.
+    """
+
+    path: str
+    param: Param[Any]
+    value: Float
+    grad: Float
+
+
+class Batch(NamedTuple):
+    """Parameters that one call of `Optimizer.update` updates, since they have one `Step`."""
+
+    step: Step
+    members: list[Pending]
+
+    def states(
+        self, known: Mapping[str, ParamState], slots: Sequence[str], device: Any, initial: Initial
+    ) -> tuple[list[Float], ...]:
+        """Return a list of the states of all members for each slot; ``initial`` makes those of a first update."""
+        rows: list[Sequence[Float]] = []
+        for m in self.members:
+            state = known.get(m.param._id)
+            if state is None:
+                rows.append(initial(device, m.value))
+                continue
+            tensors, dtype = state.values, m.value.dtype
+            row = []
+            for name in slots:
+                x = tensors[name]
+                ready = x.__class__ is Tensor and x._device is device and x._primitive.dtype == dtype
+                row.append(x._primitive if ready else placed(x, device, dtype))
+            rows.append(row)
+        return tuple(map(list, zip(*rows, strict=True)))
+
+    def updated(
+        self,
+        columns: Sequence[Sequence[Float]],
+        known: Mapping[str, ParamState],
+        slots: Sequence[str],
+        device: Any,
+        optimizer: str,
+    ) -> list[tuple[str, Float, ParamState]]:
+        """Return id, new value and new state of each member, from the result of `Optimizer.update`.
+
+        Raises:
+            ShapeError: the result has another structure, or a new value another shape or dtype than the parameter.
+        """
+        number, lengths = self.step.number, [*map(len, columns)]
+        if lengths != [len(self.members)] * (1 + len(slots)):
+            raise ShapeError(
+                f"{optimizer}.update() returned lists of {', '.join(map(str, lengths))} arrays for "
+                f"{len(self.members)} parameters; return a list of the new parameters, and one of each state: "
+                f"{', '.join(slots) or 'there are none'}"
+            )
+        results = []
+        for m, value, *after in zip(self.members, *columns, strict=True):
+            if value.shape != m.value.shape or value.dtype != m.value.dtype:
+                raise ShapeError(
+                    f"{optimizer}.update() returned shape {value.shape} and dtype {value.dtype} for {m.path}, which is "
+                    f"of shape {m.value.shape} and dtype {m.value.dtype}"
+                )
+            ident = m.param._id
+            old, tensors = known.get(ident), {}
+            for name, x in zip(slots, after, strict=True):
+                tensor = None if old is None else old.values[name]
+                in_place = tensor.__class__ is Tensor and tensor._primitive is x
+                tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
+            results.append((ident, value, ParamState(m.path, number, tensors)))
+        return results
+
+
+def levels_of(device: Any) -> list[Any]:
+    """Return the device and those beneath it that differentiate, the outermost first."""
+    levels = []
+    while device.differentiates:
+        levels.append(device)
+        device = device.inner
+    return levels
+
+
+def pending_in(
+    model: Module[Any], grads: Mapping[str, Tensor[Any]], states: Mapping[str, ParamState], levels: Sequence[Any]
+) -> tuple[list[Pending], Pending | None]:
+    """Return the parameters with a gradient that are not frozen, and the first that does not fit it or its state.
+
+    Args:
+        model: the model.
+        grads: gradients by parameter id, on the device beneath the outermost level.
+        states: the optimizer's states by parameter id.
+        levels: the levels of the model's device.
+    """
+    pending: list[Pending] = []
+    misfit = None
+    inner = levels[1:]
+    for path, param in model.named_params().items():
+        ident = param._id
+        tensor = None if param._frozen else grads.get(ident)
+        if tensor is None:
+            continue
+        value, grad = param._value._primitive, tensor._primitive
+        for level in levels:
+            value = level.lower(value)
+        for level in inner:
+            grad = level.lower(grad)
+        item = Pending(path, param, value, grad)
+        pending.append(item)
+        if misfit is None:
+            shape, state = value.shape, states.get(ident)
+            fits = grad.shape == shape and grad.dtype == value.dtype
+            if fits and state is not None:
+                for x in state.values.values():
+                    fits = fits and (x._primitive if x.__class__ is Tensor else x).shape == shape
+            if not fits:
+                misfit = item
+    return pending, misfit
+
+
+def refuse(item: Pending, state: ParamState | None) -> NoReturn:
+    """Raise the error for a parameter that does not fit its gradient or its state.
+
+    Raises:
+        ShapeError: the gradient has another shape or dtype.
+        StateError: a state has another shape.
+    """
+    value, grad = item.value, item.grad
+    if state is not None and (grad.shape, grad.dtype) == (value.shape, value.dtype):
+        refuse_shape(state, item.path, value.shape)
+    raise ShapeError(
+        f"the gradient of {item.path} is of shape {grad.shape} and dtype {grad.dtype}, and the parameter of "
+        f"{value.shape} and {value.dtype}; take the gradients from the model as it is"
+    )
+
+
+def batches(
+    pending: Sequence[Pending],
+    states: Mapping[str, ParamState],
+    options: Mapping[str, Options],
+    common: Step,
+    unseen: Container[str],
+) -> list[Batch]:
+    """Return the parameters in batches of one `Step` each.
+
+    A parameter whose states may not be updated in place is a batch of its own, so that the memory of its old states is
+    free before the next one needs memory for new states.
+
+    Args:
+        pending: the parameters.
+        states: the optimizer's states by parameter id.
+        options: the settings of those in groups, by id.
+        common: the settings of the others; ``owned`` if the device updates states in place.
+        unseen: the ids of those whose states were not exposed, and so may be updated in place.
+    """
+    by_step: dict[Any, Batch] = {}
+    lr, decay = common.lr, common.weight_decay
+    for item in pending:
+        ident = item.param._id
+        state = states.get(ident)
+        number = 1 if state is None else state.step + 1
+        owned = common.owned and (state is None or ident in unseen)
+        own = options.get(ident)
+        settings = (lr, decay) if own is None else (own.rate(lr), own.weight_decay)
+        key = (*settings, number, None if owned else ident)
+        batch = by_step.get(key)
+        if batch is None:
+            step = common._replace(lr=settings[0], weight_decay=settings[1], number=number, owned=owned)
+            batch = by_step[key] = Batch(step, [])
+        batch.members.append(item)
+    return list(by_step.values())

@@ -1,0 +1,30 @@
+"""The one door from tensors to the tools of `burnpy.autodiff`: the functions that tensors' methods call.
+
+The tools are made of tensors, and so import them; tensors have methods that call the tools. These methods import the
+names below from this module, which imports each at its first use. Nothing else in `burnpy.tensor` knows of the tools:
+`tests/test_import_direction.py` asserts it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.hooks.node_hooks import hook_node
+    from burnpy.autodiff.hooks.tensor_hooks import HookHandle, hook_gradient
+    from burnpy.autodiff.inspect.grad_fn import GradFn, grad_fn_of
+
+__all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node"]
+
+_LATER = {
+    "burnpy.autodiff.hooks.node_hooks": ("hook_node",),
+    "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle", "hook_gradient"),
+    "burnpy.autodiff.inspect.grad_fn": ("GradFn", "grad_fn_of"),
+}
+"""The names, by the module that defines them."""
+
+
+def __getattr__(name: str) -> Any:
+    from burnpy.backend.lazy import opened
+
+    return opened(__name__, _LATER, name)

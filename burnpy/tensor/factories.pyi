@@ -1,0 +1,504 @@
+"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.factories``."""
+
+from typing import Any, Self, TypeVar, overload
+
+from numpy.typing import ArrayLike
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.backend.backend import Backend
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.bool_tensor import BoolTensor
+from burnpy.tensor.creation import Size
+from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.generator import Generator
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.tensor import Tensor
+
+B2 = TypeVar("B2", bound=Backend)
+I = TypeVar("I", bound=Backend)  # the design's name for an inner backend
+
+class TensorFactories(TensorBase[B]):
+    """The factories of `Tensor`."""
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self:
+        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
+
+        The numbers are of the kind: a `Tensor` takes floats and ints, which become float32 unless ``dtype`` says
+        otherwise, an `IntTensor` ints, which become int64, and a `BoolTensor` bools. An array keeps its dtype, which
+        must be of the kind; with ``dtype``, ints and bools are converted to wider kinds.
+
+        ``copy=False`` shares the memory of a NumPy array that can never be written to, if the device is on the CPU: the
+        result of a tensor's ``to_numpy()``, an array of a loaded record, or an array over bytes, as
+        ``np.frombuffer(data)``.
+
+        Raises:
+            DTypeError: the numbers or the array are of another kind, or the dtype is unknown or cannot represent them.
+            ShapeError: the list is ragged.
+            ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype, IntTensor[NumPy].from_data([1, 2]).dtype
+        (dtype('float32'), dtype('int64'))
+        """
+    @overload
+    @classmethod
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with 0, or False.
+
+        >>> from burnpy import BoolTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2,)).tolist(), BoolTensor[NumPy].zeros((2,)).tolist()
+        ([0.0, 0.0], [False, False])
+        """
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with 1, or True."""
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with ``value``.
+
+        Raises:
+            ShapeError: a size is negative.
+            DTypeError: the value is of another kind, or does not fit the dtype.
+        """
+    @overload
+    @classmethod
+    def full(
+        cls, shape: Size, value: float, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any) -> Self:
+        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
+
+        Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
+        the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
+        array over bytes.
+
+        Raises:
+            DTypeError: the array is of another kind.
+            ArgumentError: ``source`` cannot be read by DLPack.
+        """
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: B2 | type[B2]) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def from_inner(cls, x: Tensor[I]) -> Tensor[Autodiff[I]]:
+        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
+
+        Args:
+            x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
+                and the result is on ``Autodiff`` around it.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+                ``Autodiff[Balanced[NumPy]]`` is best passed here, where type checkers see it.
+
+        Raises:
+            DeviceError: ``x`` is not on the inner backend.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
+        Autodiff[NumPy]
+        """
+    @overload
+    @classmethod
+    def from_inner(cls, x: Tensor[Any], *, device: B2 | type[B2]) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """A matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
+    @overload
+    @classmethod
+    def eye(
+        cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None) -> Self:
+        """A 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
+
+        Raises:
+            ArgumentError: the step is 0 or leads away from the end.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].arange(3).tolist(), IntTensor[NumPy].arange(4, 0, -2).tolist()
+        ([0.0, 1.0, 2.0], [4, 2])
+        """
+    @overload
+    @classmethod
+    def arange(
+        cls,
+        start: float,
+        end: float | None = None,
+        step: float = 1,
+        *,
+        dtype: DTypeLike | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None) -> Self:
+        """A 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+    @overload
+    @classmethod
+    def linspace(
+        cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def uniform(
+        cls,
+        shape: Size,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers drawn uniformly from [low, high).
+
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: ``low`` is above ``high``, or one of them is not finite.
+        """
+    @overload
+    @classmethod
+    def uniform(
+        cls,
+        shape: Size,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def normal(
+        cls,
+        shape: Size,
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers drawn from the normal distribution with the given mean and standard deviation.
+
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: ``std`` is negative, or one of them is not finite.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
+        (2, 3)
+        """
+    @overload
+    @classmethod
+    def normal(
+        cls,
+        shape: Size,
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
+
+class IntTensorFactories(TensorBase[B]):
+    """The factories of `IntTensor`."""
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self:
+        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
+
+        The numbers are of the kind: a `Tensor` takes floats and ints, which become float32 unless ``dtype`` says
+        otherwise, an `IntTensor` ints, which become int64, and a `BoolTensor` bools. An array keeps its dtype, which
+        must be of the kind; with ``dtype``, ints and bools are converted to wider kinds.
+
+        ``copy=False`` shares the memory of a NumPy array that can never be written to, if the device is on the CPU: the
+        result of a tensor's ``to_numpy()``, an array of a loaded record, or an array over bytes, as
+        ``np.frombuffer(data)``.
+
+        Raises:
+            DTypeError: the numbers or the array are of another kind, or the dtype is unknown or cannot represent them.
+            ShapeError: the list is ragged.
+            ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype, IntTensor[NumPy].from_data([1, 2]).dtype
+        (dtype('float32'), dtype('int64'))
+        """
+    @overload
+    @classmethod
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with 0, or False.
+
+        >>> from burnpy import BoolTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2,)).tolist(), BoolTensor[NumPy].zeros((2,)).tolist()
+        ([0.0, 0.0], [False, False])
+        """
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with 1, or True."""
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with ``value``.
+
+        Raises:
+            ShapeError: a size is negative.
+            DTypeError: the value is of another kind, or does not fit the dtype.
+        """
+    @overload
+    @classmethod
+    def full(
+        cls, shape: Size, value: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any) -> Self:
+        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
+
+        Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
+        the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
+        array over bytes.
+
+        Raises:
+            DTypeError: the array is of another kind.
+            ArgumentError: ``source`` cannot be read by DLPack.
+        """
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def from_inner(cls, x: IntTensor[I]) -> IntTensor[Autodiff[I]]:
+        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
+
+        Args:
+            x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
+                and the result is on ``Autodiff`` around it.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+                ``Autodiff[Balanced[NumPy]]`` is best passed here, where type checkers see it.
+
+        Raises:
+            DeviceError: ``x`` is not on the inner backend.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
+        Autodiff[NumPy]
+        """
+    @overload
+    @classmethod
+    def from_inner(cls, x: IntTensor[Any], *, device: B2 | type[B2]) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """A matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
+    @overload
+    @classmethod
+    def eye(
+        cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def arange(cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None) -> Self:
+        """A 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
+
+        Raises:
+            ArgumentError: the step is 0 or leads away from the end.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].arange(3).tolist(), IntTensor[NumPy].arange(4, 0, -2).tolist()
+        ([0.0, 1.0, 2.0], [4, 2])
+        """
+    @overload
+    @classmethod
+    def arange(
+        cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def randint(
+        cls, low: int, high: int, shape: Size, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Random ints drawn uniformly from low … high - 1.
+
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: ``high`` is not above ``low``.
+            DTypeError: the dtype cannot represent low … high - 1.
+        """
+    @overload
+    @classmethod
+    def randint(
+        cls,
+        low: int,
+        high: int,
+        shape: Size,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2],
+    ) -> IntTensor[B2]: ...
+    @overload
+    @classmethod
+    def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self:
+        """A random permutation of 0 … n - 1, as a 1-d tensor.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> sorted(IntTensor[NumPy].permutation(4).tolist())
+        [0, 1, 2, 3]
+        """
+    @overload
+    @classmethod
+    def permutation(
+        cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: B2 | type[B2]
+    ) -> IntTensor[B2]: ...
+
+class BoolTensorFactories(TensorBase[B]):
+    """The factories of `BoolTensor`."""
+
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self:
+        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
+
+        The numbers are of the kind: a `Tensor` takes floats and ints, which become float32 unless ``dtype`` says
+        otherwise, an `IntTensor` ints, which become int64, and a `BoolTensor` bools. An array keeps its dtype, which
+        must be of the kind; with ``dtype``, ints and bools are converted to wider kinds.
+
+        ``copy=False`` shares the memory of a NumPy array that can never be written to, if the device is on the CPU: the
+        result of a tensor's ``to_numpy()``, an array of a loaded record, or an array over bytes, as
+        ``np.frombuffer(data)``.
+
+        Raises:
+            DTypeError: the numbers or the array are of another kind, or the dtype is unknown or cannot represent them.
+            ShapeError: the list is ragged.
+            ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype, IntTensor[NumPy].from_data([1, 2]).dtype
+        (dtype('float32'), dtype('int64'))
+        """
+    @overload
+    @classmethod
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]
+    ) -> BoolTensor[B2]: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with 0, or False.
+
+        >>> from burnpy import BoolTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2,)).tolist(), BoolTensor[NumPy].zeros((2,)).tolist()
+        ([0.0, 0.0], [False, False])
+        """
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with 1, or True."""
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: bool, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor of the given shape filled with ``value``.
+
+        Raises:
+            ShapeError: a size is negative.
+            DTypeError: the value is of another kind, or does not fit the dtype.
+        """
+    @overload
+    @classmethod
+    def full(
+        cls, shape: Size, value: bool, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> BoolTensor[B2]: ...
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any) -> Self:
+        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
+
+        Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
+        the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
+        array over bytes.
+
+        Raises:
+            DTypeError: the array is of another kind.
+            ArgumentError: ``source`` cannot be read by DLPack.
+        """
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: B2 | type[B2]) -> BoolTensor[B2]: ...
+    @overload
+    @classmethod
+    def from_inner(cls, x: BoolTensor[I]) -> BoolTensor[Autodiff[I]]:
+        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
+
+        Args:
+            x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
+                and the result is on ``Autodiff`` around it.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+                ``Autodiff[Balanced[NumPy]]`` is best passed here, where type checkers see it.
+
+        Raises:
+            DeviceError: ``x`` is not on the inner backend.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
+        Autodiff[NumPy]
+        """
+    @overload
+    @classmethod
+    def from_inner(cls, x: BoolTensor[Any], *, device: B2 | type[B2]) -> BoolTensor[B2]: ...

@@ -1,0 +1,57 @@
+"""Methods of tensors that are loaded at first use: a file for each topic, with one class in it.
+
+This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them and run
+that; a class that is new is listed among the bases of the tensor classes that have its methods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from burnpy.tensor.lazy_methods import lazy_classes
+
+if TYPE_CHECKING:
+    from burnpy.tensor.methods.elementary import Elementary
+    from burnpy.tensor.methods.filling import Filling
+    from burnpy.tensor.methods.random import Random
+    from burnpy.tensor.methods.selecting import Selecting
+
+__all__ = ["Elementary", "Filling", "Random", "Selecting"]
+
+METHODS = {
+    "elementary.Elementary": (
+        "expm1",
+        "log1p",
+    ),
+    "filling.Filling": (
+        "_filled_like",
+        "full_like",
+        "ones_like",
+        "zeros_like",
+    ),
+    "random.Random": (
+        "bernoulli",
+        "categorical",
+        "normal_like",
+        "uniform_like",
+    ),
+    "selecting.Selecting": (
+        "_elements",
+        "_shaped",
+        "_source",
+        "_vector",
+        "gather",
+        "index_select",
+        "masked_fill",
+        "masked_select",
+        "nonzero",
+        "scatter",
+        "scatter_add",
+        "take_along_dim",
+        "where",
+    ),
+}
+"""The names of the methods by class, as ``"module.Class"``."""
+
+if not TYPE_CHECKING:
+    globals().update(lazy_classes(__name__, METHODS))

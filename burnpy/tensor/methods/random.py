@@ -1,0 +1,90 @@
+"""Random tensors like another one, and samples from distributions that a tensor parametrizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from burnpy.backend.dtypes import dtype_of, float32, float64
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.generator import Generator, drawn_from
+from burnpy.tensor.ranges import refuse_unless
+from burnpy.tensor.sampling import normal_values, uniform_values
+
+if TYPE_CHECKING:
+    from burnpy.tensor.int_tensor import IntTensor
+
+
+class Random(TensorBase[B]):
+    """Random float tensors. None of the methods is differentiable, and none is recorded in the graph."""
+
+    __slots__ = ()
+
+    def uniform_like(
+        self, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Random numbers drawn uniformly from [low, high), with this tensor's shape and, by default, its dtype."""
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
+        return self._like(uniform_values(self._device, self.shape, low, high, target_dtype, generator, "uniform_like"))
+
+    def normal_like(
+        self, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Random numbers from the normal distribution, with this tensor's shape and, by default, its dtype."""
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
+        return self._like(normal_values(self._device, self.shape, mean, std, target_dtype, generator, "normal_like"))
+
+    def bernoulli(self, *, generator: Generator | None = None) -> Self:
+        """Samples from the Bernoulli distributions whose probabilities are the elements: 1 or 0, of this dtype.
+
+        Raises:
+            ArgumentError: an element is not a probability: it is below 0, above 1 or NaN.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).bernoulli().tolist()
+        [0.0, 1.0]
+        """
+        device: Any = self._device
+        discrete = device.discrete
+        p = device.detach(self._primitive)
+        valid = discrete.bitwise_and(device.ge(p, 0.0), device.le(p, 1.0))
+        message = (
+            f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with "
+            "an element that is none; of logits, use x.sigmoid().bernoulli()"
+        )
+        refuse_unless(device, valid, ArgumentError(message))
+        # 16-bit floats are too coarse to compare probabilities with
+        sample_dtype = float64 if self.dtype == float64 else float32
+        samples = device.random_uniform(drawn_from(generator, device, "bernoulli"), self.shape, sample_dtype)
+        return self._like(device.to_float(device.lt(samples, device.cast(p, sample_dtype)), self.dtype))
+
+    def categorical(self, *, generator: Generator | None = None) -> IntTensor[B]:
+        """Class indices of shape (…), drawn with the probabilities ``softmax(x, -1)`` for logits of shape (…, classes).
+
+        Raises:
+            ShapeError: there are no classes to draw from.
+            ArgumentError: a row does not define a distribution: it has a NaN or +inf, or all of it is -inf.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[0.0, -99.0], [-99.0, 0.0]]).categorical().tolist()
+        [0, 1]
+        """
+        device: Any = self._device
+        shape = self.shape
+        if not shape or shape[-1] == 0:
+            raise ShapeError(
+                f"categorical() takes logits of shape (…, classes), at least one class, not of shape {shape}"
+            )
+        last = len(shape) - 1
+        logits = device.cast(device.detach(self._primitive), float64)  # in float32, rare classes would never be drawn
+        message = (
+            f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
+            "the largest logit of each must be finite"
+        )
+        refuse_unless(device, device.isfinite(device.amax(logits, (last,), False)), ArgumentError(message))
+        samples = device.random_uniform(drawn_from(generator, device, "categorical"), shape, float64)
+        gumbel = device.neg(device.log(device.neg(device.log(samples))))
+        return self._int(device.argmax(device.add(logits, gumbel), last, False))

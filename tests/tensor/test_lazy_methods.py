@@ -1,0 +1,119 @@
+"""Methods that are loaded at first use: found as if they had been there, and loaded once; generated files are fresh."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from burnpy import BoolTensor, IntTensor, Tensor
+from burnpy.backend import NumPy
+from burnpy.docs import factories, methods
+from burnpy.tensor.lazy_methods import LazyMethod, lazy_classes
+from burnpy.tensor.methods import METHODS
+
+KINDS: tuple[Any, ...] = (Tensor, IntTensor, BoolTensor)
+NAMES = sorted(name for names in METHODS.values() for name in names if not name.startswith("_"))
+
+
+def run(program: str) -> str:
+    """What a program prints in a fresh interpreter."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_table_of_methods_is_up_to_date() -> None:
+    assert methods.TABLE.read_text(encoding="utf-8") == methods.table(), (
+        "burnpy/tensor/methods/__init__.py is out of date: run python -m burnpy.docs.methods"
+    )
+
+
+def test_the_stub_of_the_factories_is_up_to_date() -> None:
+    assert factories.STUB.read_text(encoding="utf-8") == factories.stub(), (
+        "burnpy/tensor/factories.pyi is out of date: run python -m burnpy.docs.factories"
+    )
+
+
+def test_a_topic_is_imported_at_the_first_use_of_one_of_its_methods() -> None:
+    printed = run(
+        """
+import sys
+from burnpy import IntTensor, Tensor
+from burnpy.backend import NumPy
+topics = lambda: sorted(n.rpartition(".")[2] for n in sys.modules if n.startswith("burnpy.tensor.methods."))
+x = Tensor[NumPy].ones((2, 2))
+print(topics(), "gather" in dir(Tensor), "gather" in dir(x), hasattr(Tensor, "no_such_method"))
+print(topics(), x.gather(0, IntTensor[NumPy].zeros((1, 2))).tolist())
+print(topics())
+"""
+    )
+    assert printed.splitlines() == ["[] True True False", "[] [[1.0, 1.0]]", "['selecting']"]
+
+
+def test_a_method_is_loaded_once_for_each_kind() -> None:
+    for cls in KINDS:
+        method = cls.gather
+        assert vars(cls)["gather"] is method is cls.gather
+        assert method.__qualname__ == f"{cls.__name__}.gather"
+        assert method.__module__ == cls.__module__
+    assert KINDS[0].gather is not KINDS[1].gather
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_signatures_and_docstrings_are_those_that_are_written(name: str) -> None:
+    cls = next(cls for cls in KINDS if name in dir(cls))
+    written = next(LazyMethod(f"burnpy.tensor.methods.{m}", c, name).load() for m, c in places(name))
+    method = getattr(cls, name)
+    assert inspect.signature(method) == inspect.signature(written)
+    assert method.__doc__ == written.__doc__
+    assert method.__doc__.splitlines()[0] in pydoc.plain(pydoc.render_doc(method))
+
+
+def places(name: str) -> list[tuple[str, str]]:
+    """The modules and classes that have a method."""
+    return [(path.split(".")[0], path.split(".")[1]) for path, names in METHODS.items() if name in names]
+
+
+def test_no_name_is_in_two_topics_or_written_elsewhere_too() -> None:
+    assert len(NAMES) == len(set(NAMES))
+    for cls in KINDS:
+        base: type
+        for base in cls.__mro__[1:]:
+            plain = {name for name, value in vars(base).items() if not isinstance(value, LazyMethod)}
+            if base.__module__ != "burnpy.tensor.base":  # which has the names that PyTorch has besides
+                assert not plain & set(NAMES), base
+
+
+def test_help_shows_methods_that_are_not_loaded() -> None:
+    printed = run("from burnpy import Tensor; help(Tensor)")
+    assert "The elements of x at ``index`` along ``dim``" in printed
+    assert "LazyMethod" not in printed
+
+
+def test_properties_and_factories_can_be_loaded_at_first_use_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from burnpy.tensor.methods import random
+
+    class Written:
+        @property
+        def third(self) -> int:
+            return 3
+
+        @classmethod
+        def made(cls, shape: int) -> Any:
+            return cls, shape
+
+    monkeypatch.setattr(random, "Written", Written, raising=False)
+    stand_in = lazy_classes("burnpy.tensor.methods", {"random.Written": ("third", "made")})["Written"]
+    for name in ("third", "made"):
+        monkeypatch.setattr(Tensor, name, vars(stand_in)[name], raising=False)
+    x: Any = Tensor[NumPy].ones(2)
+    cls: Any = Tensor
+    assert x.third == 3
+    assert cls.made(2) == (Tensor, 2)
+    assert cls[NumPy].made(2) == (cls[NumPy], 2)
+    with pytest.raises(TypeError, match=r"made\(\) does not take size; it is called shape"):
+        cls.made(size=2)

@@ -1,0 +1,185 @@
+"""The direction of imports: each part of the package imports itself and the parts below it, and no module a circle.
+
+All imports are read from the source, those inside of functions and for type checkers too. One module is let through:
+the door by which methods of tensors call autodiff's tools, which are made of tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import pytest
+
+import burnpy
+
+ROOT = Path(burnpy.__file__).parent
+
+DOOR = "burnpy.tensor.autodiff_tools"
+"""The one module that imports what is above it, by a table of names that it imports at their first use."""
+
+CORE = (
+    *("autodiff", "buffer_updates", "codegen", "current", "engine", "graph", "instrumented", "modes", "multi_output"),
+    *("forward.codegen", "forward.forward", "inspect.nodes", "rematerialize", "rules", "saved_tensors.slots"),
+)
+"""The parts of `burnpy.autodiff` that compute with primitives and know no tensors; all other modules are tools."""
+
+PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "messages": (("burnpy.backend.errors", "burnpy.hints"), ()),
+    "backend": (("burnpy.backend",), ("messages",)),
+    "autodiff's core": (tuple(f"burnpy.autodiff.{name}" for name in CORE), ("backend",)),
+    "tensor": (("burnpy.tensor",), ("autodiff's core",)),
+    "autodiff's tools": (("burnpy.autodiff",), ("tensor",)),
+    "data": (("burnpy.data",), ("tensor",)),
+    "metrics": (("burnpy.metrics",), ("tensor",)),
+    "func": (("burnpy.func",), ("autodiff's tools",)),
+    "nn": (("burnpy.nn",), ("func",)),
+    "optim": (("burnpy.optim",), ("nn",)),
+    "record": (("burnpy.record",), ("optim",)),
+    "train": (("burnpy.train",), ("record", "metrics")),
+    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("train", "data")),
+}
+"""Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
+
+FACADES = ("burnpy", "burnpy.autodiff")
+"""Packages whose ``__init__`` has lazy names of several parts; modules of burnpy import from where it is defined."""
+
+Kind: TypeAlias = Literal["module", "function", "typing"]
+
+
+class Import(NamedTuple):
+    """One import: the module that is imported, and whether when the importing one runs, later, or by type checkers."""
+
+    target: str
+    kind: Kind
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imports_of(node: ast.AST, kind: Kind = "module") -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        inner = kind
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and child in node.body:
+            inner = "typing"
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and kind == "module":
+            inner = "function"
+        if isinstance(child, ast.Import):
+            yield from (Import(alias.name, inner) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports are absolute"
+            for alias in child.names:
+                submodule = f"{child.module}.{alias.name}"
+                yield Import(submodule if submodule in SOURCES else child.module or "", inner)
+        else:
+            yield from imports_of(child, inner)
+
+
+IMPORTS = {
+    name: {each for each in imports_of(ast.parse(path.read_text(encoding="utf-8"))) if each.target in SOURCES}
+    for name, path in SOURCES.items()
+}
+
+
+def part_of(module: str) -> str | None:
+    """The part of a module; None if no part names it. The package itself stands for no other module."""
+    fits = [
+        (len(prefix), part)
+        for part, (prefixes, _) in PARTS.items()
+        for prefix in prefixes
+        if module == prefix or (module.startswith(f"{prefix}.") and prefix != "burnpy")
+    ]
+    return max(fits)[1] if fits else None
+
+
+def below(part: str) -> set[str]:
+    """The parts that one stands on, directly or not, and itself."""
+    return {part}.union(*[below(other) for other in PARTS[part][1]])
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The sets of modules that reach each other, by the paths that exist once modules outside of circles are gone."""
+    reached = {name: set(targets) for name, targets in graph.items()}
+    for middle in graph:  # the transitive closure, by Warshall's algorithm
+        for targets in reached.values():
+            if middle in targets:
+                targets |= reached[middle]
+    in_circles = [name for name in graph if name in reached[name]]
+    groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in in_circles}
+    return sorted(sorted(group) for group in groups)
+
+
+def test_every_module_has_a_part() -> None:
+    assert [module for module in SOURCES if part_of(module) is None] == [], "name its part in PARTS"
+    assert {*PARTS["autodiff's core"][0], DOOR} <= SOURCES.keys(), "these were moved or removed"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_imports_what_it_stands_on(part: str) -> None:
+    allowed = below(part)
+    others = [
+        f"{module} imports {target} ({part_of(target)}; {kind})"
+        for module, imports in IMPORTS.items()
+        if part_of(module) == part and module not in (DOOR, *FACADES)
+        for target, kind in sorted(imports)
+        if part_of(target) not in allowed
+    ]
+    assert not others
+
+
+def test_packages_with_names_of_several_parts_are_lazy() -> None:
+    assert {kind for _, kind in IMPORTS["burnpy.autodiff"]} <= {"typing", "function"}
+    users = {
+        module: target
+        for module, imports in IMPORTS.items()
+        for target, _ in imports
+        if target in FACADES and part_of(module) != "package"
+    }
+    assert not users, "import a name from the module that defines it"
+
+
+@pytest.mark.parametrize("module", [*FACADES, DOOR])
+def test_lazy_names_are_those_that_type_checkers_see(module: str) -> None:
+    package: Any = import_module(module)
+    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    seen = {
+        (each.module, alias.name)
+        for block in blocks
+        for each in block.body
+        if isinstance(each, ast.ImportFrom)
+        for alias in each.names
+        if f"{each.module}.{alias.name}" not in SOURCES
+    }
+    assert seen == {(source, name) for source, names in package._LATER.items() for name in names}
+
+
+def test_the_door_leads_from_tensors_to_the_tools_alone() -> None:
+    assert {part_of(target) for target, kind in IMPORTS[DOOR] if kind == "typing"} == {"autodiff's tools"}
+    users = {module for module, imports in IMPORTS.items() for target, _ in imports if target == DOOR}
+    assert {part_of(module) for module in users} == {"tensor"}
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part != "nn"])
+def test_no_modules_import_each_other(part: str) -> None:
+    """What only type checkers import does not count: a method of a base class may return the class made of it."""
+    members = {module for module in SOURCES if part_of(module) == part}
+    graph = {
+        module: {target for target, kind in IMPORTS[module] if kind != "typing" and target in members}
+        for module in members
+    }
+    assert circles(graph) == []
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a", "f"}}
+    assert circles(graph) == [["a", "b", "c"], ["d", "e"], ["f"]]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
