@@ -106,7 +106,7 @@ def test_every_length_and_nothing_beyond_it(dtype: str) -> None:
     for length in range(1, 70):
         x = np.linspace(-2, 2, length).astype(dtype)
         room = np.full(length + 70, 9.0, dtype)
-        run([x], (), 1, length, [room[:length]])
+        run.into([x, room[:length]], None, length)
         np.testing.assert_allclose(room[:length], x / (1 + np.exp(-x)), rtol=1e-6)
         assert (room[length:] == 9.0).all()
 
@@ -185,7 +185,7 @@ def test_results_do_not_depend_on_how_rows_are_divided(name: str, monkeypatch: p
     monkeypatch.setattr(kernels, "_SHARED", 0)
     for parts in (2, 3, 5):
 
-        def in_parts(work: Any, size: int, each: float, parts: int = parts) -> None:
+        def in_parts(work: Any, size: int, each: float = 1, parts: int = parts) -> None:
             edges = [size * k // parts for k in range(parts + 1)]
             for begin, end in reversed(list(pairwise(edges))):
                 work(begin, end)
@@ -211,7 +211,7 @@ def test_numbers_are_read_at_each_call() -> None:
 def test_an_output_may_have_the_memory_of_an_input() -> None:
     program = trace(lambda b, x, y: (b.add(x, y), b.sub(x, y)), (full("float64"), full("float64")))
     x, y = np.arange(40.0).reshape(1, 40), np.ones((1, 40))
-    kernel_of(program)([x, y], (), 1, 40, [x, y])
+    kernel_of(program).into([x, y, x, y], None, 40)
     np.testing.assert_array_equal(x[0], np.arange(40) + 1)
     np.testing.assert_array_equal(y[0], np.arange(40) - 1)
 
@@ -235,9 +235,7 @@ def test_what_kernels_cannot_do_is_left_to_the_interpreter(f: Callable[..., Any]
     np.testing.assert_array_equal(D.run(program, [x], ())[0], found)
 
 
-def test_operations_use_kernels_for_large_arrays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    noted: list[Any] = []
-    monkeypatch.setattr(kernels, "executed", [noted])
+def test_operations_use_kernels_for_large_arrays_alone(noted: list[Any]) -> None:
     x = np.linspace(-3, 3, 96 * 64, dtype=np.float32).reshape(96, 64)
     large = {
         "sigmoid": D.sigmoid(x),

@@ -2,8 +2,8 @@
 
 The function is ``kernel(table, numbers, begin, end, rows, columns)``:
 
-- ``table``: addresses of NumPy arrays, as objects: the inputs that are arrays, the outputs, and memory for one row of
-  `Layout.scratch` values;
+- ``table``: addresses of NumPy arrays, as objects: the inputs that are arrays, the outputs and, if any are kept,
+  memory for one row of `Layout.scratch` values;
 - ``numbers``: the inputs that are numbers, as doubles;
 - ``begin``, ``end``: the rows to compute; of an elementwise program, the elements.
 
@@ -196,7 +196,7 @@ class _Emitter:
         w = self.w
         names = [f"in{k}" for k, i in enumerate(self.program.inputs) if i.extent is not Extent.SCALAR]
         names += [f"out{k}" for k in range(len(self.program.outputs))]
-        for k, name in enumerate([*names, "scratch"]):
+        for k, name in enumerate([*names, "scratch"] if self.kept else names):
             at = w.assign(f"getelementptr ptr, ptr %table, i64 {k}")
             found = w.assign(f"load ptr, ptr {at}")
             data = w.assign(f"getelementptr i8, ptr {found}, i64 {object.__basicsize__}")

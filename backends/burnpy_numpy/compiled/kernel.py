@@ -21,10 +21,10 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy_numpy.compiled import cache as disk
+from burnpy_numpy.compiled import operations, updates
 from burnpy_numpy.compiled.compiler import Kernel as Function
 from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
 from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit
-from burnpy_numpy.compiled.operations import forget
 from burnpy_numpy.threads import COUNT, shared
 
 _kernels: dict[Program, Kernel | None] = {}
@@ -37,20 +37,19 @@ executed: list[list[Kernel]] = []
 class Kernel:
     """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
 
-    __slots__ = ("_dtypes", "_full", "_function", "_table", "layout", "program", "text")
+    __slots__ = ("_dtypes", "_full", "_function", "_numbers", "_numbers", "_table", "layout", "program", "text")
 
     def __init__(self, program: Program, text: str, layout: Layout, function: Function) -> None:
         self.program, self.text, self.layout = program, text, layout
         self._function = function
         arrays = sum(i.extent is not Extent.SCALAR for i in program.inputs)
-        self._table: Any = ctypes.c_void_p * (arrays + len(program.outputs) + 1)
+        self._table: Any = ctypes.c_void_p * (arrays + len(program.outputs) + (layout.scratch > 0))
+        self._numbers: Any = ctypes.c_double * (len(program.inputs) - arrays)
         steps = [program.instructions[k] for k in program.outputs]
         self._dtypes = [dtype_of(step.dtype) for step in steps]
         self._full = [step.extent is Extent.FULL for step in steps]
 
-    def __call__(
-        self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int, outs: Sequence[Any] | None = None
-    ) -> Sequence[Any]:
+    def __call__(self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> Sequence[Any]:
         """Compute the outputs, on several threads if there are many elements.
 
         Args:
@@ -58,30 +57,52 @@ class Kernel:
             numbers: the inputs that are numbers.
             rows: the number of rows of all arrays that have a value for each row, not 0.
             columns: the number of columns of all that have one for each column, not 0.
-            outs: memory for the outputs, which may be that of inputs of an elementwise program; None for new memory.
-                There must be no sums over rows.
         """
         layout = self.layout
-        results = self._memory(rows, columns) if outs is None else outs
-        given = np.array(numbers, np.float64) if numbers else None
-        many = None if given is None else given.ctypes.data
-        ids = [*map(id, xs), *map(id, results)]
+        results = self._memory(rows, columns)
+        if layout.flat:
+            self.into([*xs, *results], self.packed(numbers), rows * columns)
+            return results
+        many, ids = self.packed(numbers), [*map(id, xs), *map(id, results)]
         unit = CHUNK if layout.sums else 1
-        size = rows * columns if layout.flat else rows
 
         def work(begin: int, end: int) -> None:
-            scratch = np.empty(layout.scratch * (columns + _PADDING)) if layout.scratch else xs[0]
-            table = self._table(*ids, id(scratch))
-            self._function(ctypes.addressof(table), many, begin * unit, min(end * unit, size), rows, columns)
+            if layout.scratch:
+                scratch = np.empty(layout.scratch * (columns + _PADDING))
+                table = self._table(*ids, id(scratch))
+            else:
+                table = self._table(*ids)
+            self._function(table, many, begin * unit, min(end * unit, rows), rows, columns)
 
         if COUNT == 1 or rows * columns < _SHARED:
-            work(0, -(-size // unit))
+            work(0, -(-rows // unit))
         else:
-            shared(work, -(-size // unit), unit if layout.flat else unit * columns)
-        if executed:
-            for note in executed:
-                note.append(self)
+            shared(work, -(-rows // unit), unit * columns)
+        self._note()
         return [self._added(k, x, columns) for k, x in enumerate(results)] if layout.sums else results
+
+    def packed(self, numbers: Sequence[float]) -> Any:
+        """Return numbers as `into` takes them."""
+        return self._numbers(*numbers) if numbers else None
+
+    def into(self, arrays: Sequence[Any], numbers: Any, size: int) -> None:
+        """Compute an elementwise program into memory that is given.
+
+        Args:
+            arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs; C-contiguous.
+            numbers: the inputs that are numbers, `packed`.
+            size: the number of elements, not 0.
+        """
+        table = self._table(*map(id, arrays))
+        if COUNT == 1 or size < _SHARED:
+            self._function(table, numbers, 0, size, 1, size)
+        else:
+            shared(lambda begin, end: self._function(table, numbers, begin, end, 1, size), size)
+        self._note()
+
+    def _note(self) -> None:
+        for note in executed:
+            note.append(self)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
@@ -171,7 +192,8 @@ def _made(program: Program) -> Kernel | None:
     except Exception as error:
         if not _failure:
             _failure.append(f"compiling {program.name} failed: {error}")
-            forget()
+            operations.forget()
+            updates.forget()
             warnings.warn(
                 f"burnpy does without compiled kernels in this process, as compiling {program.name} failed: {error}; "
                 "BURNPY_COMPILE=0 turns them off without a warning",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.operations import optimizer
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
 from burnpy_numpy.compiled.operations import LEAST, LONGEST
@@ -31,6 +32,14 @@ def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
         return trace(getattr(Backend, name), inputs, *rest, name=name)
     except ProgramError:
         return None
+
+
+def update_kernel(name: str, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]) -> Kernel | None:
+    """Return the kernel of an optimizer's update, a function of `burnpy.backend.operations.optimizer`."""
+    if not enabled():
+        return None
+    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
+    return kernel_of(trace(getattr(optimizer, name), inputs, *flags))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
