@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend import Backend
 from burnpy.backend.dtypes import (
     bool_,
+    dtype_of,
     float16,
     float32,
     float64,
@@ -27,20 +28,25 @@ from burnpy.backend.dtypes import (
     uint32,
     uint64,
 )
+from burnpy.backend.lazy import lazy_attributes, missing
 from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat, maximum, minimum, stack, where
 
 if TYPE_CHECKING:
+    from burnpy import data as data
     from burnpy import errors
-    from burnpy.autodiff import Autodiff, Gradients
-    from burnpy.tensor import (
-        Generator,
-        binary_cross_entropy_with_logits,
-        cross_entropy,
-        default_generator,
-        manual_seed,
-        mse_loss,
-        nll_loss,
-    )
+    from burnpy import func as func
+    from burnpy import metrics as metrics
+    from burnpy import nn as nn
+    from burnpy import optim as optim
+    from burnpy import record as record
+    from burnpy import testing as testing
+    from burnpy import train as train
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.generator import Generator, default_generator, manual_seed
+    from burnpy.tensor.gradients import Gradients
+    from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+
+    bfloat16 = float16  # a dtype too
 
 __version__ = "0.1.0"
 __all__ = [
@@ -78,36 +84,23 @@ __all__ = [
     "where",
 ]
 
-
 _LATER = {
-    "burnpy.autodiff": ("Autodiff", "Gradients"),
-    "burnpy.tensor": (
-        "Generator",
-        "binary_cross_entropy_with_logits",
-        "cross_entropy",
-        "default_generator",
-        "manual_seed",
-        "mse_loss",
-        "nll_loss",
-    ),
+    "burnpy.autodiff.autodiff": ("Autodiff",),
+    "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
+    "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
+    "burnpy.tensor.gradients": ("Gradients",),
+    **{
+        f"burnpy.{room}": ()
+        for room in ("data", "errors", "func", "metrics", "nn", "optim", "record", "testing", "train")
+    },
 }
-"""Names that are imported at first use, by package: inference alone needs no differentiation."""
+"""Names that are imported at first use, by module, and packages: inference alone needs no differentiation."""
 
 
-def __getattr__(name: str) -> Any:
-    """Return ``burnpy.bfloat16``, which needs the package ``ml_dtypes``, or a name that is imported at first use."""
-    if name == "bfloat16":
-        from burnpy.backend.dtypes import dtype_of
-
-        return dtype_of("bfloat16")
-    if name in ("errors", "func", "metrics", "nn", "optim", "record", "testing", "train"):
-        from importlib import import_module
-
-        return import_module(f"burnpy.{name}")
-    from burnpy.backend.lazy import opened
-
-    return opened(__name__, _LATER, name)
+def _bfloat16(name: str) -> Any:
+    """Return ``burnpy.bfloat16``, which needs the package ``ml_dtypes``."""
+    return dtype_of(name) if name == "bfloat16" else missing(__name__, name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER, _bfloat16)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.specialised import specialised
 from burnpy_array.base import NUMBERS, ArrayBase, is_half
-from burnpy_array.methods import specialised
 
 UNARY = {
     **{name: name for name in ("sign", "floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},
@@ -54,12 +55,21 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
 
 def unary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `UNARY`."""
-    return specialised(_unary, name, UNARY[name])
+    return operation(_unary, name, {"FUNCTION": UNARY[name]})
 
 
 def binary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `BINARY`."""
-    return specialised(_binary, name, BINARY[name])
+    return operation(_binary, name, {"FUNCTION": BINARY[name]})
+
+
+def operation(
+    template: Callable[..., Any], name: str, words: Mapping[str, str], namespace: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Return the method that a template makes for an operation, with the operation's docstring: see `specialised`."""
+    method: Callable[..., Any] = specialised(template, name, words, namespace)
+    method.__doc__ = getattr(Backend, name).__doc__
+    return method
 
 
 class Arithmetic(ArrayBase):

@@ -14,14 +14,13 @@ import numpy as np
 from numpy import ndarray
 
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy_array.methods import specialised
-from burnpy_array.pointwise import BINARY, UNARY
+from burnpy_array.pointwise import BINARY, UNARY, operation
 from burnpy_numpy.constants import known
 from burnpy_numpy.errstate import quietly, run
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
-"""Placeholders in the templates for the NumPy function, and for a faster one for two NumPy scalars; `specialised`
+"""Placeholders in the templates for the NumPy function, and for a faster one for two NumPy scalars; `operation`
 replaces them in each method."""
 
 OPERATORS: dict[str, Any] = {
@@ -74,11 +73,14 @@ def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
 
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """Return the methods by name."""
-    methods = {ours: specialised(_unary, ours, theirs, _NAMES) for ours, theirs in UNARY.items()}
-    methods |= {ours: specialised(_binary, ours, theirs, _NAMES) for ours, theirs in BINARY.items()}
-    return methods | {
-        ours: specialised(_reduction, ours, f"{theirs}_reduce", _NAMES) for ours, theirs in REDUCTION.items()
-    }
+    methods = {ours: _method(_unary, ours, theirs) for ours, theirs in UNARY.items()}
+    methods |= {ours: _method(_binary, ours, theirs) for ours, theirs in BINARY.items()}
+    return methods | {ours: _method(_reduction, ours, f"{theirs}_reduce") for ours, theirs in REDUCTION.items()}
+
+
+def _method(template: Callable[..., Any], name: str, function: str) -> Callable[..., Any]:
+    words = {"FUNCTION": function, "FUNCTION_of_scalars": f"{function}_of_scalars"}
+    return operation(template, name, words, _NAMES)
 
 
 _NAMES = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from burnpy.autodiff.anomaly import (
@@ -118,12 +120,5 @@ _LATER = {
 }
 """The names, all of which are imported at first use, by module: the package has parts below and above tensors."""
 
-
-def __getattr__(name: str) -> Any:
-    from burnpy.backend.lazy import opened
-
-    return opened(__name__, _LATER, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.autodiff.graph import Leaf, Node, PartialGrad, is_array, mapped, with_relays
-from burnpy.autodiff.inspect.nodes import STACK, argument_of, note, operation_of, rule_of, stack_of
+from burnpy.autodiff.inspect.nodes import STACK, edge_kind, note, stack_of, unwrapped
 from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
 from burnpy.autodiff.multi_output import pick
 from burnpy.autodiff.saved_tensors.slots import array_of
@@ -31,13 +31,13 @@ class Detector:
         Raises:
             AnomalyError: the result contains NaN, or infinity if that is checked; or the incoming gradient does.
         """
-        operation = operation_of(node, vjp)
+        operation = node.operation
         for incoming in _floats(grad):
             found = self._found(inner, incoming)
             if found is not None:
                 raise self._arrived(node, operation, found, incoming)
         part = vjp(inner, grad, *kept)
-        if rule_of(vjp) is not pick:  # pick selects from gradients that were already checked together
+        if unwrapped(vjp) is not pick:  # pick selects from gradients that were already checked together
             for k, result in enumerate(_floats(part)):
                 found = self._found(inner, result)
                 if found is not None:
@@ -74,8 +74,8 @@ class Detector:
     def _made(
         self, inner: Backend, node: Node, operation: str, vjp: Any, k: int, found: Found, part: Float, kept: Any
     ) -> AnomalyError:
-        argument = argument_of(node, vjp)
-        whose = f"argument {argument}" if argument else f"tracked argument {k}"
+        kind = edge_kind(node, vjp)
+        whose = f"argument {kind.argument}" if kind and kind.argument else f"tracked argument {k}"
         arrays = [mapped(array_of, x) for x in kept if is_array(x) and is_float(x)]
         held = [f"one of shape {x.shape} {self._state(inner, x)}" for x in arrays]
         return AnomalyError(

@@ -29,11 +29,11 @@ generated text::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.autodiff.graph import Node, Tracked, new_node, next_seq, untracked
+from burnpy.autodiff.graph import EdgeKind, Node, Relay, Tracked, Vjp, new_node, next_seq, untracked
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import EMPTY, Argument, Operation, operation
 from burnpy.backend.primitives import Float, Shape
@@ -52,25 +52,49 @@ def compiled(name: str) -> Callable[..., Any]:
         "next_seq": next_seq,
         "untracked": untracked,
         "new_node": new_node,
+        "promoted": promoted,
         "default": op.function,
-        "Kind": type(name, (Node,), {"__slots__": (), "operation": name}),
     }
     names |= {f"default_{a.name}": a.default for a in op.arguments if a.default is not EMPTY}
-    for k, vjp in enumerate(rule.vjps if rule else ()):
-        names[f"vjp{k}"] = vjp
-        names[f"unbroadcast{k}"] = unbroadcast(vjp)
-    if rule and rule.matrices:
-        names["matrix_vjp0"], names["matrix_vjp1"] = rule.matrices.vjps
-    if rule and rule.joint:
-        from burnpy.autodiff.multi_output import record_outputs
-
-        names |= {"record_outputs": record_outputs, "joint": select_needed(rule.joint)}
+    kinds: dict[Vjp, EdgeKind] = {}  # what the generated source saves for each vjp
+    if rule:
+        names |= _vjps(rule, kinds)
+    names["Kind"] = node_class(name, kinds)
     exec(compile(source(name), f"<Autodiff.{name}>", "exec"), names)
     method: Callable[..., Any] = names[name]
     method.__doc__ = op.function.__doc__
     method.__qualname__ = f"Autodiff.{name}"
     method.__module__ = __name__
     return method
+
+
+def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
+    """Return the vjps of a rule, by their names in the generated source, and add their kinds to ``kinds``."""
+    names: dict[str, Vjp] = {}
+    arguments = [a.name for a in rule.operation.float_arguments]
+    for k, (argument, vjp) in enumerate(zip(arguments, rule.vjps, strict=False)):
+        saved = _saved_names(vjp)
+        names[f"vjp{k}"], names[f"unbroadcast{k}"] = vjp, unbroadcast(vjp)
+        kinds[vjp] = EdgeKind(argument, saved)
+        kinds[names[f"unbroadcast{k}"]] = EdgeKind(argument, (f"{argument}_shape", *saved))
+    if rule.matrices:
+        for k, vjp in enumerate(rule.matrices.vjps):
+            names[f"matrix_vjp{k}"] = vjp
+            kinds[vjp] = EdgeKind(arguments[k], _saved_names(vjp))
+    if rule.joint:
+        from burnpy.autodiff.multi_output import called, called_with_one, record_outputs
+
+        names |= {"record_outputs": record_outputs, "joint": select_needed(rule.joint)}
+        hidden = ("", "", "")  # the vjp, whether it is alone, and needs
+        kinds[called] = kinds[called_with_one] = EdgeKind(None, (*hidden, *_saved_names(rule.joint)))
+    return names
+
+
+def node_class(name: str, kinds: Mapping[Vjp, EdgeKind]) -> type[Node]:
+    """Create the node class of an operation, and that of its relays."""
+    attributes = {"__slots__": (), "operation": name, "edge_kinds": kinds}
+    relay = type(name, (Relay,), attributes)
+    return type(name, (Node,), attributes | {"relay": relay})
 
 
 def rule_of(name: str) -> Rule | None:
@@ -90,8 +114,13 @@ def unbroadcast(vjp: Callable[..., Any]) -> Callable[..., Any]:
         part = vjp(inner, grad, *saved)
         return part if part.shape == shape else inner.sum_to(part, shape)
 
-    vjp_and_sum.unbroadcasts = vjp  # type: ignore[attr-defined]  # for graph inspection
     return vjp_and_sum
+
+
+def promoted(device: Any, *operands: Any) -> tuple[Any, ...]:
+    """Cast the primitives among the operands of an elementwise operation to their common dtype."""
+    cast = iter(device.promote(*[x for x in operands if x.__class__ is Tracked]))
+    return tuple([next(cast) if x.__class__ is Tracked else x for x in operands])
 
 
 def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,10 +150,10 @@ def source(name: str) -> str:
         lines += _defaulted(op)
     elif rule.joint is not None:
         lines += _joint(op, rule.joint)
+    elif op.elementwise and sum(a.elementwise for a in op.arguments) > 1:
+        lines += _elementwise(op, rule)
     elif len(rule.vjps) > 2:
         lines += _many(op, rule)
-    elif op.elementwise and len(rule.vjps) == 2:
-        lines += _elementwise_binary(op, rule)
     else:
         lines += _recorded(op, rule)
     return "\n".join(lines)
@@ -196,13 +225,16 @@ def _saved(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> st
     return f"({', '.join(saved)},)" if saved else "()"
 
 
+def _saved_names(vjp: Vjp) -> tuple[str, ...]:
+    """Return the names of the values that a vjp needs saved: those of its parameters."""
+    return tuple(name for name in list(signature(vjp).parameters)[2:] if name != "needs")
+
+
 def _saved_values(op: Operation, vjp: Callable[..., Any]) -> list[str]:
-    """Return the expressions of the values that a vjp needs saved, from the names of its parameters."""
+    """Return the expressions of the values that a vjp needs saved."""
     floats = {a.name for a in op.float_arguments}
     saved = []
-    for name in list(signature(vjp).parameters)[2:]:
-        if name == "needs":
-            continue
+    for name in _saved_names(vjp):
         base = name.removesuffix("_shape").removesuffix("_dtype")
         if name == "out":
             saved.append("value")
@@ -220,8 +252,27 @@ def _saved_values(op: Operation, vjp: Callable[..., Any]) -> list[str]:
 _RESULTS = ("out", "out1", "out2", "out3")
 
 
-def _edge(k: int, parent: str, vjp: str, saved: str) -> list[str]:
-    return [f"node.parent{k} = {parent}", f"node.vjp{k} = {vjp}", f"node.saved{k} = {saved}"]
+_Edge: TypeAlias = Callable[[int, str], list[str]]
+"""``(slot, parent) -> lines``: generates the assignment of one edge to a slot of a node."""
+
+
+def _edge(vjp: str, saved: str) -> _Edge:
+    return lambda k, parent: [f"node.parent{k} = {parent}", f"node.vjp{k} = {vjp}", f"node.saved{k} = {saved}"]
+
+
+def _fitted_edge(op: Operation, rule: Rule, k: int) -> _Edge:
+    """Generate the edge of the k-th argument, which undoes broadcasting if its shape is not the result's, ``shape``."""
+    meta = f"{op.float_arguments[k].name}_meta[0]"
+    own, fitted = (_saved(op, rule.vjps[k], fit) for fit in (None, meta))
+    return lambda slot, parent: [
+        f"node.parent{slot} = {parent}",
+        f"if shape == {meta}:",
+        f"    node.vjp{slot} = vjp{k}",
+        f"    node.saved{slot} = {own}",
+        "else:",
+        f"    node.vjp{slot} = unbroadcast{k}",
+        f"    node.saved{slot} = {fitted}",
+    ]
 
 
 _SILENT = "((mode := self.mode()) is not None and mode.silences(self.level))"
@@ -229,15 +280,15 @@ _SHOW = ["if mode is not None:", "    mode.record(self, node, value)"]
 _CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node", "return out"]
 
 
-def _one_edge(op: Operation, k: int, argument: str, rule: Rule, indent: str) -> list[str]:
-    """Generate the recording of a node where only the k-th float argument can be tracked."""
+def _one_edge(argument: str, edge: _Edge, indent: str) -> list[str]:
+    """Generate the recording of a node where only one float argument can be tracked."""
     lines = [
         f"parent = {argument}.node",
         f"if parent is None or {_SILENT}:",
         "    out.node = None",
         "    return out",
         "node = Kind()",
-        *_edge(0, "parent", f"vjp{k}", _saved(op, rule.vjps[k])),
+        *edge(0, "parent"),
         "node.parent1 = None",
         *_CLOSE,
     ]
@@ -258,7 +309,7 @@ def _recorded(op: Operation, rule: Rule) -> list[str]:
         lines = [f"    {left}_ = {left}.value", f"    value = {_call(op, values)}", *_output(meta, "    ")]
         if f"{left}_" not in _saved(op, rule.vjps[0]):
             lines = [f"    value = {_call(op, map(_value, op.arguments))}", *_output(meta, "    ")]
-        return [*lines, *_one_edge(op, 0, left, rule, "    ")]
+        return [*lines, *_one_edge(left, _edge("vjp0", _saved(op, rule.vjps[0])), "    ")]
     second = op.float_arguments[1]
     left, right = first.name, second.name
     values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
@@ -269,18 +320,22 @@ def _recorded(op: Operation, rule: Rule) -> list[str]:
             f"        {right}_ = {right}",
             f"        value = {_call(op, values)}",
             *_output(meta, "        "),
-            *_one_edge(op, 0, left, rule, "        "),
+            *_one_edge(left, _edge("vjp0", _saved(op, rule.vjps[0])), "        "),
         ]
     lines += [f"    {right}_ = {right}.value", f"    value = {_call(op, values)}", *_output(meta, "    ")]
     if rule.matrices is not None:
         lines += _matrices(op, rule.matrices, left, right)
-    saved0, saved1 = (_saved(op, vjp) for vjp in rule.vjps)
-    return [*lines, *_two_edges(left, right, ("vjp0", "vjp1"), (saved0, saved1))]
+    return [*lines, *_two_edges(left, right, _edges(op, rule), "    ")]
+
+
+def _edges(op: Operation, rule: Rule | Matrices, prefix: str = "") -> tuple[_Edge, _Edge]:
+    """Generate the two edges of a rule."""
+    first, second = (_edge(f"{prefix}vjp{k}", _saved(op, vjp)) for k, vjp in enumerate(rule.vjps))
+    return first, second
 
 
 def _matrices(op: Operation, rule: Matrices, left: str, right: str) -> list[str]:
     """Generate the branch of a product for two matrices of one dtype, whose result's shape follows from theirs."""
-    saved0, saved1 = (_saved(op, vjp) for vjp in rule.vjps)
     row, column = f"{left}_shape[{rule.dims[0]}]", f"{right}_shape[{rule.dims[1]}]"
     same = [f"{size} == {left}_shape[{k}]" for k, size in enumerate((row, column)) if size != f"{left}_shape[{k}]"]
     return [
@@ -288,13 +343,12 @@ def _matrices(op: Operation, rule: Matrices, left: str, right: str) -> list[str]
         f"    {right}_shape, {right}_dtype = {right}.meta or {right}.measured()",
         f"    if {left}_dtype is {right}_dtype and len({left}_shape) == 2 == len({right}_shape):",
         f"        out.meta = meta if {' and '.join(same)} else (({row}, {column}), {left}_dtype)",
-        *("    " + line for line in _two_edges(left, right, ("matrix_vjp0", "matrix_vjp1"), (saved0, saved1))),
+        *_two_edges(left, right, _edges(op, rule, "matrix_"), "        "),
     ]
 
 
-def _two_edges(left: str, right: str, vjps: tuple[str, str], saved: tuple[str, str]) -> list[str]:
+def _two_edges(left: str, right: str, edges: tuple[_Edge, _Edge], indent: str) -> list[str]:
     """Generate the recording of a node with two arguments: edges for tracked parents only."""
-    first, second = [_edge(0, "parent", vjps[0], saved[0]), _edge(0, "other", vjps[1], saved[1])]
     lines = [
         f"parent = {left}.node",
         f"other = {right}.node",
@@ -303,17 +357,17 @@ def _two_edges(left: str, right: str, vjps: tuple[str, str], saved: tuple[str, s
         "    return out",
         "node = Kind()",
         "if parent is None:",
-        *("    " + line for line in second),
+        *("    " + line for line in edges[1](0, "other")),
         "    node.parent1 = None",
         "else:",
-        *("    " + line for line in first),
+        *("    " + line for line in edges[0](0, "parent")),
         "    if other is None:",
         "        node.parent1 = None",
         "    else:",
-        *("        " + line for line in _edge(1, "other", vjps[1], saved[1])),
+        *("        " + line for line in edges[1](1, "other")),
         *_CLOSE,
     ]
-    return ["    " + line for line in lines]
+    return [indent + line for line in lines]
 
 
 def _linked() -> list[str]:
@@ -365,49 +419,109 @@ def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _elementwise_binary(op: Operation, rule: Rule) -> list[str]:
-    """Generate a method with two arguments that broadcast and promote.
+def _elementwise(op: Operation, rule: Rule) -> list[str]:
+    """Generate a method with several arguments that broadcast, of which the floats promote.
 
-    The adjoints of broadcasting and promotion are recorded only where the shapes or dtypes differ.
+    The adjoints of broadcasting and promotion are recorded only where shapes or dtypes differ.
     """
-    left, right = (a.name for a in op.float_arguments)
-    values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
-    saved0, saved1 = (_saved(op, vjp) for vjp in rule.vjps)
-    fit0, fit1 = (_saved(op, vjp, f"{a}_meta[0]") for vjp, a in zip(rule.vjps, (left, right), strict=True))
-    scalar = [
-        f"    if {right}.__class__ is not Tracked:",
-        f"        {right}_ = {right}",
-        f"        value = {_call(op, values)}",
-        *_output(f"{left}.meta", "        "),
-        *_one_edge(op, 0, left, rule, "        "),
+    floats = op.float_arguments
+    if len(floats) > 2:
+        return _elementwise_many(op, rule)
+    left, right = floats[0].name, floats[-1].name
+    alone = sum(a.elementwise for a in op.arguments) == 2 == len(floats)  # nothing else broadcasts
+    lines = [f"    {left}_ = {left}.value"]
+    if len(floats) == 1:
+        return [*lines, f"    {left}_meta = {left}.meta or {left}.measured()", *_broadcasting(op, rule, 1, "    ")]
+    if floats[1].scalar:
+        lines += [f"    if {right}.__class__ is not Tracked:", f"        {right}_ = {right}"]
+        if alone:
+            lines += [
+                f"        value = {_elementwise_call(op)}",
+                *_output(f"{left}.meta", "        "),
+                *_one_edge(left, _edge("vjp0", _saved(op, rule.vjps[0])), "        "),
+            ]
+        else:
+            lines += [
+                f"        {left}_meta = {left}.meta or {left}.measured()",
+                *_broadcasting(op, rule, 1, "        "),
+            ]
+    indent = "    " if not alone else "        "
+    lines.append(f"    {right}_ = {right}.value")
+    if alone:
+        lines += [f"    meta = {left}.meta", f"    if meta is not {right}.meta or meta is None:"]
+    lines += [
+        f"{indent}{left}_meta = {left}.meta or {left}.measured()",
+        f"{indent}{right}_meta = {right}.meta or {right}.measured()",
+        f"{indent}if {left}_meta[1] != {right}_meta[1]:",
+        f"{indent}    {left}, {right} = self.promote({left}, {right})",
+        f"{indent}    return self.{op.name}({', '.join(a.name for a in op.arguments)})",
     ]
+    if not alone:
+        return [*lines, *_broadcasting(op, rule, 2, "    ")]
     return [
-        f"    {left}_ = {left}.value",
-        *(scalar if op.float_arguments[1].scalar else []),
-        f"    {right}_ = {right}.value",
-        f"    meta = {left}.meta",
-        f"    if meta is not {right}.meta or meta is None:",
-        f"        {left}_meta = {left}.meta or {left}.measured()",
-        f"        {right}_meta = {right}.meta or {right}.measured()",
-        f"        if {left}_meta[1] != {right}_meta[1]:",
-        f"            return self.{op.name}(*self.promote({left}, {right}))",
+        *lines,
         f"        if {left}_meta[0] != {right}_meta[0]:",
-        f"            value = {_call(op, values)}",
-        "            shape = value.shape",
-        f"            same0, same1 = shape == {left}_meta[0], shape == {right}_meta[0]",
-        f"            meta = {left}_meta if same0 else {right}_meta if same1 else (shape, {left}_meta[1])",
-        *_output("meta", "            "),
-        f"            edge_vjp0, edge_saved0 = (vjp0, {saved0}) if same0 else (unbroadcast0, {fit0})",
-        f"            edge_vjp1, edge_saved1 = (vjp1, {saved1}) if same1 else (unbroadcast1, {fit1})",
-        *(
-            "        " + line
-            for line in _two_edges(left, right, ("edge_vjp0", "edge_vjp1"), ("edge_saved0", "edge_saved1"))
-        ),
+        *_broadcasting(op, rule, 2, "            "),
         f"        meta = {right}.meta = {left}_meta",
-        f"    value = {_call(op, values)}",
+        f"    value = {_elementwise_call(op)}",
         *_output("meta", "    "),
-        *_two_edges(left, right, ("vjp0", "vjp1"), (saved0, saved1)),
+        *_two_edges(left, right, _edges(op, rule), "    "),
     ]
+
+
+def _elementwise_call(op: Operation) -> str:
+    return _call(op, [f"{a.name}_" if a.floats else a.name for a in op.arguments])
+
+
+def _broadcasting(op: Operation, rule: Rule, count: int, indent: str) -> list[str]:
+    """Generate the call of an elementwise operation, and the recording of ``count`` float arguments, one or two, of
+    which any may have another shape than the result."""
+    floats = [a.name for a in op.float_arguments[:count]]
+    metas = " else ".join(f"{a}_meta if shape == {a}_meta[0]" for a in floats)
+    edges = [_fitted_edge(op, rule, k) for k in range(count)]
+    return [
+        f"{indent}value = {_elementwise_call(op)}",
+        f"{indent}shape = value.shape",
+        *_output(f"{metas} else (shape, {floats[0]}_meta[1])", indent),
+        *(
+            _one_edge(floats[0], edges[0], indent)
+            if count == 1
+            else _two_edges(floats[0], floats[1], (edges[0], edges[1]), indent)
+        ),
+    ]
+
+
+def _elementwise_many(op: Operation, rule: Rule) -> list[str]:
+    """Generate a method with three float arguments or more that broadcast and promote, or are numbers.
+
+    A number has no node, and the first argument's shape and dtype.
+    """
+    floats = [a.name for a in op.float_arguments]
+    first, names = floats[0], ", ".join(floats)
+    lines = []
+    for a in op.float_arguments:
+        read = f"{a.name}.value, {a.name}.meta or {a.name}.measured(), {a.name}.node"
+        if a.scalar:
+            read = f"({read}) if {a.name}.__class__ is Tracked else ({a.name}, {first}_meta, None)"
+        lines.append(f"    {a.name}_, {a.name}_meta, {a.name}_node = {read}")
+    metas = " else ".join(f"{a}_meta if shape == {a}_meta[0]" for a in floats)
+    lines += [
+        f"    if {' or '.join(f'{first}_meta[1] != {a}_meta[1]' for a in floats[1:])}:",
+        f"        {names} = promoted(self, {names})",
+        f"        return self.{op.name}({', '.join(a.name for a in op.arguments)})",
+        f"    value = {_elementwise_call(op)}",
+        "    shape = value.shape",
+        *_output(f"{metas} else (shape, {first}_meta[1])", "    "),
+        "    edges = []",
+    ]
+    for k, (name, vjp) in enumerate(zip(floats, rule.vjps, strict=True)):
+        saved, fitted = _saved(op, vjp), _saved(op, vjp, f"{name}_meta[0]")
+        lines += [
+            f"    if {name}_node is not None:",
+            f"        same = shape == {name}_meta[0]",
+            f"        edges.append(({name}_node, *((vjp{k}, {saved}) if same else (unbroadcast{k}, {fitted}))))",
+        ]
+    return [*lines, *("    " + line for line in _linked())]
 
 
 def _sequence(op: Operation) -> list[str]:

@@ -50,6 +50,7 @@ def propagate(
     for root, seed in roots:
         _add(inner, totals, owned, root, seed)
     nodes = _reachable(totals)
+    watchers = watchers or None
     on_path: Collection[Node | Leaf | None] = ()
     interior: dict[Any, Float] = {}  # the gradients of targets that are no leaves
     if targets is not None:
@@ -67,6 +68,8 @@ def propagate(
         _claim(nodes)
     elif targets is None:
         _check_alive(nodes)
+    vjp1: Any = None
+    saved1: Any = None
     while nodes:
         node: Any = nodes.pop()
         try:
@@ -76,49 +79,45 @@ def propagate(
                 node.parent0 = node.parent1 = None
                 node.saved0 = node.saved1 = ()
             continue
-        parent0, saved0, vjp0, parent1 = node.parent0, node.saved0, node.vjp0, node.parent1
-        saved1: Any = node.saved1 if parent1 is not None else ()
+        parent, vjp, saved, second = node.parent0, node.vjp0, node.saved0, node.parent1
+        if second is not None:
+            vjp1, saved1 = node.vjp1, node.saved1
         if retain_graph:
             _check_alive((node,))  # checked after the edges were read, since another pass may have freed them
         else:
-            node.parent0 = node.parent1 = None
-            node.saved0 = node.saved1 = ()
+            node.parent0, node.saved0 = None, ()
+            if second is not None:
+                node.parent1, node.saved1 = None, ()
         if targets is not None:
             if node in targets:
                 interior[node] = grad
-            if parent1 is not None and parent1 not in on_path:
-                parent1 = None
-        if targets is None or parent0 in on_path:
-            if watchers:
-                part = watched(watchers, inner, node, vjp0, grad, kept_of(saved0))
-            elif saved0.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
-                part = vjp0(inner, grad, *saved0) if saved0 else vjp0(inner, grad)
+            if second is not None and second not in on_path:
+                second = saved1 = None
+            if parent not in on_path:
+                if second is None:
+                    continue
+                parent, vjp, saved, second, saved1 = second, vjp1, saved1, None, None
+        # Once for each edge. Written out for each, a pass takes 2 % less in a chain of products and 2 % more in one of
+        # sums; a loop over a tuple of the edges takes 100 to 160 ns more per node.
+        while True:
+            if watchers is not None:
+                part = watched(watchers, inner, node, vjp, grad, kept_of(saved))
+            elif saved.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
+                part = vjp(inner, grad, *saved) if saved else vjp(inner, grad)
             else:
-                part = vjp0(inner, grad, saved0)
+                part = vjp(inner, grad, saved)
             if part.__class__ is PartialGrad:
-                _add(inner, totals, owned, parent0, part)
-            elif parent0 not in totals:
-                totals[parent0] = part
-            elif parent0 in owned:
-                totals[parent0] = inner.accumulate(totals[parent0], part)
+                _add(inner, totals, owned, parent, part)
+            elif parent not in totals:
+                totals[parent] = part
+            elif parent in owned:
+                totals[parent] = inner.accumulate(totals[parent], part)
             else:
-                _add(inner, totals, owned, parent0, part)
-        if parent1 is not None:
-            vjp1 = node.vjp1
-            if watchers:
-                part = watched(watchers, inner, node, vjp1, grad, kept_of(saved1))
-            elif saved1.__class__ is tuple:
-                part = vjp1(inner, grad, *saved1) if saved1 else vjp1(inner, grad)
-            else:
-                part = vjp1(inner, grad, saved1)
-            if part.__class__ is PartialGrad:
-                _add(inner, totals, owned, parent1, part)
-            elif parent1 not in totals:
-                totals[parent1] = part
-            elif parent1 in owned:
-                totals[parent1] = inner.accumulate(totals[parent1], part)
-            else:
-                _add(inner, totals, owned, parent1, part)
+                _add(inner, totals, owned, parent, part)
+            if second is None:
+                break
+            # Nothing else may refer to what was saved: it is freed before the next vjp runs.
+            parent, vjp, saved, second, saved1 = second, vjp1, saved1, None, None
     if targets is None:
         totals.pop(None, None)  # the results of nodes without parents
         return totals

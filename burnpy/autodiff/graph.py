@@ -6,9 +6,10 @@ to its output. A node has at most two edges, stored in its own slots; an operati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, ClassVar, TypeAlias
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from burnpy.backend.primitives import DType, Float, Shape
 
@@ -56,12 +57,21 @@ class Tracked:
         return out
 
 
+class EdgeKind(NamedTuple):
+    """The meaning of a vjp in the edges of one operation's nodes, for graph inspection."""
+
+    argument: str | None  #: the argument whose gradient it computes; None for a vjp that computes several
+    saved: tuple[str, ...]  #: the names of the values saved for it, in order; "" for what is no value of the operation
+
+
 class Node:
     """The operation that computed one tracked primitive, and its edges. Each operation has its own subclass."""
 
     __slots__ = ("__weakref__", "alive", "metadata", "parent0", "parent1", "saved0", "saved1", "seq", "vjp0", "vjp1")
 
     operation: ClassVar[str]
+    edge_kinds: ClassVar[Mapping[Vjp, EdgeKind]] = MappingProxyType({})  #: by vjp; empty for a user's own operation
+    relay: ClassVar[type[Relay]]  #: the class of the further nodes of an operation with more than two edges
 
     seq: int
     alive: bool  #: present until a pass claims the node: deleting an attribute is atomic, and succeeds only once
@@ -135,13 +145,16 @@ class Relay(Node):
     operation = "relay"
 
 
+Node.relay = Relay
+
+
 def with_relays(node: Any) -> Sequence[Any]:
     """Return a node and its relays."""
-    if node.parent0.__class__ is not Relay and node.parent1.__class__ is not Relay:
+    if not isinstance(node.parent0, Relay) and not isinstance(node.parent1, Relay):
         return (node,)
     parts = [node]
     for part in parts:
-        parts += [parent for parent in (part.parent0, part.parent1) if parent.__class__ is Relay]
+        parts += [parent for parent in (part.parent0, part.parent1) if isinstance(parent, Relay)]
     return parts
 
 
@@ -211,7 +224,7 @@ def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ..
         rest: list[Any] = edges[1:]
         while len(rest) > 1:
             rest = [
-                (new_node(Relay, rest[k : k + 2]), identity, ()) if k + 1 < len(rest) else rest[k]
+                (new_node(kind.relay, rest[k : k + 2]), identity, ()) if k + 1 < len(rest) else rest[k]
                 for k in range(0, len(rest), 2)
             ]
         node.parent1, node.vjp1, node.saved1 = rest[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.inspect.nodes import operation_of, stack_of
+from burnpy.autodiff.inspect.nodes import stack_of
 from burnpy.backend.op_context import OpContext, op_context
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ def propagate_watched(
 
 def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
     """The watcher that sets the rule context. It stays set while the engine accumulates the vjp's result."""
-    op_context.set(OpContext("backward", operation_of(node, vjp), stack_of(node)))
+    op_context.set(OpContext("backward", node.operation, stack_of(node)))
     return vjp(inner, grad, *kept)

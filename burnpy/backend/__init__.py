@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend import errors
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
+from burnpy.backend.lazy import lazy_attributes
 from burnpy.backend.schema import Algebra, derived, required
 
 if TYPE_CHECKING:
@@ -35,27 +36,23 @@ __all__ = [
     "required",
 ]
 
-
 _LATER = {
     "burnpy.backend.decorators": ("Checked", "Decorator", "Profiled"),
     "burnpy.backend.entries": ("Operation",),
 }
-"""The names imported on first use, by module; backends are as well, by entry point."""
+"""The names that are imported at first use, by module; backends are as well, by entry point."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name on first use: one of `_LATER`, or a backend registered as an entry point in ``burnpy.backends``."""
-    if name.startswith("_"):
-        raise AttributeError(name)
-    if any(name in names for names in _LATER.values()):
-        from burnpy.backend.lazy import opened
-
-        return opened(__name__, _LATER, name)
+def _backend(name: str) -> type[Backend]:
+    """Return a backend that is registered as an entry point in ``burnpy.backends``."""
     from burnpy.backend.registry import load
 
-    backend = globals()[name] = load(name)
-    return backend
+    return load(name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # any name may be that of a registered backend
+
+else:
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER, _backend)

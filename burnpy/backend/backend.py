@@ -95,10 +95,10 @@ class Backend(
         """Return the backend's default device: ``NumPy.device()``, ``Autodiff[NumPy].device()``."""
         return cls()
 
-    def promote(self, x: Value, y: Value) -> tuple[Value, Value]:
-        """Cast x and y to their common dtype (`burnpy.backend.dtypes.result_type`), for a binary operation."""
-        dtype = result_type(x, y)
-        return (x if x.dtype == dtype else self.cast(x, dtype)), (y if y.dtype == dtype else self.cast(y, dtype))
+    def promote(self, *xs: Value) -> tuple[Value, ...]:
+        """Cast primitives to their common dtype (`burnpy.backend.dtypes.result_type`), for an elementwise operation."""
+        dtype = result_type(*xs)
+        return tuple([x if x.dtype == dtype else self.cast(x, dtype) for x in xs])
 
     def lift(self, value: Value) -> Value:
         """Return a float primitive of the inner device as a constant of this one: itself, unless this device
@@ -110,7 +110,7 @@ class Backend(
         `differentiates`."""
         return x
 
-    @derived(Algebra.NONDIFFERENTIABLE)
+    @derived(Algebra.NONDIFFERENTIABLE, view="x", like="x")
     def detach(self, x: Value) -> Value:
         """Return x without its graph; on a plain backend, x itself."""
         return x

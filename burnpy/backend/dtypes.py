@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -121,13 +121,11 @@ def promote_types(a: DType, b: DType) -> DType:
     return result
 
 
-def result_type(x: Any, y: Any) -> DType:
-    """Return the result dtype of an operation on two primitives of the same kind, as ``torch.result_type`` does.
+def result_type(*xs: Any) -> DType:
+    """Return the result dtype of an operation on primitives of the same kind, as ``torch.result_type`` does.
 
-    A 0-d primitive does not promote one that has dimensions.
+    0-d primitives do not promote those that have dimensions.
     """
-    common = promote_types(x.dtype, y.dtype)
-    if (x.shape == ()) == (y.shape == ()):
-        return common
-    wide: DType = x.dtype if y.shape == () else y.dtype
-    return wide
+    common = reduce(promote_types, [x.dtype for x in xs])  # which refuses different kinds
+    wide: list[DType] = [x.dtype for x in xs if x.shape != ()]
+    return reduce(promote_types, wide) if 0 < len(wide) < len(xs) else common

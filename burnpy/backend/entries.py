@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import Parameter, signature
+from math import prod
 from typing import Any, NamedTuple
 
-from burnpy.backend.schema import Algebra
+from burnpy.backend.primitives import Shape
+from burnpy.backend.schema import Algebra, Declaration, Flops
 
 EMPTY: Any = Parameter.empty
 
@@ -21,6 +23,7 @@ class Argument(NamedTuple):
     sequence: bool  #: a sequence of primitives (the ``xs`` of ``cat``)
     scalar: bool  #: a Python number is accepted too
     default: Any = EMPTY
+    elementwise: bool = False  #: broadcasts to the result's shape: see `burnpy.backend.schema.Traits`
 
     @property
     def floats(self) -> bool:
@@ -29,15 +32,26 @@ class Argument(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation of the schema."""
+    """One operation of the schema. `burnpy.backend.schema.Traits` explains the traits."""
 
     name: str
     arguments: tuple[Argument, ...]
     results: tuple[str | None, ...]  #: the kind of each result; None for a plain Python value
     algebra: Algebra
-    elementwise: bool  #: float arguments broadcast; if they have one shape and dtype, the result has it too
     required: bool
     function: Callable[..., Any]  #: the declaration; for a derived operation also its default
+    like: str | None  #: the argument whose shape the result has
+    view: str | None  #: the argument whose memory the result shares
+    consumes: tuple[str, ...]  #: the arguments whose memory may be overwritten: see `consumed`
+    indexed: str | None  #: the argument of which only the elements at an index are accessed
+    counts: Flops  #: the number or formula by which `flops` counts
+    product: bool  #: whether it is, in the main, a matrix product
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether all primitive arguments broadcast, and elements depend on the same elements of all of them."""
+        primitives = [argument for argument in self.arguments if argument.kind is not None]
+        return bool(primitives) and all(argument.elementwise for argument in primitives)
 
     @property
     def float_arguments(self) -> tuple[Argument, ...]:
@@ -59,25 +73,95 @@ class Operation(NamedTuple):
         """The first line of the operation's docstring."""
         return (self.function.__doc__ or "").strip().split("\n")[0]
 
+    def consumed(self, args: Sequence[Any]) -> tuple[str, ...]:
+        """Return the names of the arguments whose memory a call may overwrite; ``args`` are all arguments, in order.
+
+        >>> from burnpy.backend import operations
+        >>> operations()["accumulate"].consumed((1.0, 2.0))
+        ('total',)
+        """
+        if not self.consumes:
+            return ()
+        steps = [value for a, value in zip(self.arguments, args, strict=True) if a.name == "step"]
+        return self.consumes if all(step.owned for step in steps) else ()
+
+    def flops(self, arguments: Sequence[Shape | None], result: Shape) -> int:
+        """Return the FLOPs of a call: see `burnpy.backend.schema.Flops`.
+
+        Args:
+            arguments: for each argument in order its shape, or None if it is not a single primitive.
+            result: the shape of the (first) result.
+
+        >>> from burnpy.backend import operations
+        >>> operations()["matmul"].flops([(2, 3), (3, 4)], (2, 4))
+        48
+        """
+        if isinstance(self.counts, int):
+            return self.counts * prod(result)
+        shapes = [result if k is None else arguments[k] for k in self.flops_positions]
+        return self.counts(*shapes)
+
+    @property
+    def flops_positions(self) -> tuple[int | None, ...]:
+        """The positions of the arguments whose shapes the formula `counts` takes; None stands for the result's."""
+        names = [argument.name for argument in self.arguments]
+        needed = () if isinstance(self.counts, int) else signature(self.counts).parameters
+        return tuple(None if name == "out" and "out" not in names else names.index(name) for name in needed)
+
 
 _KIND = re.compile(r"\b(Float|Int|Bool|Number|Discrete|Value)\b")
 
 
 @cache
 def operation(function: Callable[..., Any]) -> Operation:
-    """Return the schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``."""
-    algebra, elementwise, is_required = function.__operation__  # type: ignore[attr-defined]  # set by required or derived
-    parameters = signature(function).parameters.values()
-    arguments = tuple(_argument(p.name, str(p.annotation), p.default) for p in parameters if p.name != "self")
-    results = _results(str(function.__annotations__["return"]))
-    return Operation(function.__name__, arguments, results, algebra, elementwise, is_required, function)
+    """Return the schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``.
+
+    Raises:
+        TypeError: a trait names an argument that the operation does not have.
+    """
+    declaration: Declaration = function.__operation__  # type: ignore[attr-defined]  # set by required or derived
+    algebra, traits = declaration.algebra, declaration.traits
+    parameters = [p for p in signature(function).parameters.values() if p.name != "self"]
+    elementwise = traits.get("elementwise", algebra is Algebra.POINTWISE)
+    arguments = tuple(_argument(p, elementwise) for p in parameters)
+    consumes = traits.get("consumes", ())
+    entry = Operation(
+        function.__name__,
+        arguments,
+        _results(str(function.__annotations__["return"])),
+        algebra,
+        declaration.required,
+        function,
+        traits.get("like"),
+        traits.get("view"),
+        (consumes,) if isinstance(consumes, str) else consumes,
+        traits.get("indexed"),
+        traits.get("flops", 1 if elementwise is True else 0),
+        traits.get("product", False),
+    )
+    named = (elementwise if isinstance(elementwise, tuple) else (), entry.consumes, (entry.like, entry.view))
+    names = {a.name for a in arguments} | {None}
+    unknown = {name for group in (*named, (entry.indexed,)) for name in group} - names
+    if not isinstance(entry.counts, int):
+        unknown |= set(signature(entry.counts).parameters) - names - {"out"}
+    if unknown:
+        raise TypeError(
+            f"the declaration of {entry.name} names {sorted(map(str, unknown))}, which it has no arguments of"
+        )
+    return entry
 
 
-def _argument(name: str, annotation: str, default: Any) -> Argument:
+def _argument(p: Parameter, elementwise: bool | tuple[str, ...]) -> Argument:
+    annotation = str(p.annotation)
     match = _KIND.search(annotation)
     kind = match.group(1) if match else None
     return Argument(
-        name, kind, annotation.startswith("Sequence["), kind is not None and "Scalar" in annotation, default
+        p.name,
+        kind,
+        annotation.startswith("Sequence["),
+        kind is not None and "Scalar" in annotation,
+        p.default,
+        kind is not None and (elementwise if isinstance(elementwise, bool) else p.name in elementwise),
     )
 
 

@@ -139,3 +139,26 @@ class MissingGradientError(BurnpyError, KeyError):
 
 class BackendUnavailableError(BurnpyError, RuntimeError):
     """A backend whose library, driver or hardware is missing."""
+
+
+class LoadingError(BurnpyError, RuntimeError):
+    """A sample or a batch that could not be made; the exception that was raised is the ``__cause__``."""
+
+    def __init__(
+        self, message: str, index: int | None = None, batch: int | None = None, epoch: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.index = index  #: the sample, where it is known
+        self.batch = batch  #: the number of the batch in its epoch
+        self.epoch = epoch
+
+    def __reduce__(self) -> tuple[type[LoadingError], tuple[str, int | None, int | None, int | None]]:
+        return LoadingError, (str(self), self.index, self.batch, self.epoch)
+
+
+class WorkerError(BurnpyError, RuntimeError):
+    """A process that makes batches could not be started, or ended before its work was done."""
+
+
+class MissingPackageError(BurnpyError, ImportError):
+    """A package that an optional part of burnpy needs, and that is not installed."""

@@ -1,29 +1,74 @@
-"""Lazy imports: names that a package imports on first use, for a faster import of the package."""
+"""Lazy imports: names and packages that a package imports at their first use, from one table, for a faster import."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def opened(package: str, later: Mapping[str, tuple[str, ...]], name: str) -> Any:
-    """Import ``name`` for the ``__getattr__`` of ``package``, and set it as an attribute of the package.
+def lazy_attributes(
+    package: str, table: Mapping[str, Collection[str]], otherwise: Callable[[str], Any] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and the ``__dir__`` of a package that imports some of its names at first use.
+
+    A name is imported once, and is an attribute of the package from then on. Type checkers do not see this: the package
+    imports the same names under ``TYPE_CHECKING``, and hides the two functions from them::
+
+        if TYPE_CHECKING:
+            from burnpy.autodiff import Autodiff
+        else:
+            __getattr__, __dir__ = lazy_attributes(__name__, {"burnpy.autodiff": ("Autodiff",)})
 
     Args:
         package: the package's ``__name__``.
-        later: the names that the package imports, by module.
-        name: the attribute that was accessed.
+        table: the names by the module that defines them; under the package's own name, its modules that are attributes.
+            A module of the package without names is an attribute as well.
+        otherwise: called with a name that is not in the table and does not begin with an underscore; it returns the
+            attribute, or raises the `AttributeError`. By default, the error suggests what to write instead.
+    """
+
+    def __getattr__(name: str) -> Any:  # noqa: N807  # a package's own
+        for module, names in table.items():
+            if name in names:
+                own = module == package
+                value = import_module(f"{package}.{name}") if own else getattr(import_module(module), name)
+                break
+            if not names and module == f"{package}.{name}":
+                value = import_module(module)
+                break
+        else:
+            value = missing(package, name) if otherwise is None or name.startswith("_") else otherwise(name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def __dir__() -> list[str]:  # noqa: N807  # a package's own
+        own = vars(sys.modules[package])
+        modules = [module.rpartition(".")[2] for module, names in table.items() if not names]
+        return sorted({*own, *own["__all__"], *modules})
+
+    return __getattr__, __dir__
+
+
+def missing(package: str, name: str) -> Any:
+    """Raise the error for a name that a package does not have.
 
     Raises:
-        MissingNameError: the package has no such name.
+        AttributeError: always.
     """
-    for module, names in later.items():
-        if name in names:
-            value = getattr(import_module(module), name)
-            setattr(sys.modules[package], name, value)
-            return value
+    if name.startswith("__"):  # importing from a module asks it for `__path__`
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
     from burnpy.hints.missing import from_package
 
     raise from_package(package, name)
+
+
+def attached(
+    package: str, table: Mapping[str, Collection[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports all of its names on first use.
+
+    Type checkers read them in a stub, which ``python -m burnpy.docs.exports`` makes from ``table``.
+    """
+    return (*lazy_attributes(package, table), sorted(name for names in table.values() for name in names))

@@ -1,8 +1,19 @@
 """The schema: one entry for each operation, read from its declaration on `Backend`.
 
 An operation is declared once, as a method whose annotations use the aliases of `burnpy.backend.primitives` and whose
-decorator, `required` or `derived`, states its algebra and whether a backend must implement it. Everything generic over
-operations (Autodiff, Forward, the conformance suite, the reference page, the completeness tests) reads this table.
+decorator, `required` or `derived`, states whether a backend must implement it, its algebra, and its `Traits`.
+Everything generic over operations (Autodiff, Forward, Balanced, Profiled, Checked, the conformance suite, the reference
+page, the completeness tests) reads this table::
+
+    @required(Algebra.POINTWISE, flops=3)
+    def exp(self, x: Float) -> Float: ...
+
+    @required(Algebra.STRUCTURAL, view="x")
+    def permute(self, x: Value, dims: Shape) -> Value: ...
+
+    @derived(Algebra.GENERAL, like="x", flops=lambda x: 7 * prod(x))
+    def softmax(self, x: Float, dim: int) -> Float: ...
+
 `burnpy.backend.entries` parses its entries on first access.
 """
 
@@ -11,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,20 +38,63 @@ class Algebra(Enum):
     NONDIFFERENTIABLE = "nondifferentiable"  #: the result carries no gradient
 
 
-def required(algebra: Algebra, *, elementwise: bool = False) -> Callable[[F], F]:
-    """Declare an operation that every backend must implement. Pointwise operations are elementwise too."""
-    return _mark(algebra, elementwise, True)
+Flops: TypeAlias = int | Callable[..., int]
+"""The floating point operations of a call: a number for each element of the (first) result, or a formula.
+
+The parameters of a formula name the arguments whose shapes it takes, and ``out`` is the shape of the (first) result,
+as in ``lambda x, out: 2 * prod(out) * x[-1]``. An addition, multiplication, division, comparison, selection or square
+root counts as 1, an elementary function (exp, log, sin, tanh) as 3, erf and a power as 9: about the time that each
+takes on a CPU. A composition is the sum of the steps of its definition; moving, creating or converting elements is 0.
+"""
 
 
-def derived(algebra: Algebra, *, elementwise: bool = False) -> Callable[[F], F]:
+class Traits(TypedDict, total=False):
+    """The keywords of a declaration, which name arguments of the operation."""
+
+    elementwise: bool | tuple[str, ...]
+    """The arguments (True: all primitives) that broadcast to the result's shape, and of which each element of the
+    result depends on the same element only. A float result has the dtype to which the float arguments promote.
+    Pointwise operations need not say so."""
+    like: str
+    """The argument whose shape the result has, for an operation that is not elementwise."""
+    view: str
+    """The argument whose memory the result shares, unless the layout of its elements does not permit it, or copying a
+    few elements takes less time."""
+    consumes: str | tuple[str, ...]
+    """The arguments whose memory a result may overwrite; of an optimizer's update only where ``step.owned``. All other
+    arguments are unchanged after a call."""
+    indexed: str
+    """The argument of which only the elements at an index are read, or, if it is consumed, written."""
+    flops: Flops
+    """See `Flops`. By default 1 for elementwise operations, else 0."""
+    product: bool
+    """Whether most FLOPs are multiplications and additions of matrix products, which take less time than others."""
+
+
+class Declaration:
+    """The arguments of `required` or `derived`."""
+
+    __slots__ = ("algebra", "required", "traits")
+
+    def __init__(self, algebra: Algebra, is_required: bool, traits: Traits) -> None:
+        self.algebra = algebra
+        self.required = is_required
+        self.traits = traits
+
+
+def required(algebra: Algebra, **traits: Unpack[Traits]) -> Callable[[F], F]:
+    """Declare an operation that every backend must implement."""
+    return _mark(Declaration(algebra, True, traits))
+
+
+def derived(algebra: Algebra, **traits: Unpack[Traits]) -> Callable[[F], F]:
     """Declare an operation whose body is a default composed of other operations, which a backend may override."""
-    return _mark(algebra, elementwise, False)
+    return _mark(Declaration(algebra, False, traits))
 
 
-def _mark(algebra: Algebra, elementwise: bool, is_required: bool) -> Callable[[F], F]:
+def _mark(declaration: Declaration) -> Callable[[F], F]:
     def mark(function: F) -> F:
-        mark = (algebra, elementwise or algebra is Algebra.POINTWISE, is_required)
-        function.__operation__ = mark  # type: ignore[attr-defined]  # functions take attributes
+        function.__operation__ = declaration  # type: ignore[attr-defined]  # functions take attributes
         return function
 
     return mark
@@ -63,4 +117,4 @@ def missing(cls: type, declared: Mapping[str, Callable[..., Any]]) -> list[str]:
     generates on first use.
     """
     attributes = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
-    return [n for n, f in declared.items() if f.__operation__[2] and attributes[n] is f]  # type: ignore[attr-defined]  # as above
+    return [n for n, f in declared.items() if f.__operation__.required and attributes[n] is f]  # type: ignore[attr-defined]  # as above

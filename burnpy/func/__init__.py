@@ -7,6 +7,7 @@ are constant.
 
 >>> from burnpy import Tensor
 >>> from burnpy.backend import NumPy
+>>> from burnpy.func import grad
 >>> x = Tensor[NumPy].from_data([1.0, 2.0])
 >>> grad(lambda x: (x ** 3).sum())(x)
 Tensor([ 3., 12.], shape=(2,), dtype=float32, device=NumPy)
@@ -14,35 +15,17 @@ Tensor([ 3., 12.], shape=(2,), dtype=float32, device=NumPy)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from burnpy.backend.lazy import attached
 
-from burnpy.func.gradients import grad, value_and_grad
-from burnpy.func.hessians import hessian, hvp, vhp
-from burnpy.func.jacobians import jacfwd, jacobian, jacrev
-from burnpy.func.jvps import jvp
-from burnpy.func.linearization import linearize
-from burnpy.func.pytree import register_tree
-from burnpy.func.vjps import vjp
+_LATER = {
+    "burnpy.func.gradients": ("grad", "value_and_grad"),
+    "burnpy.func.hessians": ("hessian", "hvp", "vhp"),
+    "burnpy.func.jacobians": ("jacfwd", "jacobian", "jacrev"),
+    "burnpy.func.jvps": ("jvp",),
+    "burnpy.func.linearization": ("linearize",),
+    "burnpy.func.pytree": ("register_tree",),
+    "burnpy.func.vjps": ("vjp",),
+}
+"""The names of the package by module; ``python -m burnpy.docs.exports`` writes them into the stub for type checkers."""
 
-__all__ = [
-    "grad",
-    "hessian",
-    "hvp",
-    "jacfwd",
-    "jacobian",
-    "jacrev",
-    "jvp",
-    "linearize",
-    "register_tree",
-    "value_and_grad",
-    "vhp",
-    "vjp",
-]
-
-if not TYPE_CHECKING:  # a type checker would accept any name otherwise
-
-    def __getattr__(name: str) -> NoReturn:
-        """Raise an error with a hint for a missing name, such as one of PyTorch's."""
-        from burnpy.hints.missing import from_package
-
-        raise from_package(__name__, name)
+__getattr__, __dir__, __all__ = attached(__name__, _LATER)

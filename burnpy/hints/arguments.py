@@ -67,6 +67,7 @@ MISSING = "(missing)"
 
 _STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
 METHODS: dict[str, dict[str, str]] = {
+    "where": {MISSING: "the indices of what is True are condition.nonzero(as_tuple=True)"},
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
 """For each method: suggestions that apply to its arguments only."""

@@ -48,7 +48,7 @@ def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
 def _mistake(
     parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any], hints: Mapping[str, str]
 ) -> str:
-    in_order = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    in_order = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     unknown = [key for key in kwargs if key not in names]
     our_names = [_called(key, names) for key in unknown]

@@ -45,7 +45,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
 
     Args:
         owner: the object.
-        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Held.
+        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable.
         name: the name of the attribute.
     """
     return MissingNameError(f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")

@@ -118,9 +118,9 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "param_groups": "it is optim.groups, and the rate is given to each step",
         "add_param_group": "give groups=[Group(where, …)] when it is made",
     },
-    "Held": {"grad": _GRADIENTS, "data": "it is param.value"},
+    "Variable": {"grad": _GRADIENTS, "data": "it is param.value"},
 }
-"""Suggestions by attribute name, for each kind of object: Module, Optimizer, Held (a parameter or a buffer)."""
+"""Suggestions by attribute name, for each kind of object: Module, Optimizer, Variable (a parameter or a buffer)."""
 
 
 def arguments_of(cls: type) -> dict[str, str]:

@@ -97,7 +97,9 @@ ChainedScheduler | ProductLr
 LRScheduler | LrSchedule
 LambdaLR | a subclass of LrSchedule with a method at(step)
 MultiplicativeLR | a subclass of LrSchedule with a method at(step)
-ReduceLROnPlateau | – | not yet; the rate is an argument of step(), so that a loop goes by what it sees
+CyclicLR | CyclicLr
+ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is the rate
+Adadelta | AdaDelta
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
 swa_utils | model.map(f) | averages of weights are not yet there ready-made
 """

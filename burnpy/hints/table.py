@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import NamedTuple
 
 from burnpy.hints import computing, creating, moving, numpy_names
@@ -24,7 +25,10 @@ class Row(NamedTuple):
 
 @cache
 def rows() -> dict[str, Row]:
-    """All rows by the name of the method or function; ``torch.name`` is a function that differs from the method."""
+    """All rows by the name of the method or function; ``torch.name`` is a function that differs from the method.
+
+    A row that says how to do without an operation is replaced once there is a method of that name.
+    """
     table: dict[str, Row] = {}
     for text in (creating.ROWS, computing.ROWS, moving.ROWS, numpy_names.ROWS):
         section_rows = parsed(text)
@@ -32,7 +36,19 @@ def rows() -> dict[str, Row]:
         if duplicates:
             raise ValueError(f"the table of PyTorch's names has two rows for {', '.join(sorted(duplicates))}")
         table |= section_rows
-    return table
+    return table | {name: row for name, old in table.items() if (row := _by_method(name, old)) is not None}
+
+
+def _by_method(name: str, row: Row) -> Row | None:
+    """Return the row of an elementwise operation that is a method of float tensors, in place of one without it."""
+    classes = import_module("burnpy.tensor").Tensor.__mro__  # by name, since packages above this one are meant
+    operation = import_module("burnpy.backend.backend").operations().get(name)
+    has_method = any(name in vars(cls) for cls in classes)  # asking Tensor for what it lacks would read this table
+    if operation is None or not operation.elementwise or not has_method or f".{name}(" in row.ours:
+        return None
+    if any(argument.kind is None for argument in operation.arguments):
+        return None
+    return Row(row.section, f"x.{name}({', '.join('y' for _ in operation.arguments[1:])})", "")
 
 
 @cache

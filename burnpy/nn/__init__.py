@@ -2,6 +2,7 @@
 
 >>> from burnpy import Tensor
 >>> from burnpy.backend import NumPy
+>>> from burnpy.nn import Linear, Relu, Sequential
 >>> model = Sequential(Linear(4, 8, device=NumPy), Relu(), Linear(8, 2, device=NumPy))
 >>> model(Tensor[NumPy].ones((3, 4))).shape, model.num_params
 ((3, 2), 58)
@@ -9,84 +10,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import burnpy.nn.pytree  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers modules with `burnpy.func`
-from burnpy.nn import functional, init
-from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
-from burnpy.nn.init import Initializer
-from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
-from burnpy.nn.layers.attention import MultiHeadAttention
-from burnpy.nn.layers.batch_norm import BatchNorm
-from burnpy.nn.layers.conv2d import Conv2d
-from burnpy.nn.layers.dropout import Dropout
-from burnpy.nn.layers.embedding import Embedding
-from burnpy.nn.layers.flatten import Flatten
-from burnpy.nn.layers.layer_norm import LayerNorm
-from burnpy.nn.layers.linear import Linear
-from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
-from burnpy.nn.layers.lstm import Lstm, LstmState
-from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
-from burnpy.nn.layers.sequential import Sequential
-from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
-from burnpy.nn.module import Module, Stateless, rebound
-from burnpy.nn.select import Where
-from burnpy.nn.state import Entry, State, StateReport
-from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
+from burnpy.backend.lazy import attached
 
-__all__ = [
-    "AdaptiveAvgPool2d",
-    "AvgPool2d",
-    "BatchNorm",
-    "BceWithLogitsLoss",
-    "BoolBuffer",
-    "Buffer",
-    "BufferUpdate",
-    "Conv2d",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Embedding",
-    "Entry",
-    "Flatten",
-    "Gelu",
-    "Identity",
-    "Initializer",
-    "IntBuffer",
-    "LayerNorm",
-    "Linear",
-    "LogSoftmax",
-    "Lstm",
-    "LstmState",
-    "MaxPool2d",
-    "Module",
-    "MseLoss",
-    "MultiHeadAttention",
-    "NllLoss",
-    "Param",
-    "Relu",
-    "Sequential",
-    "Sigmoid",
-    "Silu",
-    "Softmax",
-    "Softplus",
-    "State",
-    "StateReport",
-    "Stateless",
-    "Tanh",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "Where",
-    "functional",
-    "init",
-    "rebound",
-    "record_update",
-    "stepped",
-]
+_LATER = {
+    "burnpy.nn": ("functional", "init"),
+    "burnpy.nn.init": ("Initializer",),
+    "burnpy.nn.buffer_updates": (
+        "BufferUpdate",
+        "record_update",
+        "stepped",
+    ),
+    "burnpy.nn.layers.activations": (
+        "Gelu",
+        "Identity",
+        "LogSoftmax",
+        "Relu",
+        "Sigmoid",
+        "Silu",
+        "Softmax",
+        "Softplus",
+        "Tanh",
+    ),
+    "burnpy.nn.layers.attention": ("MultiHeadAttention",),
+    "burnpy.nn.layers.batch_norm": ("BatchNorm",),
+    "burnpy.nn.layers.conv2d": ("Conv2d",),
+    "burnpy.nn.layers.dropout": ("Dropout",),
+    "burnpy.nn.layers.embedding": ("Embedding",),
+    "burnpy.nn.layers.flatten": ("Flatten",),
+    "burnpy.nn.layers.layer_norm": ("LayerNorm",),
+    "burnpy.nn.layers.linear": ("Linear",),
+    "burnpy.nn.layers.losses": (
+        "BceWithLogitsLoss",
+        "CrossEntropyLoss",
+        "MseLoss",
+        "NllLoss",
+    ),
+    "burnpy.nn.layers.lstm": (
+        "Lstm",
+        "LstmState",
+    ),
+    "burnpy.nn.layers.pooling": (
+        "AdaptiveAvgPool2d",
+        "AvgPool2d",
+        "MaxPool2d",
+    ),
+    "burnpy.nn.layers.sequential": ("Sequential",),
+    "burnpy.nn.layers.transformer": (
+        "TransformerEncoder",
+        "TransformerEncoderLayer",
+    ),
+    "burnpy.nn.module": (
+        "Module",
+        "Stateless",
+        "rebound",
+    ),
+    "burnpy.nn.select": ("Where",),
+    "burnpy.nn.state": (
+        "Entry",
+        "State",
+        "StateReport",
+    ),
+    "burnpy.nn.variable": (
+        "BoolBuffer",
+        "Buffer",
+        "IntBuffer",
+        "Param",
+    ),
+}
+"""The names of the package by module; ``python -m burnpy.docs.exports`` writes them into the stub for type checkers."""
 
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
-        from burnpy.hints.missing import from_package
-
-        raise from_package(__name__, name)
+__getattr__, __dir__, __all__ = attached(__name__, _LATER)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
 from burnpy.nn.attribute_errors import missing_attribute
-from burnpy.nn.call_errors import call_error, signature_of
-from burnpy.nn.fields import check_held, settled
+from burnpy.nn.call_errors import call_error, refuse_call, signature_of
+from burnpy.nn.fields import check_variables, read_only_fields
 from burnpy.nn.tree import TreeNode, new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.transfer import in_training_mode
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class ModuleMeta(type):
             """Create a module and make it immutable."""
             module = cls.__new__(cls)
             _set(module, "_sealed", False)
-            _set(module, "_parts", ())
+            _set(module, "_override", None)
             try:
                 module.__init__(*args, **kwargs)
             except TypeError as error:
@@ -41,10 +43,9 @@ class ModuleMeta(type):
                 if refusal is None:
                     raise
                 raise refusal from error
-            _set(module, "_parts", settled(module))
-            _set(module, "_override", None)
-            _set(module, "_held", None)
-            check_held(module)
+            _set(module, "_parts", read_only_fields(module))
+            _set(module, "_cached_variables", None)
+            check_variables(module)
             _set(module, "_sealed", True)
             return module
 
@@ -62,13 +63,23 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
     _reserved: ClassVar[frozenset[str]] = frozenset()
     """The names that no field may have, since every module has them."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, method in [*vars(cls).items()]:
+            if name in cls._reserved and name != "forward" and type(method) is FunctionType and name[0] != "_":
+                setattr(cls, name, explained(method))  # a method of every module, which the class overrides
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one: what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`."""
-        return self.forward(*args, **kwargs)
+        try:
+            return self.forward(*args, **kwargs)
+        except TypeError as error:
+            refuse_call(self, args, kwargs, error)
+            raise
 
     @property
     def device(self) -> B:
@@ -84,16 +95,18 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def _own_device(self) -> Any:
         """The device of the parameters and buffers; None if there are none."""
-        for held in self._all_held().values():
-            return held._value._device  # all are on one
+        for variable in self._variables().values():
+            return variable._value._device  # all are on one
         return None
 
-    def _all_held(self) -> dict[str, Variable[Any]]:
+    def _variables(self) -> dict[str, Variable[Any]]:
         """All parameters and buffers by path, shared ones by their first path."""
-        variables = self._held
+        if not self._sealed:
+            raise self._unfinished()
+        variables = self._cached_variables
         if variables is None:
             variables = variables_in(self)
-            _set(self, "_held", variables)
+            _set(self, "_cached_variables", variables)
         return variables
 
     def named_params(self) -> dict[str, Param[B]]:
@@ -106,7 +119,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         >>> list(Linear(2, 3, device=NumPy).named_params())
         ['weight', 'bias']
         """
-        return {path: held for path, held in self._all_held().items() if isinstance(held, Param)}
+        return {path: variable for path, variable in self._variables().items() if isinstance(variable, Param)}
 
     def params(self) -> tuple[Param[B], ...]:
         """Return all parameters, each once."""
@@ -114,10 +127,12 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def named_buffers(self) -> dict[str, Variable[B]]:
         """Return every `Buffer`, `IntBuffer` and `BoolBuffer` by path; shared ones by their first path."""
-        return {path: held for path, held in self._all_held().items() if not isinstance(held, Param)}
+        return {path: variable for path, variable in self._variables().items() if not isinstance(variable, Param)}
 
     def named_modules(self) -> dict[str, ModuleBase[Any]]:
         """Return all modules of the tree by path, this one first, at ``""``; shared ones by their first path."""
+        if not self._sealed:
+            raise self._unfinished()
         modules: dict[str, ModuleBase[Any]] = {}
         seen: set[int] = set()
         for path, item in walk(self):
@@ -128,13 +143,13 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def visit(self, f: Callable[[str, Variable[B]], object]) -> None:
         """Call ``f(path, variable)`` for each parameter and buffer."""
-        for path, held in self._all_held().items():
-            f(path, held)
+        for path, variable in self._variables().items():
+            f(path, variable)
 
     @property
     def num_params(self) -> int:
         """The total number of elements of all parameters, shared ones counted once."""
-        return sum(held.numel() for held in self.params())
+        return sum(variable.numel() for variable in self.params())
 
     @property
     def is_training(self) -> bool:
@@ -146,7 +161,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         """
         if self._override is not None:
             return self._override
-        return any(in_training_mode(held.device) for held in [*self._all_held().values()][:1])
+        return any(in_training_mode(variable.device) for variable in [*self._variables().values()][:1])
 
     def trains_on(self, x: TensorBase[Any]) -> bool:
         """Whether the module is in training mode for the input ``x``.
@@ -177,6 +192,13 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         if self._sealed:
             self._refuse(name, "deleted")
         object.__delattr__(self, name)
+
+    def _unfinished(self) -> ModuleError:
+        """The error for a method that needs the parts of the module, called in its ``__init__``."""
+        return ModuleError(
+            f"{type(self).__name__} was asked for its parameters, modules or device before its __init__ was done; give "
+            "__init__ what it needs, or ask afterwards"
+        )
 
     def _refuse(self, name: str, what: str) -> NoReturn:
         raise ImmutableError(

@@ -113,7 +113,7 @@ def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -
         ModuleError: an update is for a buffer that the module does not have, or `Module.updated` of a layer names a
             path that is not its buffer.
     """
-    known = {held.id: held for held in module._all_held().values()}
+    known = {variable.id: variable for variable in module._variables().values()}
     unknown = [key for key in updates if key not in known]
     if unknown:
         raise ModuleError(
@@ -123,7 +123,9 @@ def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -
     values: dict[str, TensorBase[Any]] = {}
     for path, layer in module.named_modules().items():
         own = _own(layer)
-        layer_updates = {name: _mean(held, updates[held.id]) for name, held in own.items() if held.id in updates}
+        layer_updates = {
+            name: _mean(variable, updates[variable.id]) for name, variable in own.items() if variable.id in updates
+        }
         if not layer_updates:
             continue
         for name, value in layer.updated(layer_updates).items():  # type: ignore[attr-defined]  # a Module or Stateless
@@ -137,15 +139,15 @@ def _own(layer: ModuleBase[Any]) -> dict[str, Variable[Any]]:
     """The variables of a module itself, by name, without those of its submodules."""
     own: dict[str, Variable[Any]] = {}
     below = [joined(path, "") for path in layer.named_modules() if path]
-    for path, held in variables_in(layer).items():
+    for path, variable in variables_in(layer).items():
         if not path.startswith(tuple(below)):
-            own[path] = held
+            own[path] = variable
     return own
 
 
-def _mean(held: Variable[Any], vector: Tensor[Any]) -> BufferUpdate[Any]:
+def _mean(variable: Variable[Any], vector: Tensor[Any]) -> BufferUpdate[Any]:
     """Split an update vector into mean and weight, on the device of the buffer."""
     count = vector.shape[0] - 1
     weight = vector[count]
-    mean = (vector[:count] / weight).reshape(held.shape)
-    return BufferUpdate(transfer(mean, held.device), transfer(weight, held.device))
+    mean = (vector[:count] / weight).reshape(variable.shape)
+    return BufferUpdate(transfer(mean, variable.device), transfer(weight, variable.device))

@@ -1,4 +1,4 @@
-"""Error messages for calls of a class with arguments that its ``__init__`` does not accept."""
+"""Error messages for calls of a class or a module with arguments that ``__init__`` or ``forward`` does not accept."""
 
 from __future__ import annotations
 
@@ -57,3 +57,24 @@ def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -
     return call_errors.call_error(
         cls.__name__, [*signature_of(cls).parameters.values()], args, kwargs, arguments_of(cls)
     )
+
+
+def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError) -> None:
+    """Raise the error that explains why a call of ``module.forward`` was refused; the caller has caught ``error``.
+
+    Nothing is raised if the error comes from inside of ``forward``.
+
+    Raises:
+        CallError: the arguments do not fit ``forward``.
+    """
+    trace = error.__traceback__
+    if trace is not None and trace.tb_next is not None:
+        return
+    from inspect import signature
+
+    from burnpy.hints import call_errors
+
+    name, parameters = f"{type(module).__name__}.forward", [*signature(module.forward).parameters.values()]
+    refusal = call_errors.call_error(name, parameters, args, kwargs)
+    if refusal is not None:
+        raise refusal from error

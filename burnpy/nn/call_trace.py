@@ -44,7 +44,7 @@ class Calls:
         inputs = _inputs(model, input)
         device: Any = Profiled(_plain(_device(model, inputs)))
         copy = _Watched(self, device)(model)
-        float_dtypes = [held.dtype for held in copy._all_held().values() if held.kind == "float"]
+        float_dtypes = [variable.dtype for variable in copy._variables().values() if variable.kind == "float"]
         dtype = float_dtypes[0] if float_dtypes else float32
         tensors = [
             transfer(x.detach() if isinstance(x, Tensor) else x, device)
@@ -91,7 +91,7 @@ class _Watched(Rebuild):
     """Builds a copy of a model on another device, in eval mode, whose modules record their calls."""
 
     def __init__(self, calls: Calls, device: Any) -> None:
-        super().__init__(lambda path, held: held._holding(transfer(held._value.detach(), device)))
+        super().__init__(lambda path, variable: variable._with_value(transfer(variable._value.detach(), device)))
         self.calls = calls
         self.paths: dict[int, str] = {}  # of the modules of the copy, by id
         self.classes: dict[type[Any], type[Any]] = {}
@@ -148,7 +148,7 @@ def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
         ArgumentError: neither the model nor an input has a device.
     """
     tensors = [x.device for x in inputs if isinstance(x, TensorBase)]
-    devices = [held.device for held in [*model._all_held().values()][:1]] + tensors
+    devices = [variable.device for variable in [*model._variables().values()][:1]] + tensors
     if not devices:
         raise ArgumentError(
             f"summary() was given a shape for {a(type(model).__name__)} that holds no parameters, and is on no device; "

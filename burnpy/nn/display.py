@@ -53,7 +53,7 @@ def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str,
         inside = f"{path}.{name}" if path else name
         start = f"{indent}  {name}  "
         known = seen.setdefault(id(part), inside)
-        if known != inside and (isinstance(part, Variable) or part._all_held()):
+        if known != inside and (isinstance(part, Variable) or part._variables()):
             lines.append(f"{start}is {known}")
         elif isinstance(part, Variable):
             word = "" if isinstance(part, Param) else " buffer"

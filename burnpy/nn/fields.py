@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from burnpy.backend.errors import DeviceError, ModuleError, a
-from burnpy.nn.tree import FrozenDict, TreeNode, joined, places, regrouped, walk
+from burnpy.nn.tree import FrozenDict, TreeNode, joined, part_names, regrouped, walk
 from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
 
 _ARRAYS = ("__array__", "__dlpack__", "__cuda_array_interface__")
 
 
-def settled(module: TreeNode) -> tuple[str, ...]:
+def read_only_fields(module: TreeNode) -> tuple[str, ...]:
     """Make a module's fields read-only and return the names of those that contain parameters, buffers or modules.
 
     Raises:
@@ -25,14 +25,14 @@ def settled(module: TreeNode) -> tuple[str, ...]:
     name, fields = type(module).__name__, vars(module)
     parts = []
     for field, value in fields.items():
-        stored, is_tree = _settled(value, name, field)
+        stored, is_tree = _read_only(value, name, field)
         fields[field] = stored
         if is_tree:
             parts.append(field)
     return tuple(parts)
 
 
-def check_held(module: TreeNode) -> None:
+def check_variables(module: TreeNode) -> None:
     """Check that all variables of a module are on one device and that their ids are unique.
 
     Raises:
@@ -61,7 +61,7 @@ def check_held(module: TreeNode) -> None:
             )
 
 
-def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
+def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
     """Return the read-only form of a field's value, and whether it contains variables or modules.
 
     Lists become tuples and dicts become `FrozenDict`.
@@ -91,12 +91,12 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
         )
     if isinstance(value, (list, tuple)):
         parts = value if isinstance(value, tuple) else tuple(value)
-        settled_parts = [
-            _settled(part, name, joined(path, place)) for place, part in zip(places(parts), parts, strict=True)
+        read_only_parts = [
+            _read_only(part, name, joined(path, place)) for place, part in zip(part_names(parts), parts, strict=True)
         ]
-        return regrouped(tuple([part for part, _ in settled_parts]), parts), any(tree for _, tree in settled_parts)
+        return regrouped(tuple([part for part, _ in read_only_parts]), parts), any(tree for _, tree in read_only_parts)
     if isinstance(value, Mapping):
-        entries = {key: _settled(part, name, joined(path, key)) for key, part in value.items()}
+        entries = {key: _read_only(part, name, joined(path, key)) for key, part in value.items()}
         is_tree = any(tree for _, tree in entries.values())
         for key in entries if is_tree else ():
             if not isinstance(key, str) or not key or "." in key:
@@ -107,7 +107,7 @@ def _settled(value: Any, name: str, path: str) -> tuple[Any, bool]:
         return FrozenDict({key: part for key, (part, _) in entries.items()}), is_tree
     if isinstance(value, (set, frozenset)):
         for part in value:
-            if _settled(part, name, joined(path, "…"))[1]:
+            if _read_only(part, name, joined(path, "…"))[1]:
                 raise ModuleError(
                     f"{name}.{path} is a set that holds {a(type(part).__name__)}, which has no path in it; "
                     "use a list, a tuple or a dict"

@@ -20,6 +20,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.lazy import missing
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.tensor import Tensor
 
@@ -291,6 +292,4 @@ if not TYPE_CHECKING:  # type checkers see only the names above
 
     def __getattr__(name: str) -> object:
         """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
-        from burnpy.hints.missing import from_package
-
-        raise from_package(__name__, name)
+        return missing(__name__, name)

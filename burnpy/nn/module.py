@@ -10,7 +10,7 @@ from burnpy.nn.base import ModuleBase
 from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.state import Stateful
 from burnpy.nn.summary import Summarized
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import composed, explained
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -90,6 +90,7 @@ class Module(ModuleMethods[B]):
     def valid(self: Module[Autodiff[Balanced[I]]]) -> Module[I]: ...
     @overload
     def valid(self: Module[Autodiff[I]]) -> Module[I]: ...
+    @explained
     def valid(self: Module[Any]) -> Module[Any]:
         """Return the same model on the inner backend, which records no graph; the two share memory.
 
@@ -106,6 +107,7 @@ class Module(ModuleMethods[B]):
     def fork(self, device: B | type[B]) -> Self: ...
     @overload
     def fork(self, device: B2 | type[B2]) -> Module[B2]: ...
+    @explained
     def fork(self, device: Any = None) -> Any:
         """Return the same model with new leaves, for another thread or device; its parameters keep their ids.
 
@@ -127,6 +129,7 @@ class Module(ModuleMethods[B]):
     def to_device(self, device: B | type[B]) -> Self: ...
     @overload
     def to_device(self, device: B2 | type[B2]) -> Module[B2]: ...
+    @explained
     def to_device(self, device: Any) -> Any:
         """Return the same model on another device; on the module's own device, the module itself.
 

@@ -15,7 +15,7 @@ from burnpy.nn.tree import Rebuild
 from burnpy.nn.variable import Param, Variable
 
 
-class Rest:
+class ModuleStructure:
     """The structure of a module without its parameters' values. Equal if classes, paths and shapes are equal."""
 
     __slots__ = ("_key", "module")
@@ -24,29 +24,29 @@ class Rest:
         self.module = module
         self._key = (
             tuple((path, type(part)) for path, part in module.named_modules().items()),
-            tuple((path, held.shape) for path, held in module.named_params().items()),
+            tuple((path, variable.shape) for path, variable in module.named_params().items()),
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rest) and self._key == other._key
+        return isinstance(other, ModuleStructure) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
-def taken_apart(module: ModuleBase[Any]) -> tuple[list[Any], Rest]:
+def flatten_module(module: ModuleBase[Any]) -> tuple[list[Any], ModuleStructure]:
     """Flatten a module into the values of its parameters and its structure."""
-    return [param.value for param in module.params()], Rest(module)
+    return [param.value for param in module.params()], ModuleStructure(module)
 
 
-def put_together(values: Sequence[Any], rest: Rest) -> Any:
-    """Rebuild a module from parameter values, unchecked, and a structure returned by `taken_apart`."""
-    new = dict(zip(map(id, rest.module.params()), values, strict=True))
+def unflatten_module(values: Sequence[Any], structure: ModuleStructure) -> Any:
+    """Rebuild a module from parameter values, unchecked, and a structure returned by `flatten_module`."""
+    new = dict(zip(map(id, structure.module.params()), values, strict=True))
 
-    def valued(path: str, held: Variable[Any]) -> Variable[Any]:
-        return held._storing(new[id(held)]) if isinstance(held, Param) else held
+    def valued(path: str, variable: Variable[Any]) -> Variable[Any]:
+        return variable._unchecked(new[id(variable)]) if isinstance(variable, Param) else variable
 
-    return Rebuild(valued)(rest.module)
+    return Rebuild(valued)(structure.module)
 
 
-register_tree(ModuleBase, taken_apart, put_together)
+register_tree(ModuleBase, flatten_module, unflatten_module)

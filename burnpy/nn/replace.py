@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.fields import check_held, settled
+from burnpy.nn.fields import check_variables, read_only_fields
 from burnpy.nn.select import suggestion
-from burnpy.nn.tree import FrozenDict, TreeNode, joined, new_module, places, regrouped, walk
+from burnpy.nn.tree import FrozenDict, TreeNode, joined, new_module, part_names, regrouped, walk
 
 M = TypeVar("M", bound=TreeNode)
 
@@ -30,7 +30,7 @@ def replaced(module: M, values: Mapping[str, Any]) -> M:
                 f"replace() was given the path {path!r}, which {type(module).__name__} does not have"
                 + suggestion(path, [*(name for name in vars(module) if name not in paths), *paths])
             ) from None
-    check_held(result)
+    check_variables(result)
     return result
 
 
@@ -50,14 +50,14 @@ def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
             raise _NoSuchPathError
         fields[name] = _with(fields[name], rest, value, inside)
         out = new_module(type(tree), fields, (), tree._override)
-        object.__setattr__(out, "_parts", settled(out))
+        object.__setattr__(out, "_parts", read_only_fields(out))
         return out
     if isinstance(tree, dict) and name in tree:
         return FrozenDict({**tree, name: _with(tree[name], rest, value, inside)})
-    if isinstance(tree, tuple) and name in places(tree):
+    if isinstance(tree, tuple) and name in part_names(tree):
         parts = [
             _with(part, rest, value, inside) if place == name else part
-            for place, part in zip(places(tree), tree, strict=True)
+            for place, part in zip(part_names(tree), tree, strict=True)
         ]
         return regrouped(tuple(parts), tree)
     raise _NoSuchPathError

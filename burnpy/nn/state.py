@@ -78,7 +78,7 @@ class Stateful(ModuleBase[B]):
         >>> {path: value.shape for path, (id, value) in Linear(2, 3, device=NumPy).state().items()}
         {'weight': (2, 3), 'bias': (3,)}
         """
-        return {path: Entry(held.id, held._value.detach()) for path, held in self._all_held().items()}
+        return {path: Entry(variable.id, variable._value.detach()) for path, variable in self._variables().items()}
 
     def with_state(self, state: State, *, strict: bool = True) -> Self:
         """Return the module with the values and ids of a state, as new leaves.
@@ -101,20 +101,20 @@ class Stateful(ModuleBase[B]):
                 f"this state is not one of {type(self).__name__}, and nothing was loaded: {report}", report
             )
         ids: dict[str, str] = {}
-        for path, held in self._all_held().items():
+        for path, variable in self._variables().items():
             new_id = entries[path].id if path in entries else None
-            other = ids.setdefault(new_id or held.id, path)
+            other = ids.setdefault(new_id or variable.id, path)
             if other != path:
                 raise ModuleError(
                     f"this state would give {other} and {path} of {type(self).__name__} one id, and nothing was "
                     "loaded; for values alone, give tensors or arrays instead of entries"
                 )
 
-        def valued(path: str, held: Variable[Any]) -> Variable[Any]:
+        def valued(path: str, variable: Variable[Any]) -> Variable[Any]:
             entry = entries.get(path)
             if entry is None:
-                return held
-            new = held._holding(_tensor(entry.value, held))
+                return variable
+            new = variable._with_value(_tensor(entry.value, variable))
             return new if entry.id is None else new._with_id(entry.id)
 
         return Rebuild(valued)(self)  # type: ignore[no-any-return]  # of the same class
@@ -128,7 +128,7 @@ class Stateful(ModuleBase[B]):
 
         `burnpy.record` writes it to a file.
         """
-        return {path: Entry(held.id, held._value.to_numpy()) for path, held in self._all_held().items()}
+        return {path: Entry(variable.id, variable._value.to_numpy()) for path, variable in self._variables().items()}
 
     def load_record(self, record: State, *, strict: bool = True) -> Self:
         """Return the module with the values of a record: the same as `with_state`.
@@ -157,23 +157,23 @@ def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[
         raise KindError(
             f"the state of {a(type(module).__name__)} is a mapping by path, not {a(type(argument).__name__)}{hint}"
         )
-    first = {id(held): path for path, held in module._all_held().items()}
+    first = {id(variable): path for path, variable in module._variables().items()}
     known = {path: item for path, item in walk(module) if isinstance(item, Variable)}
     unexpected, mismatched = [], []
     entries: dict[str, Entry] = {}
     source: dict[str, str] = {}
     seen = set()
     for path, item in state.items():
-        held = known.get(path)
-        if held is None:
+        variable = known.get(path)
+        if variable is None:
             unexpected.append(path)
             continue
-        place = first[id(held)]
+        place = first[id(variable)]
         seen.add(place)
         entry = item if isinstance(item, Entry) else Entry(*item) if isinstance(item, tuple) else Entry(None, item)
-        mismatch = _mismatch(held, entry.value)
+        mismatch = _mismatch(variable, entry.value)
         if not mismatch and place in entries and not _equal(entries[place].value, entry.value):
-            mismatch = f"another value than at {source[place]}, with which it is one {held.word}"
+            mismatch = f"another value than at {source[place]}, with which it is one {variable.word}"
         if mismatch:
             mismatched.append(f"{path} ({mismatch})")
         elif place == path or place not in entries:
@@ -182,19 +182,19 @@ def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[
     return StateReport(tuple(entries), missing, tuple(unexpected), tuple(mismatched)), entries
 
 
-def _mismatch(held: Variable[Any], value: Any) -> str:
+def _mismatch(variable: Variable[Any], value: Any) -> str:
     """The reason why a value does not match a variable; empty if it does."""
     if not isinstance(value, (TensorBase, np.ndarray)):
         return f"neither tensor nor array: {a(type(value).__name__)}"
-    if tuple(value.shape) != held.shape:
-        return f"of shape {tuple(value.shape)}, not {held.shape}"
+    if tuple(value.shape) != variable.shape:
+        return f"of shape {tuple(value.shape)}, not {variable.shape}"
     try:
         kind = kind_of(value.dtype)
     except DTypeError:
         return f"of dtype {value.dtype}, which no tensor has"
-    if kind != held.kind:
-        return f"of dtype {value.dtype}, not {held.dtype}"
-    return _outside(value, held.dtype) if kind == "int" and value.dtype != held.dtype else ""
+    if kind != variable.kind:
+        return f"of dtype {value.dtype}, not {variable.dtype}"
+    return _outside(value, variable.dtype) if kind == "int" and value.dtype != variable.dtype else ""
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -216,10 +216,10 @@ def _outside(value: Any, dtype: DType) -> str:
     return f"of dtype {array.dtype} from {least} to {most}, which {dtype} does not hold"
 
 
-def _tensor(value: Any, held: Variable[Any]) -> Any:
+def _tensor(value: Any, variable: Variable[Any]) -> Any:
     """Convert a value to a tensor on the device and in the dtype of a variable."""
     if isinstance(value, TensorBase):
         source: Any = value.detach() if value.kind == "float" else value  # type: ignore[attr-defined]  # a Tensor
-        return transfer(source, held.device).to_dtype(held.dtype)
+        return transfer(source, variable.device).to_dtype(variable.dtype)
     array: NDArray[Any] = value
-    return type(held._value).from_data(array.astype(held.dtype, copy=False), device=held.device)
+    return type(variable._value).from_data(array.astype(variable.dtype, copy=False), device=variable.device)

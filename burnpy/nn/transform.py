@@ -89,10 +89,12 @@ class Transforms(ModuleBase[B]):
         return self._frozen(where, False, "require_grad()")
 
     def _frozen(self, where: Where | None, frozen: bool, operation: str) -> Self:
-        selected_ids = {id(held) for held in selected(self, where, operation).values() if held.frozen is not frozen}
+        selected_ids = {
+            id(variable) for variable in selected(self, where, operation).values() if variable.frozen is not frozen
+        }
 
-        def marked(path: str, held: Variable[Any]) -> Variable[Any]:
-            return held._with_frozen(frozen) if id(held) in selected_ids else held
+        def marked(path: str, variable: Variable[Any]) -> Variable[Any]:
+            return variable._with_frozen(frozen) if id(variable) in selected_ids else variable
 
         return self._rebuilt(marked)
 
@@ -113,24 +115,24 @@ class Transforms(ModuleBase[B]):
         >>> Linear(2, 2, device=NumPy).map(lambda w: w.ones_like()).weight.value.tolist()
         [[1.0, 1.0], [1.0, 1.0]]
         """
-        selected_ids = {id(held) for held in selected(self, where, "map()").values()}
+        selected_ids = {id(variable) for variable in selected(self, where, "map()").values()}
 
-        def mapped(path: str, held: Variable[Any]) -> Variable[Any]:
-            if not isinstance(held, Param) or id(held) not in selected_ids:
-                return held
-            result: object = f(held.value.detach())
+        def mapped(path: str, variable: Variable[Any]) -> Variable[Any]:
+            if not isinstance(variable, Param) or id(variable) not in selected_ids:
+                return variable
+            result: object = f(variable.value.detach())
             if not isinstance(result, TensorBase) or result.kind != "float":
                 raise ArgumentError(f"map() of {path} wants a Tensor from its function, which returned {result!r:.80}")
-            if result.device is not held.device:
+            if result.device is not variable.device:
                 raise DeviceError(
-                    f"map() of {path}, on {held.device}, was given a tensor on {result.device} in its place"
+                    f"map() of {path}, on {variable.device}, was given a tensor on {result.device} in its place"
                 )
-            if result.shape != held.shape:
+            if result.shape != variable.shape:
                 raise ShapeError(
-                    f"map() of {path}, of shape {held.shape}, was given shape {result.shape} in its place; for another "
-                    f"shape use model.replace({{{path!r}: Param(tensor)}})"
+                    f"map() of {path}, of shape {variable.shape}, was given shape {result.shape} in its place; for "
+                    f"another shape use model.replace({{{path!r}: Param(tensor)}})"
                 )
-            return held._holding(result.detach())  # type: ignore[attr-defined]  # a float tensor
+            return variable._with_value(result.detach())  # type: ignore[attr-defined]  # a float tensor
 
         return self._rebuilt(mapped)
 
@@ -142,14 +144,18 @@ class Transforms(ModuleBase[B]):
         """
         target = dtype_of(dtype, "float")
 
-        def cast(path: str, held: Variable[Any]) -> Variable[Any]:
-            return held if held.kind != "float" else held._holding(held._value.detach().to_dtype(target))
+        def cast(path: str, variable: Variable[Any]) -> Variable[Any]:
+            return (
+                variable
+                if variable.kind != "float"
+                else variable._with_value(variable._value.detach().to_dtype(target))
+            )
 
         return self._rebuilt(cast)
 
     def with_new_ids(self) -> Self:
         """Return the module with new ids, so that it can be used beside the original in one model."""
-        return self._rebuilt(lambda path, held: held._with_id(new_id()))
+        return self._rebuilt(lambda path, variable: variable._with_id(new_id()))
 
     def replace(self, fields: Mapping[str, Any] | None = None, /, **named: Any) -> Self:
         """Return the module with parameters, buffers, submodules or plain values replaced by path.
@@ -184,7 +190,7 @@ class Transforms(ModuleBase[B]):
         """
         device: Any = self.device
         inner = _plain_inner(device)
-        paths = {held._id: path for path, held in self._all_held().items()}
+        paths = {variable._id: path for path, variable in self._variables().items()}
         unknown = [key for key in values if key not in paths]
         if unknown:
             raise ModuleError(
@@ -192,33 +198,34 @@ class Transforms(ModuleBase[B]):
                 + (f", nor {len(unknown) - 1} more" if unknown[1:] else "")
             )
 
-        def valued(path: str, held: Variable[Any]) -> Variable[Any]:
-            value: Any = values.get(held._id)
+        def valued(path: str, variable: Variable[Any]) -> Variable[Any]:
+            value: Any = values.get(variable._id)
             if value is None:
-                return held
-            new, old = value._primitive, held._value._primitive
-            if new.shape != old.shape or new.dtype != old.dtype or value.kind != held.kind:
+                return variable
+            new, old = value._primitive, variable._value._primitive
+            if new.shape != old.shape or new.dtype != old.dtype or value.kind != variable.kind:
                 raise ShapeError(
                     f"with_values() was given {a(type(value).__name__)} of shape {value.shape} and dtype {value.dtype} "
-                    f"for {path}, which is of shape {held.shape} and dtype {held.dtype}"
+                    f"for {path}, which is of shape {variable.shape} and dtype {variable.dtype}"
                 )
             if value._device is inner:
-                return held._on(device, device.lift(new) if held.kind == "float" else new)
-            return held._holding(transfer(value.detach(), device))
+                return variable._with_primitive(device, device.lift(new) if variable.kind == "float" else new)
+            return variable._with_value(transfer(value.detach(), device))
 
         return self._rebuilt(valued)
 
     def _rebuilt(
         self,
-        held: Callable[[str, Variable[Any]], Variable[Any]] | None = None,
+        variable: Callable[[str, Variable[Any]], Variable[Any]] | None = None,
         *,
         override: Callable[[ModuleBase[Any]], bool | None] | None = None,
     ) -> Self:
-        rebuild = Rebuild(held, override=override)
+        rebuild = Rebuild(variable, override=override)
         rebuilt: Self = rebuild(self)
-        if self._held is not None and rebuilt is not self:  # the paths are the same, and need not be found again
-            variables = map(rebuild.memo.__getitem__, map(id, self._held.values()))
-            _set(rebuilt, "_held", dict(zip(self._held, variables, strict=True)))
+        cached = self._cached_variables
+        if cached is not None and rebuilt is not self:  # the paths are the same, and need not be found again
+            variables = map(rebuild.memo.__getitem__, map(id, cached.values()))
+            _set(rebuilt, "_cached_variables", dict(zip(cached, variables, strict=True)))
         return rebuilt
 
     def _on_inner(self, device: Any) -> Any:
@@ -227,20 +234,20 @@ class Transforms(ModuleBase[B]):
         if inner is None:
             return self._moved(device.inner, renewed=False)
 
-        def lowered(path: str, held: Variable[Any]) -> Variable[Any]:
-            value = held._value
-            primitive = device.lower(value._primitive) if held.kind == "float" else value._primitive
-            return held._storing(new_tensor(type(value), inner, primitive))
+        def lowered(path: str, variable: Variable[Any]) -> Variable[Any]:
+            value = variable._value
+            primitive = device.lower(value._primitive) if variable.kind == "float" else value._primitive
+            return variable._unchecked(new_tensor(type(value), inner, primitive))
 
         return self._rebuilt(lowered)
 
     def _moved(self, device: Any, *, renewed: bool) -> Any:
         target = device_of(device)
 
-        def moved(path: str, held: Variable[Any]) -> Variable[Any]:
-            if held.device is target and not renewed:
-                return held
-            return held._holding(transfer(held._value.detach(), target))
+        def moved(path: str, variable: Variable[Any]) -> Variable[Any]:
+            if variable.device is target and not renewed:
+                return variable
+            return variable._with_value(transfer(variable._value.detach(), target))
 
         return self._rebuilt(moved)
 

@@ -25,9 +25,9 @@ class TreeNode:
     The fields of a module are its ``__dict__``.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_held", "_override", "_parts", "_sealed")
+    __slots__ = ("__dict__", "__weakref__", "_cached_variables", "_override", "_parts", "_sealed")
 
-    _held: dict[str, Variable[Any]] | None  #: the result of `variables_in`, cached on first use
+    _cached_variables: dict[str, Variable[Any]] | None  #: the result of `variables_in`, cached on first use
     _override: bool | None  #: True for training mode, False for eval mode, None to follow the device
     _parts: tuple[str, ...]  #: the fields that contain parameters, buffers or modules
     _sealed: bool  #: whether construction is complete
@@ -56,7 +56,7 @@ def joined(path: str, name: object) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def places(parts: tuple[Any, ...]) -> tuple[str, ...]:
+def part_names(parts: tuple[Any, ...]) -> tuple[str, ...]:
     """Return the path names of a tuple's parts: the field names of a named tuple, otherwise the indices."""
     return getattr(parts, "_fields", None) or tuple(map(str, range(len(parts))))
 
@@ -75,7 +75,7 @@ def children(tree: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(tree, TreeNode):
         return zip(tree._parts, map(vars(tree).__getitem__, tree._parts), strict=True)
     if isinstance(tree, tuple):
-        return zip(places(tree), tree, strict=True)
+        return zip(part_names(tree), tree, strict=True)
     return zip(map(str, tree), tree.values(), strict=True) if isinstance(tree, dict) else ()
 
 
@@ -108,7 +108,7 @@ def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...]
     vars(out).update(fields)
     _set(out, "_parts", parts)
     _set(out, "_override", override)
-    _set(out, "_held", None)
+    _set(out, "_cached_variables", None)
     _set(out, "_sealed", True)
     return out
 
@@ -117,8 +117,8 @@ class Rebuild:
     """Rebuilds a tree with other variables or modules in the same structure.
 
     Args:
-        held: a function from path and variable to the new variable; called once for a shared one. By default variables
-            stay.
+        variable: a function from path and variable to the new variable; called once for a shared one. By default
+            variables stay.
         module: a function from path and module to a replacement, or None to rebuild the module from its parts; called
             before its parts are visited.
         override: a function from a module to the train/eval override of its rebuilt copy, which by default is the same.
@@ -126,12 +126,12 @@ class Rebuild:
 
     def __init__(
         self,
-        held: Callable[[str, Variable[Any]], Variable[Any]] | None = None,
+        variable: Callable[[str, Variable[Any]], Variable[Any]] | None = None,
         *,
         module: Callable[[str, Any], Any] | None = None,
         override: Callable[[Any], bool | None] | None = None,
     ) -> None:
-        self.held, self.module, self.override = held, module, override
+        self.variable, self.module, self.override = variable, module, override
         self.memo: dict[int, Any] = {}  # what each part was rebuilt as, by the id of the part
 
     def __call__(self, tree: Any, path: str = "") -> Any:
@@ -140,14 +140,14 @@ class Rebuild:
 
     def _rebuilt(self, parts: Iterable[tuple[str, Any]], path: str) -> list[Any]:
         """Rebuild the direct subtrees of the tree at ``path``."""
-        memo, held = self.memo, self.held
+        memo, variable = self.memo, self.variable
         rebuilt: list[Any] = []
         for name, part in parts:
             new = memo.get(id(part))
             if new is None:
                 inside = f"{path}.{name}" if path else name
                 if isinstance(part, Variable):
-                    new = part if held is None else held(inside, part)
+                    new = part if variable is None else variable(inside, part)
                 elif isinstance(part, TreeNode):
                     new = self._module(part, inside)
                 elif isinstance(part, (tuple, dict)):

@@ -94,29 +94,29 @@ class Variable(Subscriptable, Generic[B]):
         """The number of elements."""
         return self._value.numel()  # type: ignore[no-any-return]  # a tensor's
 
-    def _holding(self, value: Any) -> Self:
+    def _with_value(self, value: Any) -> Self:
         """Return a variable with the same id that stores an untracked tensor, of which a parameter makes a leaf."""
-        return self._on(value._device, value._primitive)
+        return self._with_primitive(value._device, value._primitive)
 
-    def _on(self, device: Any, primitive: Any) -> Self:
-        """Return a variable with the same id that stores an untracked primitive of ``device``: see `_holding`."""
+    def _with_primitive(self, device: Any, primitive: Any) -> Self:
+        """Return a variable with the same id that stores an untracked primitive of ``device``: see `_with_value`."""
         if self._learned and not self._frozen:
             primitive = device.require_grad(primitive)
-        return self._storing(new_tensor(type(self._value), device, primitive))
+        return self._unchecked(new_tensor(type(self._value), device, primitive))
 
     def _with_frozen(self, frozen: bool) -> Self:
         """Return a variable with the same id and value, frozen or not."""
-        out = self._storing(self._value.detach())
+        out = self._unchecked(self._value.detach())
         _set(out, "_frozen", frozen)
-        return out if frozen else out._holding(out._value)
+        return out if frozen else out._with_value(out._value)
 
     def _with_id(self, id: str) -> Self:
         """Return a variable with the same tensor and another id."""
-        out = self._storing(self._value)
+        out = self._unchecked(self._value)
         _set(out, "_id", id)
         return out
 
-    def _storing(self, value: Any) -> Self:
+    def _unchecked(self, value: Any) -> Self:
         """Return a variable with the same id and frozen flag that stores ``value``, as it is."""
         out = object.__new__(type(self))
         _set(out, "_frozen", self._frozen)
@@ -136,7 +136,7 @@ class Variable(Subscriptable, Generic[B]):
 
         def __getattr__(self, name: str) -> object:
             """Raise an error for an unknown attribute, with a hint if it is a method of the tensor."""
-            raise missing_attribute(self, "Held", name)
+            raise missing_attribute(self, "Variable", name)
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise KindError(f"{a(type(self).__name__)} is no array but holds a tensor, of which NumPy takes .value")

@@ -20,16 +20,23 @@ from typing import TYPE_CHECKING
 
 from burnpy.backend.operations.optimizer import Step, for_each_param
 from burnpy.optim.accumulator import GradientsAccumulator
+from burnpy.optim.adadelta import AdaDelta
 from burnpy.optim.adagrad import AdaGrad
 from burnpy.optim.adam import Adam, AdamW
+from burnpy.optim.adamax import Adamax
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
+from burnpy.optim.lion import Lion
+from burnpy.optim.nadam import NAdam
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.radam import RAdam
 from burnpy.optim.rmsprop import RmsProp
 from burnpy.optim.schedules.base import ConstantLr, LrSchedule, ProductLr
 from burnpy.optim.schedules.composed import SequentialLr, WarmUpLr
+from burnpy.optim.schedules.cyclic import CyclicLr
 from burnpy.optim.schedules.one_cycle import OneCycleLr
+from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
 from burnpy.optim.schedules.simple import (
     CosineLr,
     CosineRestartsLr,
@@ -44,19 +51,24 @@ from burnpy.optim.sgd import Sgd
 from burnpy.optim.state import OptimizerRecord, ParamState
 
 __all__ = [
+    "AdaDelta",
     "AdaGrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "ConstantLr",
     "CosineLr",
     "CosineRestartsLr",
+    "CyclicLr",
     "ExponentialLr",
     "GradientsAccumulator",
     "GradientsParams",
     "Group",
     "LinearLr",
+    "Lion",
     "LrSchedule",
     "MultiStepLr",
+    "NAdam",
     "NoamLr",
     "OneCycleLr",
     "Optimizer",
@@ -64,6 +76,8 @@ __all__ = [
     "ParamState",
     "PolynomialLr",
     "ProductLr",
+    "RAdam",
+    "ReduceOnPlateau",
     "RmsProp",
     "SequentialLr",
     "Sgd",

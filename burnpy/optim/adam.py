@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from burnpy.backend.errors import ArgumentError
-from burnpy.optim.checks import at_least_zero, fraction
+from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -63,12 +62,8 @@ class Adam(Optimizer):
             ArgumentError: a setting is out of range.
         """
         super().check()
-        name, betas = type(self).__name__, self.betas
-        argument: object = betas
-        if not isinstance(argument, (tuple, list)) or len(betas) != 2:
-            raise ArgumentError(f"{name}(betas=) was given as {argument!r:.80}; it is a pair such as (0.9, 0.999)")
-        for beta in betas:
-            fraction(beta, f"each of {name}(betas={betas!r})")
+        name = type(self).__name__
+        decay_rates(self.betas, f"{name}(betas=)")
         at_least_zero(self.eps, f"{name}(eps=)")
 
     @property

@@ -59,6 +59,18 @@ def fraction(value: Any, what: str) -> float:
     return checked
 
 
+def decay_rates(value: object, what: str) -> None:
+    """Check a pair of decay rates of averages, each in [0, 1).
+
+    Raises:
+        ArgumentError: the value is something else.
+    """
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentError(f"{what} was given as {value!r:.80}; it is a pair such as (0.9, 0.999)")
+    for rate in value:
+        fraction(rate, f"each of {what.removesuffix(')')}{value!r})")
+
+
 def count(value: Any, what: str, *, least: int = 1) -> int:
     """Return an int of at least ``least``.
 

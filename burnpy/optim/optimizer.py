@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
-from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError
+from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
 from burnpy.backend.operations.optimizer import Step
 from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.buffer_updates import stepped
@@ -290,8 +290,8 @@ class Optimizer(metaclass=Explaining):
         if not isinstance(grads, GradientsParams):
             hint = "; of what burnpy.func gives, write GradientsParams.from_module(gradients)"
             raise KindError(
-                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, not a "
-                f"{type(grads).__name__}{hint if isinstance(grads, Module) else ''}"
+                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, not "
+                f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
             )
         refuse_device(model, grads.device)
         known = {param.id for param in model.params()}

@@ -134,7 +134,7 @@ def _in_dtypes_of(model: M, state: State) -> M:
         if dtype == variable.dtype:
             return variable
         value = variable._value.detach() if variable.kind == "float" else variable._value
-        return variable._holding(value.to_dtype(dtype))
+        return variable._with_value(value.to_dtype(dtype))
 
     return Rebuild(cast)(model)  # type: ignore[no-any-return]  # of the same class
 

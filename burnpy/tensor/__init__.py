@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from burnpy.backend.lazy import lazy_attributes
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
@@ -41,15 +42,8 @@ _LATER = {
 }
 """Names that are imported at first use, by the module that defines them."""
 
-
-def __getattr__(name: str) -> Any:
-    from burnpy.backend.lazy import opened
-
-    return opened(__name__, _LATER, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)
 
 
 explain_missing_methods()  # only now are all three classes defined

@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.operands import broadcast_shape, number, operands, times, together
-from burnpy.tensor.template import binary, comparison, operator, optional, unary
+from burnpy.tensor.template import binary, comparison, unary
 
 S = TypeVar("S", bound=float)
 """The Python numbers that can be combined with a kind: float (and so int) for `Tensor`, int for `IntTensor`."""
@@ -32,6 +32,10 @@ def is_floor(rounding_mode: Any) -> bool:
     return rounding_mode == "floor"  # type: ignore[no-any-return]  # of strings
 
 
+def _is_one(alpha: Any) -> bool:
+    return alpha.__class__ is int and alpha == 1
+
+
 class Arithmetic(TensorBase[B], Generic[B, S]):
     """Elementwise arithmetic. Operands broadcast, promote as in ``torch.result_type``, and may be Python numbers.
 
@@ -41,7 +45,7 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     __slots__ = ()
 
-    @optional
+    @binary
     def add(self, other: Self | S, *, alpha: S | int = 1) -> Self:
         """The elementwise sum; also ``x + y``. With ``alpha``, a number, it is ``x + alpha * y``.
 
@@ -52,7 +56,7 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         """
         ...
 
-    @optional
+    @binary
     def sub(self, other: Self | S, *, alpha: S | int = 1) -> Self:
         """The elementwise difference; also ``x - y``. With ``alpha``, a number, it is ``x - alpha * y``."""
         ...
@@ -187,10 +191,10 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         ...
 
     def _add_with(self, other: Self | S, alpha: S) -> Self:
-        return self.__add__(times(alpha, self, other, "add"))
+        return self.add(other if _is_one(alpha) else times(alpha, self, other, "add"))
 
     def _sub_with(self, other: Self | S, alpha: S) -> Self:
-        return self.__sub__(times(alpha, self, other, "sub"))
+        return self.sub(other if _is_one(alpha) else times(alpha, self, other, "sub"))
 
     def _filled(self, value: S, operation: str) -> Self:
         """Return ``value`` as a 0-d tensor of this one's dtype, for operators whose first operand is a number."""
@@ -211,13 +215,15 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
     def __pos__(self) -> Self:
         return self
 
-    @operator("add")
-    def __add__(self, other: Self | S) -> Self: ...
+    if TYPE_CHECKING:  # operators take no option
 
-    @operator("sub")
-    def __sub__(self, other: Self | S) -> Self: ...
+        def __add__(self, other: Self | S) -> Self: ...
+        def __sub__(self, other: Self | S) -> Self: ...
 
-    __radd__ = __add__
+        __radd__ = __add__
+    else:
+        __add__ = __radd__ = add
+        __sub__ = sub
     __mul__ = __rmul__ = mul
     __pow__ = pow
     __floordiv__ = floor_divide

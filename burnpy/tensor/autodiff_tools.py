@@ -7,7 +7,9 @@ names below from this module, which imports each at its first use. Nothing else 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from burnpy.autodiff.hooks.node_hooks import hook_node
@@ -23,8 +25,5 @@ _LATER = {
 }
 """The names, by the module that defines them."""
 
-
-def __getattr__(name: str) -> Any:
-    from burnpy.backend.lazy import opened
-
-    return opened(__name__, _LATER, name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)

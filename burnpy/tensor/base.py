@@ -35,7 +35,8 @@ def owned(method: F) -> F:
     """Decorate a method so that each kind gets its own copy, in which ``blank()`` creates an empty tensor of that kind
     and ``blank_bool()`` an empty bool tensor.
 
-    The generic ``new(self.__class__)`` takes half as long again; the difference is a thirtieth of a tiny operation.
+    The generic ``new(self.__class__)`` adds 6 % to ``x + y`` and ``x.relu()`` of 8 × 8 numbers, and a method of the
+    class, ``self.blank()``, 4 % (NumPy, Python 3.11).
     """
     _owned.add(method)
     return method

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
+from burnpy.backend.specialised import specialised
+
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
@@ -42,9 +44,9 @@ def explained(function: F, owner: type | None = None) -> F:
 
 def copied(method: Any, owner: type, namespace: dict[str, Any]) -> Any:
     """Return a copy of a method as a method of class ``owner``, with other globals."""
-    copy = FunctionType(method.__code__, namespace, method.__name__, method.__defaults__, method.__closure__)
-    copy.__kwdefaults__, copy.__annotations__ = method.__kwdefaults__, method.__annotations__
-    return _renamed(copy, method, owner)
+    copy = specialised(method, f"{owner.__name__}.{method.__name__}", namespace=namespace)
+    copy.__module__ = owner.__module__
+    return copy
 
 
 def adopted(method: Any, owner: type) -> Any:
@@ -59,11 +61,18 @@ def adopted(method: Any, owner: type) -> Any:
 
 
 def composed(owner: C) -> C:
-    """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know."""
+    """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know.
+
+    The copies are wrapped by `explained`.
+    """
     for part in owner.__mro__[1:]:
         for name, method in vars(part).items():
-            if type(method) in (FunctionType, classmethod) and not name.startswith("_") and name not in vars(owner):
-                setattr(owner, name, adopted(method, owner))
+            if name.startswith("_") or name in vars(owner):
+                continue
+            if type(method) is FunctionType:
+                setattr(owner, name, explained(method, owner))
+            elif type(method) is classmethod:
+                setattr(owner, name, classmethod(explained(method.__func__, owner)))
     return owner
 
 
@@ -75,6 +84,15 @@ def refuse(tensor: object, operation: str, unknown: Mapping[str, object]) -> NoR
     """
     _refuse(getattr(type(tensor), operation), (tensor,), unknown, None)
     raise AssertionError(f"{operation}() takes {', '.join(unknown)}")
+
+
+def refuse_option(tensor: object, operation: str, **options: object) -> NoReturn:
+    """Raise the error for those of the ``options`` of a tensor method that are not None, all of which are unknown.
+
+    Raises:
+        CallError: always.
+    """
+    refuse(tensor, operation, {name: value for name, value in options.items() if value is not None})
 
 
 def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
+from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError, a
 from burnpy.backend.primitives import DType, KindName
 from burnpy.tensor.base import TensorBase, describe
@@ -55,6 +56,8 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     except BurnpyError:
         raise
     except Exception as error:
+        if raised_by_other_code(error) and not _raised_by_data(error):
+            raise
         raise _unreadable(data, kind, error) from None
     if hasattr(first, "dtype"):
         result_dtype = _dtype_of_typed(data, array, kind, target_dtype)
@@ -64,6 +67,14 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
         _refuse_overflow(array, result_dtype)
     with np.errstate(all="ignore"):  # a large float becomes inf, as everywhere in IEEE 754
         return array.astype(result_dtype, copy=False)
+
+
+def _raised_by_data(error: BaseException) -> bool:
+    """Return whether an error was raised in a method that NumPy called to read the data, such as ``__array__``."""
+    trace = error.__traceback__
+    called = trace.tb_next if trace is not None else None
+    name = called.tb_frame.f_code.co_name if called is not None else ""
+    return name.startswith("__") and name != "__call__"
 
 
 def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:

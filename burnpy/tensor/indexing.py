@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.errors import ImmutableError
 from burnpy.backend.primitives import Key, Shape
 from burnpy.tensor.base import B, TensorBase, blank, owned
+from burnpy.tensor.operands import from_other_code
 
 if TYPE_CHECKING:
     from burnpy.tensor.at import At
@@ -52,7 +53,10 @@ class Indexing(TensorBase[B]):
         if simple is not None:
             try:
                 part = backend.slice(value, simple)
-            except Exception:  # part of a slice is not an int, or its step is 0: `selection` raises the error
+            except Exception as error:
+                _keys().selection(self, key)  # raises an error if a part of a slice is not an int, or its step is 0
+                if from_other_code(error, self._device):
+                    raise
                 part = None
             if part is not None:
                 out: Self = blank()

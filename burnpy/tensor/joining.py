@@ -112,6 +112,7 @@ def where(condition: BoolTensor[B], x: int, y: IntTensor[B]) -> IntTensor[B]: ..
 def where(condition: BoolTensor[B], x: BoolTensor[B], y: BoolTensor[B] | bool) -> BoolTensor[B]: ...
 @overload
 def where(condition: BoolTensor[B], x: bool, y: BoolTensor[B]) -> BoolTensor[B]: ...
+@explained
 def where(condition: Any, x: Any, y: Any) -> Any:
     """The elements of x where ``condition`` is True, and of y elsewhere; all three broadcast.
 
@@ -158,6 +159,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 def maximum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 @overload
 def maximum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
+@explained
 def maximum(x: Any, y: Any) -> Any:
     """The elementwise maximum of x and y, as ``x.maximum(y)``."""
     _need_tensor("maximum", x)
@@ -168,6 +170,7 @@ def maximum(x: Any, y: Any) -> Any:
 def minimum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 @overload
 def minimum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
+@explained
 def minimum(x: Any, y: Any) -> Any:
     """The elementwise minimum of x and y, as ``x.minimum(y)``."""
     _need_tensor("minimum", x)

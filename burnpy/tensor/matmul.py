@@ -6,9 +6,30 @@ import math
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase, blank, owned
+from burnpy.tensor.base import B, TensorBase, blank
+from burnpy.tensor.call_errors import refuse_option
 from burnpy.tensor.dims import MOST
-from burnpy.tensor.operands import broadcast_shape, operands, out_of_memory
+from burnpy.tensor.operands import broadcast_shape, from_other_code, operands, out_of_memory
+from burnpy.tensor.template import from_template
+
+
+def _product(self: Any, other: Any, out: Any = None) -> Any:
+    if out is not None:
+        refuse_option(self, "OPERATION", out=out)
+    if other.__class__ is not self.__class__ or other._device is not self._device:
+        _refuse_number(other)
+        self, right = operands(self, other, "OPERATION")
+    else:
+        right = other._primitive
+    try:
+        primitive = self._backend.OPERATION(self._primitive, right)
+    except Exception as error:
+        _explain(error, self, other)
+        raise
+    result = blank()
+    result._device = self._device
+    result._primitive = primitive
+    return result
 
 
 class MatrixProduct(TensorBase[B]):
@@ -16,7 +37,7 @@ class MatrixProduct(TensorBase[B]):
 
     __slots__ = ()
 
-    @owned
+    @from_template(_product)
     def matmul(self, other: Self) -> Self:
         """The matrix product; also ``x @ y``.
 
@@ -35,20 +56,7 @@ class MatrixProduct(TensorBase[B]):
         >>> (x @ x).tolist(), (x @ v).tolist(), (v @ v).item()
         ([[7.0, 10.0], [15.0, 22.0]], [-1.0, -1.0], 2.0)
         """
-        if other.__class__ is not self.__class__ or other._device is not self._device:
-            _refuse_number(other)
-            self, right = operands(self, other, "matmul")
-        else:
-            right = other._primitive
-        try:
-            primitive = self._backend.matmul(self._primitive, right)
-        except Exception as error:
-            _explain(error, self, other)
-            raise
-        out: Self = blank()
-        out._device = self._device
-        out._primitive = primitive
-        return out
+        ...
 
     __matmul__ = matmul
 
@@ -80,5 +88,7 @@ def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
     if batch is None:
         raise ShapeError(f"{asked}, whose dimensions before the last two do not broadcast") from error
     shape = (*batch, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))
+    if from_other_code(error, x._device):
+        return
     if isinstance(error, MemoryError) or math.prod(shape) > MOST:
         raise out_of_memory("matmul", x, y, shape) from error

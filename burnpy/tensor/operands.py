@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import result_type
+from burnpy.backend.error_origin import OWN_PACKAGES, raised_by_other_code
 from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError, a
 from burnpy.backend.primitives import Scalar, Shape
 from burnpy.tensor.base import TensorBase, describe
@@ -117,8 +118,8 @@ def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
 def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> None:
     """Raise a clear error for an exception of a backend's binary operation, if the operands caused it.
 
-    Return without an error for any other exception, such as a bug in a backend or in a hook, which the caller raises
-    again.
+    Return without an error for any other exception, such as a bug in a backend, or one that a signal handler raised,
+    which the caller raises again.
 
     Raises:
         ShapeError: the shapes do not broadcast.
@@ -133,10 +134,24 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
             f"{operation}() was asked of shapes {x.shape} and {y.shape}, which do not broadcast: "
             "aligned at the right, sizes must be equal or one of them 1"
         ) from error
+    if from_other_code(error, x._device):
+        return
     if isinstance(error, MemoryError) or math.prod(shape) > MOST:
         raise out_of_memory(operation, x, y, shape) from error
     if isinstance(error, OverflowError) and not isinstance(y, TensorBase):
         raise too_large(operation, x, y) from error
+
+
+def from_other_code(error: BaseException, device: Any) -> bool:
+    """Return whether an error that the calling frame's caller caught came from code that is neither burnpy's, NumPy's
+    nor that of the device's backend: that of a signal handler, most likely, which says nothing about the arguments.
+    """
+    own = {*OWN_PACKAGES, "burnpy_array", "burnpy_numpy", "burnpy_cupy", "cupy", "cupyx"}
+    own.add("None")  # the generated methods of Autodiff, which belong to no module
+    while device is not None:
+        own.add(type(device).__module__.partition(".")[0])
+        device = device.inner
+    return raised_by_other_code(error, own)
 
 
 def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:

@@ -12,7 +12,7 @@ from burnpy.tensor.arithmetic import is_floor
 from burnpy.tensor.base import B, TensorBase, blank, owned
 from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import number
-from burnpy.tensor.template import operator, optional, predicate, unary
+from burnpy.tensor.template import binary, predicate, unary
 
 if TYPE_CHECKING:
     from burnpy.tensor.arithmetic import RoundingMode
@@ -27,7 +27,7 @@ class Pointwise(TensorBase[B]):
 
     __slots__ = ()
 
-    @optional
+    @binary
     def div(self, other: Self | float, *, rounding_mode: RoundingMode | None = None) -> Self:
         """The elementwise quotient; also ``x / y``. Operands broadcast and promote; x / 0 is ±inf or NaN.
 
@@ -49,12 +49,15 @@ class Pointwise(TensorBase[B]):
     def _div_with(self, other: Self | float, rounding_mode: RoundingMode) -> Self:
         if is_floor(rounding_mode):
             return self.floor_divide(other)  # type: ignore[attr-defined, no-any-return]  # Arithmetic's
-        quotient: Self = self.__truediv__(other)
+        quotient: Self = self.div(other)
         b, q = quotient._backend, quotient._primitive
         return quotient._like(b.where(b.lt(q, 0.0), b.ceil(q), b.floor(q)))
 
-    @operator("div")
-    def __truediv__(self, other: Self | float) -> Self: ...
+    if TYPE_CHECKING:  # an operator takes no option
+
+        def __truediv__(self, other: Self | float) -> Self: ...
+    else:
+        __truediv__ = div
 
     @unary
     def exp(self) -> Self:

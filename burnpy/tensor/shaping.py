@@ -9,6 +9,7 @@ from typing import Any, Self, overload
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.base import B, TensorBase, blank, describe, owned
+from burnpy.tensor.call_errors import refuse
 from burnpy.tensor.dims import (
     addressable,
     dim_of,
@@ -32,7 +33,7 @@ class Shaping(TensorBase[B]):
     @overload
     def reshape(self, *, shape: int | Sequence[int]) -> Self: ...
     @owned
-    def reshape(self, *sizes: Any, shape: Any = None) -> Self:
+    def reshape(self, *sizes: Any, shape: Any = None, **unknown: Any) -> Self:
         """The same elements, in row-major order, in another shape; one size may be -1 and is inferred.
 
         Raises:
@@ -43,6 +44,8 @@ class Shaping(TensorBase[B]):
         >>> Tensor[NumPy].zeros((2, 6)).reshape(3, -1).shape
         (3, 4)
         """
+        if unknown:
+            refuse(self, "reshape", unknown)
         primitive = self._primitive
         sizes = (
             integers(sizes, "size", "reshape") if shape is None else listed(sizes, shape, "shape", "size", "reshape")

@@ -1,104 +1,93 @@
 """Decorators that create tensor methods from templates: methods that differ only in the operation share one function.
 
-A template mentions ``OPERATION`` in place of the operation's name. `specialised` copies its code with that name
-replaced, and also ``blank`` if the result is a bool tensor: this adds no stack frame and no look-up by a variable
-name, and tracebacks show the template. The decorated declaration provides the signature with the parameter names, the
-types and the documentation. Its keyword-only parameters are keyword-only to type checkers alone: CPython calls
-functions that have such parameters by a slower path, which takes 50 ns more.
+A template mentions ``OPERATION`` in place of the operation's name, which `burnpy.backend.specialised` replaces. The
+decorated declaration provides the signature with the parameter names, the types and the documentation. Its keyword-only
+parameters are keyword-only to type checkers and `inspect` alone: CPython calls functions that have such parameters by a
+slower path, which takes 50 ns more.
+
+Elementwise methods take PyTorch's and NumPy's ``out`` and ``inplace`` to say what to write instead: a parameter with a
+default costs a hundredth of a tiny operation. Other names are refused by Python itself, since ``**unknown`` would cost
+a twelfth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any, TypeVar
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.tensor.base import blank, blank_bool, owned
-from burnpy.tensor.call_errors import refuse
+from burnpy.backend.specialised import specialised
+from burnpy.tensor.base import blank, owned
+from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dims_of, need_bool
 from burnpy.tensor.operands import explain, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ONE = 1
-"""The default of an option, compared by identity: CPython has a single object 1."""
-
-
-def specialised(template: Any, declaration: F, result: Callable[[], Any] = blank, operation: str | None = None) -> F:
-    """Return a copy of ``template`` for an operation, with the signature and docstring of ``declaration``.
-
-    The operation is by default the one that has the name of ``declaration``.
-    """
-    name = declaration.__name__
-    operation = operation or name
-    names = {"OPERATION": operation, "_OPERATION_with": f"_{operation}_with", "blank": result.__name__}
-    code = template.__code__
-    count = code.co_argcount
-    code = code.replace(
-        co_varnames=declaration.__code__.co_varnames[:count] + code.co_varnames[count:],
-        co_names=tuple(names.get(n, n) for n in code.co_names),
-        co_consts=tuple(operation if c == "OPERATION" else c for c in code.co_consts),
-        co_name=name,
-        co_qualname=declaration.__qualname__,
-    )
-    defaults = (*(declaration.__defaults__ or ()), *(declaration.__kwdefaults__ or {}).values())
-    method: Any = FunctionType(code, template.__globals__, name, defaults or None)
-    method.__doc__ = declaration.__doc__
-    method.__qualname__ = declaration.__qualname__
-    method.__module__ = declaration.__module__
-    method.__annotations__ = declaration.__annotations__
-    return owned(method)  # type: ignore[no-any-return]  # has the declaration's signature
-
 
 def unary(declaration: F) -> F:
     """Create a method without arguments that calls the backend's operation of the same name."""
-    return specialised(_unary, declaration)
-
-
-def binary(declaration: F) -> F:
-    """Create a method of one operand, a tensor of the same kind or a number, with a result of the same kind."""
-    return specialised(_binary, declaration)
-
-
-def optional(declaration: F) -> F:
-    """Create a `binary` method ``f`` with a keyword option; it calls ``_f_with(other, option)`` unless None or 1."""
-    return specialised(_optional, declaration)
-
-
-def operator(operation: str) -> Callable[[F], F]:
-    """Create a `binary` method for a Python operator, if the method with the operation's name has an option."""
-    return lambda declaration: specialised(_binary, declaration, operation=operation)
-
-
-def comparison(declaration: F) -> F:
-    """Create a method of one operand, a tensor of the same kind or a number, with a bool result."""
-    return specialised(_binary, declaration, blank_bool)
+    return _method(_unary, declaration)
 
 
 def predicate(declaration: F) -> F:
-    """Create a method without arguments, with a bool result."""
-    return specialised(_unary, declaration, blank_bool)
+    """Create a `unary` method with a bool result."""
+    return _method(_unary, declaration, "blank_bool")
+
+
+def binary(declaration: F) -> F:
+    """Create a method of one operand, a tensor of the same kind or a number, with a result of the same kind.
+
+    If the declaration has a keyword option, the method calls ``_f_with(other, option)`` if the option is not None.
+    """
+    return _method(_binary, declaration)
+
+
+def comparison(declaration: F) -> F:
+    """Create a `binary` method with a bool result."""
+    return _method(_binary, declaration, "blank_bool")
 
 
 def reduction(declaration: F) -> F:
     """Create a method of ``(dim, keepdim)`` with a result of the same kind; dim is an int, several, or None for all."""
-    return specialised(_reduction, declaration)
+    return _method(_reduction, declaration)
 
 
 def accumulation(declaration: F) -> F:
     """Create a `reduction` that also takes the ``dtype`` to compute in."""
-    return specialised(_accumulation, declaration)
+    return _method(_accumulation, declaration)
 
 
-def _unary(self: Any) -> Any:
-    out = blank()
-    out._device = self._device
-    out._primitive = self._backend.OPERATION(self._primitive)
-    return out
+def from_template(template: Any) -> Callable[[F], F]:
+    """Create a method from a template of its own, which may have parameters that the declaration does not have."""
+    return lambda declaration: _method(template, declaration)
 
 
-def _binary(self: Any, other: Any) -> Any:
+def _method(template: Any, declaration: F, result: str = "blank") -> F:
+    """Return the method that ``template`` makes for the operation of a declaration's name."""
+    name, code = declaration.__name__, declaration.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    words = dict(zip(template.__code__.co_varnames, own, strict=False))  # the parameters
+    words |= {"OPERATION": name, "blank": result}
+    method = specialised(template, declaration.__qualname__, words)
+    method.__doc__, method.__module__ = declaration.__doc__, declaration.__module__
+    method.__annotations__ = declaration.__annotations__
+    method.__wrapped__ = declaration  # for its signature
+    return owned(method)  # type: ignore[no-any-return]  # has the declaration's signature
+
+
+def _unary(self: Any, inplace: Any = None, out: Any = None) -> Any:
+    if inplace is not None or out is not None:
+        refuse_option(self, "OPERATION", inplace=inplace, out=out)
+    result = blank()
+    result._device = self._device
+    result._primitive = self._backend.OPERATION(self._primitive)
+    return result
+
+
+def _binary(self: Any, other: Any, out: Any = None) -> Any:
+    if out is not None:
+        return _with_option(self, "OPERATION", other, out)
     device = self._device
     if other.__class__ is self.__class__ and other._device is device:
         value = other._primitive
@@ -112,49 +101,35 @@ def _binary(self: Any, other: Any) -> Any:
     except Exception as error:
         explain(error, "OPERATION", self, other)
         raise
-    out = blank()
-    out._device = device
-    out._primitive = primitive
-    return out
+    result = blank()
+    result._device = device
+    result._primitive = primitive
+    return result
 
 
-def _optional(self: Any, other: Any, option: Any) -> Any:
-    if option is not None and option is not ONE:
-        return self._OPERATION_with(other, option)
-    device = self._device
-    if other.__class__ is self.__class__ and other._device is device:
-        value = other._primitive
-    elif other.__class__ in self.numbers:
-        value = other
-    else:
-        self, value = operands(self, other, "OPERATION")
-        device = self._device
-    try:
-        primitive = self._backend.OPERATION(self._primitive, value)
-    except Exception as error:
-        explain(error, "OPERATION", self, other)
-        raise
-    out = blank()
-    out._device = device
-    out._primitive = primitive
-    return out
+def _with_option(x: Any, operation: str, other: Any, option: Any) -> Any:
+    """Return the result of a binary method that was given a keyword option, or ``out``, which none has."""
+    method = getattr(x, f"_{operation}_with", None)
+    if method is None:
+        refuse_option(x, operation, out=option)
+    return method(other, option)
 
 
-def _reduction(self: Any, dim: Any, keepdim: Any, **unknown: Any) -> Any:
+def _reduction(self: Any, dim: Any = None, keepdim: Any = False, **unknown: Any) -> Any:
     if unknown:
         refuse(self, "OPERATION", unknown)
     primitive = self._primitive
     ndim = len(primitive.shape)
     if keepdim is not False:
         need_bool(keepdim, "OPERATION")
-    out = blank()
-    out._device = self._device
+    result = blank()
+    result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    out._primitive = self._backend.OPERATION(primitive, dims, keepdim)
-    return out
+    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    return result
 
 
-def _accumulation(self: Any, dim: Any, keepdim: Any, dtype: Any, **unknown: Any) -> Any:
+def _accumulation(self: Any, dim: Any = None, keepdim: Any = False, dtype: Any = None, **unknown: Any) -> Any:
     if unknown:
         refuse(self, "OPERATION", unknown)
     primitive = self._primitive
@@ -165,8 +140,8 @@ def _accumulation(self: Any, dim: Any, keepdim: Any, dtype: Any, **unknown: Any)
     ndim = len(primitive.shape)
     if keepdim is not False:
         need_bool(keepdim, "OPERATION")
-    out = blank()
-    out._device = self._device
+    result = blank()
+    result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    out._primitive = self._backend.OPERATION(primitive, dims, keepdim)
-    return out
+    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    return result

@@ -11,12 +11,12 @@ from burnpy.backend.dtypes import float64, kind_of
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
-from burnpy.testing.cases.samples import CASE, ByDType, ByKind, Sample, arranged, laid_out
-from burnpy.testing.cases.table import Example, Row
+from burnpy.testing.arguments import arguments_of
 from burnpy.testing.gradcheck import gradcheck, gradgradcheck
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
+    from burnpy.testing.cases import Row
 
 ROUNDING = 4
 """The tolerated error of a result in units in the last place, multiplied by the row's ``loose``."""
@@ -32,73 +32,14 @@ def device_at(level: str, device: Any) -> Any:
     return Autodiff(device) if level == "Autodiff" else Autodiff(Autodiff(device))
 
 
-class Arguments:
-    """The arguments of one example in a dtype and a layout, as NumPy arrays and as primitives of a device."""
-
-    def __init__(self, row: Row, example: Example, dtype: DType, layout: str) -> None:
-        self.row, self.dtype, self.layout = row, dtype, layout
-        self.given = [self._resolved(a, seed) for seed, a in enumerate(example)]
-        self.where = f"{row.operation.name}({', '.join(map(repr, example))}), {dtype}, {layout}"
-
-    def _resolved(self, a: Any, seed: int) -> Any:
-        """Convert samples to NumPy arrays, and placeholders to their values for the dtype."""
-        if isinstance(a, Sample):
-            return arranged(a.array(self.dtype, seed), self.layout)
-        if isinstance(a, (ByKind, ByDType)):
-            return a.of(self.dtype)
-        if isinstance(a, list):
-            return [self._resolved(member, 10 * seed + k) for k, member in enumerate(a)]
-        return self.dtype if a is CASE else a
-
-    def primitives(self, device: Any, tracked: bool) -> list[Any]:
-        """Return the arguments as primitives of ``device``; floats as leaves, or with a tangent, if ``tracked``."""
-
-        def primitive(a: Any) -> Any:
-            if isinstance(a, list):
-                return [primitive(member) for member in a]
-            if not isinstance(a, np.ndarray):
-                return a
-            if kind_of(a.dtype) != "float":
-                return laid_out(device.discrete, a, self.layout)
-            x = laid_out(device, a, self.layout)
-            if tracked and isinstance(device, Forward):
-                return device.dual(x.value, device.inner.full(x.shape, 1.0, x.dtype))
-            return device.require_grad(x) if tracked else x
-
-        return [primitive(a) for a in self.given]
-
-    def expected(self) -> tuple[Any, ...]:
-        """Return the results of the reference, in the expected dtypes."""
-        with np.errstate(all="ignore"):
-            returned = self.row.reference(*map(_to_float64, self.given))
-        results = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
-        return tuple(r.astype(self._dtype(k, r.dtype)) for k, r in results)
-
-    def _dtype(self, k: int, reference: DType) -> DType:
-        op = self.row.operation
-        for a, value in zip(op.arguments, self.given, strict=False):
-            if a.name == "dtype":
-                return value  # type: ignore[no-any-return]  # an argument of that name is a dtype
-        if op.results[k] in ("Bool", "Int"):
-            return np.dtype(np.bool_ if op.results[k] == "Bool" else np.int64)
-        return self.dtype if kind_of(self.dtype) == "float" else reference
-
-
-def _to_float64(a: Any) -> Any:
-    """Convert floats to float64, in which the reference computes."""
-    if isinstance(a, list):
-        return [_to_float64(member) for member in a]
-    return a.astype(np.float64) if isinstance(a, np.ndarray) and kind_of(a.dtype) == "float" else a
-
-
-def check_values(device: Any, level: str, row: Row, example: Example, dtype: DType, layout: str, tracked: bool) -> None:
+def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, layout: str, tracked: bool) -> None:
     """Check that values, shapes and dtypes are the reference's, arguments unchanged, and memory newly allocated."""
-    on, arguments = device_at(level, device), Arguments(row, example, dtype, layout)
+    on, arguments = device_at(level, device), arguments_of(row.operation.name, example, dtype, layout)
     where = f"{arguments.where}, {level}{', tracked' if tracked else ''}"
-    primitives, reused = arguments.primitives(on, tracked), row.reuses(example)
+    primitives, reused = arguments.primitives(on, tracked), row.reuses(row.examples[example])
     computes = on if kind_of(dtype) == "float" or row.operation.results == ("Float",) else on.discrete
     results = row.flat_results(getattr(computes, row.operation.name)(*primitives))
-    for (k, out), expected in zip(results, arguments.expected(), strict=True):
+    for (k, out), expected in zip(results, arguments.expected, strict=True):
         owner = computes if row.operation.float_results[k] else on.discrete
         name = f"result {k} of {where}"
         shape: Any = out.shape
@@ -175,9 +116,9 @@ def _innermost(x: Any) -> Any:
     return x
 
 
-def check_derivatives(device: Any, row: Row, example: Example, layout: str, order: int) -> None:
+def check_derivatives(device: Any, row: Row, example: str, layout: str, order: int) -> None:
     """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences."""
-    arguments = Arguments(row, example, float64, layout)
+    arguments = arguments_of(row.operation.name, example, float64, layout)
     template = arguments.primitives(device, tracked=False)
     floats, places = _float_places(template)
     if not floats:

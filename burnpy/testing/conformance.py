@@ -15,9 +15,10 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, kind_of
+from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.errors import DTypeError
-from burnpy.testing.cases import PROPERTIES, ROWS, Row
+from burnpy.testing.arguments import ALL_DTYPES, fits
+from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.properties import kinds_fit
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.cases.tensors import NEGATIVE_DIMS, check_negative_dims
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import DType
-
-ALL_DTYPES = (*FLOATS, *INTS, "bool")
 
 
 def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str] = ALL_DTYPES) -> type:
@@ -84,8 +83,8 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
         def test_derivatives(self, name: str, order: int) -> None:
             """Derivatives in reverse and in forward mode agree with central differences."""
             row = ROWS[name]
-            for k, example in enumerate(row.examples):
-                if row.smooth(example):
+            for k, (example, arguments) in enumerate(row.examples.items()):
+                if row.smooth(arguments):
                     check_derivatives(self.device, row, example, LAYOUTS[k % 2], order)
 
         @pytest.mark.parametrize("level", LEVELS)
@@ -128,10 +127,3 @@ def value_cases(dtypes: dict[str, DType]) -> Iterator[tuple[str, str, str]]:
                 decorated = kind_of(dtype) == "float" or row.operation.results == ("Float",)
                 for level in LEVELS if decorated else LEVELS[:1]:
                     yield name, name_of_dtype, level
-
-
-def fits(row: Row, dtype: DType) -> bool:
-    """Return whether a row is run in a dtype."""
-    if row.int64_only:
-        return dtype.name == "int64"
-    return kind_of(dtype) in row.kinds

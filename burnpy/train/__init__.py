@@ -6,14 +6,18 @@ It is made of the pieces that a loop by hand uses, and such a loop is as good: s
 from burnpy.train.batches import Batches, EpochLoader
 from burnpy.train.callback import Callback, Decision, Replace, Save, Stop
 from burnpy.train.checkpoints import Checkpoints
+from burnpy.train.display.dashboard import Dashboard
+from burnpy.train.display.progress import Progress
 from burnpy.train.early_stopping import EarlyStopping
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Saved, ValidEnd
 from burnpy.train.every import Epochs, Every, Steps
 from burnpy.train.jsonl import Jsonl
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger
+from burnpy.train.lr_finder import LrRange, find_lr
 from burnpy.train.result import Result
 from burnpy.train.step import Step
 from burnpy.train.strategy import OneDevice, Strategy
+from burnpy.train.tensorboard import TensorBoard
 
 __all__ = [
     "BatchEnd",
@@ -23,6 +27,7 @@ __all__ = [
     "ByValue",
     "Callback",
     "Checkpoints",
+    "Dashboard",
     "Decision",
     "EarlyStopping",
     "EpochEnd",
@@ -36,7 +41,9 @@ __all__ = [
     "Jsonl",
     "Learner",
     "Logger",
+    "LrRange",
     "OneDevice",
+    "Progress",
     "Replace",
     "Result",
     "Save",
@@ -45,5 +52,7 @@ __all__ = [
     "Steps",
     "Stop",
     "Strategy",
+    "TensorBoard",
     "ValidEnd",
+    "find_lr",
 ]

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from burnpy.backend.errors import ArgumentError, RecordFileError
+from burnpy.metrics.confusion_matrix import ConfusionMatrix
+from burnpy.metrics.metric import Metric
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitEnd, FitStart, ValidEnd
-from burnpy.train.loop import values_of
+from burnpy.train.values import values_of
 
 
 class Jsonl:
     """Appends a line of JSON to a file for every epoch, every validation, and every few optimizer steps.
 
     Each line has "event" ("start", "batch", "valid", "epoch", "end"), "time" (seconds since 1970), "epoch", "step" and
-    the values by name. NaN and infinity are null.
+    the values by name; confusion matrices are in "matrices". NaN and infinity are null.
 
     Args:
         path: the file; its folder is created.
+        settings: what to remember of the run, for its first line: plain values by name.
         every: the number of optimizer steps between two lines of batches, whose losses are read from the device; None
             writes none.
 
@@ -27,18 +31,24 @@ class Jsonl:
         RecordFileError: the file cannot be written.
     """
 
-    def __init__(self, path: str | Path = "runs/log.jsonl", every: int | None = 50) -> None:
+    def __init__(
+        self,
+        path: str | Path = "runs/log.jsonl",
+        every: int | None = 50,
+        settings: Mapping[str, bool | int | float | str | None] | None = None,
+    ) -> None:
         if every is not None and every < 1:
             raise ArgumentError(f"Jsonl(every={every!r}) is never; give an int of 1 or more, or None")
         self.path = Path(path)
         self.every = every
+        self.settings = dict(settings or {})
         self._file: IO[str] | None = None
 
     def log(self, event: Event[Any]) -> None:
         """Write the line of an event, if it has one."""
         if isinstance(event, FitStart):
             resumed = None if event.resumed is None else str(event.resumed)
-            facts = {"epochs": event.epochs, "batches": event.batches, "resumed": resumed}
+            facts = {"epochs": event.epochs, "batches": event.batches, "resumed": resumed, "settings": self.settings}
             self._write("start", event.epoch, event.step, facts)
         elif isinstance(event, BatchEnd):
             if self.every is not None and event.updated and event.step % self.every == 0:
@@ -46,7 +56,7 @@ class Jsonl:
                 values = {"train/loss": event.loss.item(), **values_of(metrics), "lr": event.lr}
                 self._write("batch", event.epoch, event.step, values)
         elif isinstance(event, ValidEnd):
-            self._write("valid", event.epoch, event.step, event.values)
+            self._write("valid", event.epoch, event.step, {**event.values, **_matrices(event.metrics)})
         elif isinstance(event, EpochEnd):
             self._write("epoch", event.epoch, event.step, {**event.values, "seconds": event.seconds})
         elif isinstance(event, FitEnd):
@@ -69,3 +79,8 @@ class Jsonl:
             self._file.flush()
         except OSError as error:
             raise RecordFileError(error.errno, f"the log {self.path} cannot be written: {error}") from error
+
+
+def _matrices(metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    found = {name: metric.value().tolist() for name, metric in metrics.items() if isinstance(metric, ConfusionMatrix)}
+    return {"matrices": found} if found else {}

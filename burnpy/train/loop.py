@@ -24,7 +24,8 @@ from burnpy.train.interrupts import Interrupts
 from burnpy.train.position import Position, parts_of, restored
 from burnpy.train.result import Result
 from burnpy.train.saving import Writer
-from burnpy.train.step import Step, batch_size
+from burnpy.train.step import Step, batch_size, checked_step
+from burnpy.train.values import values_of
 
 if TYPE_CHECKING:
     from burnpy.train.learner import Learner
@@ -286,23 +287,6 @@ class Loop:
 def added(metrics: Mapping[str, Metric], new: Mapping[str, Metric]) -> dict[str, Metric]:
     """Return the sums of metrics by name; a name that only one of them has is kept."""
     return {**metrics, **{name: metrics[name] + metric if name in metrics else metric for name, metric in new.items()}}
-
-
-def values_of(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Return the values of the metrics that are single numbers."""
-    values = {name: metric.value() for name, metric in metrics.items()}
-    return {name: value for name, value in values.items() if isinstance(value, float)}
-
-
-def checked_step(step: object, function: str) -> Step[Any]:
-    """Return what a step function returned.
-
-    Raises:
-        KindError: it is not a `Step`.
-    """
-    if not isinstance(step, Step):
-        raise KindError(f"{function} returned {a(type(step).__name__)}; it returns Step(loss, ...)")
-    return step
 
 
 def refuse_nonfinite(step: Step[Any], where: str) -> None:

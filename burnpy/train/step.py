@@ -102,3 +102,14 @@ def batch_size(batch: object) -> int:
         f"the number of samples in a batch, {a(type(batch).__name__)}, is not known; let the step say it: "
         "Step(loss, weight=...)"
     )
+
+
+def checked_step(step: object, function: str) -> Step[Any]:
+    """Return what a step function returned.
+
+    Raises:
+        KindError: it is not a `Step`.
+    """
+    if not isinstance(step, Step):
+        raise KindError(f"{function} returned {a(type(step).__name__)}; it returns Step(loss, ...)")
+    return step

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy.autodiff import backward
 from burnpy.backend import NumPy, errors
 
 Train = Autodiff[NumPy]
@@ -272,3 +274,17 @@ def test_copies_are_leaves_of_their_own() -> None:
         grads = (other * other).sum().backward()
         assert grads[other].tolist() == [2.0, 4.0]
         assert x not in grads
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_saved_arrays_are_freed_before_the_next_rule_runs(pruned: bool) -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    alive: list[bool] = []
+    factor = y * 2.0  # which saves nothing, so that its value is saved by the product alone
+    sine, _ = x.sin().register_hook(lambda grad: alive.extend(array() is not None for array in arrays))
+    arrays = [weakref.ref(factor._primitive.value), weakref.ref(sine._primitive.value)]
+    product = (factor * sine).sum()
+    del factor, sine
+    assert all(array() is not None for array in arrays)
+    (backward([product], inputs=[x]) if pruned else product.backward())[x]
+    assert alive == [False, False]

@@ -77,6 +77,9 @@ class RecordingModule:
         found = self._own[name] if name in self._own else getattr(self._source, name)
         if isinstance(found, (RecordingModule, types.SimpleNamespace)):
             return found
+        if isinstance(found, float):  # inf
+            self._journal.records.add((f"{self._prefix}{name}", None, ()))
+            return found
         made = _recorded(self._journal, f"{self._prefix}{name}", found)
         if isinstance(found, np.ufunc):
             made.at = _recorded(self._journal, f"{self._prefix}{name}.at", found.at)

@@ -14,7 +14,10 @@ import pytest
 
 EVERYBODY_NEEDS = {
     "burnpy": [""],
-    "burnpy.backend": ["", "alias", "backend", "devices", "dtypes", "errors", "primitives", "schema"],
+    "burnpy.backend": [
+        *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "lazy", "primitives"),
+        *("schema", "specialised"),
+    ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
         *("optimizer", "pointwise", "pooling", "programs", "random", "reduction", "shape", "windows"),
@@ -59,13 +62,34 @@ def test_a_tracked_step_opens_no_door_that_it_does_not_need() -> None:
     assert not any(name.startswith(("burnpy.func", "burnpy.nn", "burnpy.optim", "burnpy.record")) for name in found)
 
 
+def test_importing_nn_loads_no_layer_and_no_derivative() -> None:
+    found = loaded("import burnpy.nn")
+    assert "burnpy.nn.base" in found
+    assert not any(
+        name.startswith(("burnpy.nn.layers", "burnpy.nn.functional", "burnpy.hints.missing")) for name in found
+    )
+    assert {name for name in found if name.startswith("burnpy.func")} == {"burnpy.func", "burnpy.func.pytree"}
+    assert "burnpy.nn.layers.lstm" not in loaded("from burnpy.nn import Linear")
+
+
 def test_making_a_device_makes_none_of_the_methods_that_record() -> None:
     found = loaded("from burnpy import Autodiff; from burnpy.backend import NumPy; Autodiff(NumPy())")
     assert "burnpy_numpy" in found
     assert not found & {"burnpy.autodiff.codegen", "burnpy.autodiff.rules", "burnpy.backend.entries"}
 
 
-@pytest.mark.parametrize("package", ["burnpy", "burnpy.autodiff", "burnpy.backend", "burnpy.tensor"])
+@pytest.mark.parametrize(
+    "package",
+    [
+        "burnpy",
+        "burnpy.autodiff",
+        "burnpy.backend",
+        "burnpy.func",
+        "burnpy.nn",
+        "burnpy.nn.functional",
+        "burnpy.tensor",
+    ],
+)
 def test_what_is_imported_later_is_there_as_if_it_had_been(package: str) -> None:
     module = import_module(package)
     names = [name for name in module.__all__ if name != "CuPy"]  # which is an extra

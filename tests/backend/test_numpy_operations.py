@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy.backend import NumPy, operations
+from burnpy.backend import NumPy
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int8, int16, int32, int64, uint8
 from burnpy.backend.errors import ArgumentError
-from tests.backend.cases import CASES, Case, primitives, run_case, uncovered
+from burnpy.testing.arguments import calls
+from burnpy.testing.cases import ROWS
+from burnpy.testing.checks import difference
 
 D = NumPy()
 FLOATS = [float16, dtype_of("bfloat16"), float32, float64]
@@ -26,56 +28,15 @@ def array(data: Any, dtype: Any = float32) -> Any:
     return np.array(data, dtype)
 
 
-def arrays(case: Case) -> list[Any]:
-    """The arrays among the arguments of a case, members of lists too."""
-    return [x for x in primitives(case.args) if isinstance(x, np.ndarray)]
-
-
-def test_every_operation_has_a_case() -> None:
-    assert uncovered() == []
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_arguments_stay_as_they_are_and_results_are_fresh(case: Case) -> None:
-    before = [a.copy() for a in arrays(case)]
-    structural = operations()[case.operation].algebra.value == "structural" or case.operation in ("detach", "sum_to")
-    found = primitives(getattr(D, case.operation)(*case.args))
-    if case.operation.startswith("accumulate") or case.label.endswith("owned"):
-        return
-    for old, new in zip(before, arrays(case), strict=True):
-        np.testing.assert_array_equal(old, new)
-        for result in found:
-            assert structural or not np.shares_memory(result, new)
-
-
-UNARY: dict[str, Any] = {
-    **{n: getattr(math, n) for n in ("exp", "expm1", "sin", "cos", "tanh", "erf", "floor", "ceil")},
-    "neg": lambda v: -v,
-    "abs": abs,
-    "round": round,
-    "square": lambda v: v * v,
-    "reciprocal": lambda v: 1 / v,
-    "sigmoid": lambda v: 1 / (1 + math.exp(-v)),
-    "relu": lambda v: max(v, 0.0),
-    "sign": lambda v: (v > 0) - (v < 0),
-    "silu": lambda v: v / (1 + math.exp(-v)),
-}
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", UNARY)
-@pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
-def test_unary_against_math(name: str, dtype: Any, strided: bool) -> None:
-    x = array([[-2.5, -1.0, -0.5], [0.25, 1.5, 3.0]], dtype)
-    x = x.T[::2] if strided else x
-    out = getattr(D, name)(x)
-    assert (out.dtype, out.shape) == (dtype, x.shape)
-    wanted = [[UNARY[name](float(v)) for v in line] for line in x]
-    rough = {2: 1e-2, 4: 1e-6, 8: 1e-14}[dtype.itemsize]
-    np.testing.assert_allclose(out.astype(float64), wanted, rtol=rough, atol=rough)
-    scalar = getattr(D, name)(x[0, 0])
-    assert (scalar.shape, scalar.dtype) == ((), dtype)
-    assert getattr(D, name)(x[:0]).shape == x[:0].shape
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.operation.elementwise])
+def test_scalars_of_numpy_are_taken(name: str) -> None:
+    """As reductions and views of one element give them, in place of 0-d arrays."""
+    for arguments in calls(name, ("float32", "int64"), ("contiguous",)):
+        if all(a.shape == () for a in arguments.given if isinstance(a, np.ndarray)):
+            scalars = [a[()] if isinstance(a, np.ndarray) else a for a in arguments.given]
+            out, (expected,) = getattr(D, name)(*scalars), arguments.expected
+            assert (out.shape, out.dtype) == ((), expected.dtype)
+            assert difference(np.asarray(out), expected, ROWS[name].loose) is None
 
 
 def test_erf_is_exact_to_the_dtype() -> None:
@@ -327,12 +288,6 @@ def test_views_are_views() -> None:
     x = np.zeros((100, 100), float32)
     for view in (D.mT(x), D.reshape(x, (10000,)), D.slice(x, (3,)), D.expand(x, (2, 100, 100)), D.permute(x, (1, 0))):
         assert np.shares_memory(view, x)
-
-
-def test_cases_leave_no_warning(recwarn: pytest.WarningsRecorder) -> None:
-    for case in CASES:
-        run_case(D, case)
-    assert not recwarn.list
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

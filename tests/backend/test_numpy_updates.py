@@ -9,10 +9,17 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.backend.operations.optimizer import Step
-from tests.backend.cases import STEP, UPDATES
+from burnpy.testing.cases import ROWS
 
 D = NumPy()
 RNG = np.random.default_rng(0)
+STEP = Step(0.1, 3, 0.1)
+UPDATES = [
+    (name, len(row.consumes), tuple(list(row.examples.values())[-1][3 + len(row.consumes) :]))
+    for name, row in ROWS.items()
+    if name.endswith("_update")
+]
+"""Updates of optimizers: operation, number of states, and what follows the `Step`."""
 IN_PLACE = [update for update in UPDATES if update[0] not in ("sgd_update", "rmsprop_momentum_update")]
 
 

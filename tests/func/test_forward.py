@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 
 from burnpy import Autodiff, Tensor, cat, stack
 from burnpy.autodiff import Forward, make_dual, unpack_dual
-from burnpy.autodiff.forward.codegen import source
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend import NumPy
 from burnpy.backend.backend import operations
@@ -126,9 +126,9 @@ def test_gradients_of_slices_accumulate_in_place() -> None:
 
 def test_every_operation_has_a_method() -> None:
     for name in operations():
-        assert source(name).startswith(f"def {name}(self")
-        assert getattr(Forward(NumPy()), name).__name__ == name
-    assert "i.mul(xt, y_)" in source("mul")
+        method = getattr(Forward(NumPy()), name)
+        assert method.__name__ == name
+        assert list(signature(method).parameters) == [a.name for a in operations()[name].arguments]
 
 
 def test_pickled_devices_and_values() -> None:

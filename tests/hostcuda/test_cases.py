@@ -1,4 +1,4 @@
-"""The calls that the NumPy backend and the stand-in for CuPy agree on, by the real CuPy."""
+"""What the examples of operations do not show of the real CuPy: sums in 16 bits, late checks, ranges that wrap."""
 
 from __future__ import annotations
 
@@ -9,15 +9,9 @@ import pytest
 
 from burnpy.backend import CuPy, NumPy
 from burnpy.backend.dtypes import dtype_of, float32, int64
-from tests.backend.cases import CASES, Case, agree, run_case
 from tests.hostcuda import simulator
 
 simulator.require()
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_results_are_those_of_numpy(case: Case) -> None:
-    agree(run_case(CuPy(), case), run_case(NumPy(), case), case)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

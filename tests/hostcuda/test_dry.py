@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import simulator
-from tests.hostcuda.dry import calls, dry
+from tests.hostcuda.dry import dry
 
 simulator.require()
 
@@ -22,7 +23,7 @@ def test_every_example_is_taken(name: str) -> None:
         found, journal = dry(name, arguments)
         waits = journal.counts["waits"] + journal.counts["to_host"]
         assert name in WAITING or not waits, f"{arguments.where}: it waits for the device, {waits} times"
-        for out, want in zip(found, arguments.expected(), strict=True):
+        for out, want in zip(found, arguments.expected, strict=True):
             assert name in WAITING or out.shape == want.shape, f"{arguments.where}: {out.shape}, not {want.shape}"
             assert out.dtype is np.dtype(want.dtype.name), (
                 f"{arguments.where}: {out.dtype!r}, not {want.dtype!r} itself"

@@ -16,10 +16,11 @@ import pytest
 
 from burnpy import IntTensor, Tensor
 from burnpy.backend import CuPy
+from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
-from tests.hostcuda.dry import calls, dry
+from tests.hostcuda.dry import dry
 
 simulator.require()
 

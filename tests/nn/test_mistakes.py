@@ -21,7 +21,8 @@ from burnpy import Autodiff, BoolTensor, Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.hints import modules, packages
 from burnpy.hints.table import parsed
-from burnpy.nn import Linear, Module, Relu, Sequential, functional
+from burnpy.nn import Linear, Module, Relu, Sequential, Stateless, functional
+from tests.nn import every_layer
 
 Train = Autodiff[NumPy]
 nn: Any = burnpy.nn  # untyped, for wrong calls
@@ -113,6 +114,7 @@ CALLS: list[tuple[Callable[..., Any], str]] = [
         r"takes nothing by position, and was given 1 values; .*optim\.step\(1e-3, model, grads\)",
     ),
     (lambda: optim.Adam(lr=1e-3), r"Adam\(\) does not take lr; the rate is given to each step"),
+    (lambda: optim.Sgd(foreach=True), "there is one way to compute it"),
     (lambda: optim.CosineLr(0.1, T_max=10), r"CosineLr\(\) does not take T_max; it is called steps here"),
     (lambda: optim.StepLr(0.1), r"StepLr\(\) was not given every; it cannot do without"),
     (lambda: optim.LinearLr(0.1, 0.2, 3, 4), r"takes start, end, steps by position, and was given 4 values"),
@@ -282,3 +284,78 @@ def test_what_is_meant_is_said_by_path_or_function(where: Any) -> None:
 )
 def test_a_class_shows_how_it_is_called(cls: Any, names: list[str]) -> None:
     assert list(inspect.signature(cls).parameters) == names
+
+
+X = Tensor[Train].ones((2, 2))
+PLAIN: Any = LAYER  # untyped, for wrong calls
+F: Any = functional
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PLAIN(X, X), r"^Linear\.forward\(\) takes x by position, and was given 2 values$"),
+        (lambda: PLAIN(), r"^Linear\.forward\(\) was not given x; it cannot do without$"),
+        (lambda: PLAIN(input=X), r"^Linear\.forward\(\) does not take input; it is called x here$"),
+        (
+            lambda: nn.MultiHeadAttention(2, 1, device=Train)(X[None], attn_mask=None),
+            "attn_mask; it is called mask here",
+        ),
+        (lambda: nn.Sequential(PLAIN, nn.MseLoss())(X), r"^MseLoss\.forward\(\) was not given target"),
+        (lambda: PLAIN.valid(X), r"^valid\(\) takes nothing by position, and was given 1 values$"),
+        (lambda: PLAIN.to_device(foo=1), r"^to_device\(\) does not take foo; there is device$"),
+        (lambda: PLAIN.fork(NumPy, 1), r"^fork\(\) takes device by position"),
+        (lambda: PLAIN.replace({}, {}), r"^replace\(\) takes fields by position, and was given 2 values$"),
+        (lambda: nn.BatchNorm(2, device=Train).updated(), r"^updated\(\) was not given updates"),
+        (lambda: nn.MaxPool2d(2).with_indices(), r"^with_indices\(\) was not given x"),
+    ],
+)
+def test_calls_of_modules_and_their_methods_that_are_none(call: Any, message: str) -> None:
+    with pytest.raises(errors.CallError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: F.linear(X, None),
+            errors.KindError,
+            r"^linear\(\) takes a float Tensor as weight, and was given None",
+        ),
+        (lambda: F.dropout(None), errors.KindError, r"^dropout\(\) takes a float Tensor as x, and was given None"),
+        (lambda: F.scaled_dot_product_attention(X, None, X), errors.KindError, "as key, and was given None"),
+        (lambda: F.conv2d(X[None, None], X[None, None], groups="a"), errors.ArgumentError, "groups='a'; it is an int"),
+    ],
+)
+def test_what_cannot_be_left_out_is_named(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", every_layer.EVERY)
+def test_every_method_explains_wrong_arguments(name: str) -> None:
+    module = every_layer.made(name, Train)
+    methods = [method for method in dir(type(module)) if inspect.isfunction(getattr(type(module), method))]
+    for method in [
+        getattr(module, each) for each in methods if each[0] != "_" and each not in ("forward", "torch_names")
+    ]:
+        with pytest.raises(errors.CallError):
+            method(*range(9))
+    for method in (module, module.valid, module.state, module.eval):
+        with pytest.raises(errors.CallError, match="does not take foo"):
+            method(foo=1)
+
+
+def test_a_type_error_inside_of_forward_stays_what_it_is() -> None:
+    class Wrong(Stateless):
+        def forward(self, x: Any) -> Any:
+            return len(x.ndim)
+
+        def valid(self) -> Any:
+            return len(3)  # type: ignore[arg-type]
+
+    for call in (lambda: Wrong()(X), lambda: nn.Sequential(Wrong())(X), lambda: Wrong().valid()):
+        with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)") as raised:
+            call()
+        assert not isinstance(raised.value, errors.BurnpyError)

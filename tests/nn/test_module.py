@@ -557,3 +557,30 @@ def test_importing_burnpy_leaves_modules_out() -> None:
     code = "import sys, burnpy; print(any(name.startswith(('burnpy.nn', 'burnpy.func')) for name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_module_in_construction_has_no_parameters_to_show() -> None:
+    class Early(Module[Any]):
+        def __init__(self, ask: Callable[[Any], object]) -> None:
+            self.layer = Linear(2, 3, device=Train)
+            ask(self)
+
+    for ask in (
+        lambda m: m.params(),
+        lambda m: m.device,
+        lambda m: m.num_params,
+        lambda m: m.is_training,
+        lambda m: m.named_modules(),
+    ):
+        with pytest.raises(
+            ModuleError, match="Early was asked for its parameters, modules or device before its __init__"
+        ):
+            Early(ask)
+    assert "under construction" in repr_during(Early)
+
+
+def repr_during(cls: Any) -> str:
+    """The repr of a module within its ``__init__``."""
+    shown: list[str] = []
+    cls(lambda module: shown.append(repr(module)))
+    return shown[0]

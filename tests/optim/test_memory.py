@@ -15,7 +15,21 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.backend import Checked, NumPy, Profiled, errors
 from burnpy.nn import Module, Param
-from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Optimizer, OptimizerRecord, RmsProp, Sgd
+from burnpy.optim import (
+    AdaDelta,
+    AdaGrad,
+    Adam,
+    Adamax,
+    AdamW,
+    GradientsParams,
+    Lion,
+    NAdam,
+    Optimizer,
+    OptimizerRecord,
+    RAdam,
+    RmsProp,
+    Sgd,
+)
 from tests.optim.models import Train, Two, of_two, two, values
 
 OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
@@ -30,6 +44,11 @@ OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
 DEFAULTS: dict[str, Callable[[], Optimizer]] = {
     "rmsprop with momentum": lambda: RmsProp(momentum=0.9, centered=True),
     "plain sgd": lambda: Sgd(),
+    "nadam": lambda: NAdam(),
+    "radam": lambda: RAdam(betas=(0.5, 0.8)),
+    "adamax": lambda: Adamax(),
+    "adadelta": lambda: AdaDelta(eps=1e-3),
+    "lion": lambda: Lion(weight_decay=0.1),
 }
 """The optimizers whose updates no backend performs in place."""
 

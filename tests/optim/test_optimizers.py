@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from burnpy.optim import AdaGrad, Adam, AdamW, Optimizer, RmsProp, Sgd
+from burnpy.optim import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Lion, NAdam, Optimizer, RAdam, RmsProp, Sgd
 from tests.optim.models import gradients, vector
 
 GRADIENTS = ((0.5, -1.0), (-0.25, 0.75), (1.0, 2.0), (0.125, -0.5))
@@ -28,6 +28,16 @@ EXPECTED: list[tuple[Optimizer, list[float]]] = [
     (RmsProp(alpha=0.9, momentum=0.5, weight_decay=0.1), [0.113969459176, -1.95475930003]),
     (RmsProp(alpha=0.9, momentum=0.5, centered=True), [0.147149499833, -2.072617854378]),
     (AdaGrad(), [0.846587680585, -2.024060796508]),
+    (NAdam(), [0.813768692631, -2.027999530832]),
+    (
+        NAdam(betas=(0.8, 0.9), eps=1e-3, weight_decay=0.1, decoupled_weight_decay=True),
+        [0.762319994032, -1.95794184239],
+    ),
+    (RAdam(), [0.861415401156, -1.995193134106]),
+    (RAdam(betas=(0.5, 0.8), weight_decay=0.1), [0.82148481219, -1.990532037079]),
+    (Adamax(), [0.800833464466, -1.943658448307]),
+    (Adamax(maximize=True, weight_decay=0.1), [1.163466851605, -2.021467038004]),
+    (AdaDelta(eps=1e-3), [0.980909039558, -2.008168983588]),
     (AdaGrad(lr_decay=0.1, initial_sum=0.5, weight_decay=0.1), [0.875940574545, -1.989752795513]),
 ]
 
@@ -69,6 +79,12 @@ def adagrad(p: float, g: float, state: dict[str, float], lr: float, t: int) -> f
     return p - lr / (1 + (t - 1) * 0.1) * g / (math.sqrt(state["s"]) + 1e-10)
 
 
+def lion(p: float, g: float, state: dict[str, float], lr: float, t: int) -> float:
+    m = state.get("m", 0.0)
+    state["m"] = 0.8 * m + 0.2 * g
+    return p * (1 - lr * 0.1) - lr * math.copysign(1.0, 0.5 * m + 0.5 * g)
+
+
 Formula = Callable[[float, float, dict[str, float], float, int], float]
 FORMULAS: list[tuple[Optimizer, Formula]] = [
     (Sgd(momentum=0.9, dampening=0.5, weight_decay=0.1), sgd),
@@ -76,6 +92,7 @@ FORMULAS: list[tuple[Optimizer, Formula]] = [
     (AdamW(betas=(0.9, 0.99), weight_decay=0.1), adamw),
     (RmsProp(alpha=0.9, momentum=0.5, centered=True), rmsprop),
     (AdaGrad(lr_decay=0.1, initial_sum=0.5), adagrad),
+    (Lion(betas=(0.5, 0.8), weight_decay=0.1), lion),
 ]
 
 
@@ -90,12 +107,27 @@ def test_every_step_is_the_formula_with_the_rate_of_that_step(optim: Optimizer, 
 
 
 def test_half_precision_and_0d() -> None:
-    for optim in (Sgd(momentum=0.9), Adam(), RmsProp(), AdaGrad()):
+    optims = (Sgd(momentum=0.9), Adam(), RmsProp(), AdaGrad(), NAdam(), RAdam(), Adamax(), AdaDelta(eps=1e-3), Lion())
+    for optim in optims:
         model = vector(1.0, 2.0, dtype="float16")
         for _ in range(3):
             model = optim.step(0.1, model, gradients(model, [1.0, -1.0]))
         assert model.w.dtype == "float16"
         assert all(math.isfinite(x) for x in model.w.value.tolist())
+
+
+def test_the_momentum_of_nadam_does_not_depend_on_the_steps_of_others() -> None:
+    """The product of the momenta is cached, for all optimizers with the same settings."""
+
+    def trained() -> list[float]:
+        model, optim = vector(1.0, -2.0), NAdam()
+        for grad in GRADIENTS:
+            model = optim.step(0.1, model, gradients(model, grad))
+            other = vector(1.0)
+            NAdam().step(0.1, other, gradients(other, [1.0]))  # starts with the first update
+        return model.w.value.tolist()  # type: ignore[no-any-return]  # of a vector
+
+    assert trained() == trained() == pytest.approx([0.813768692631, -2.027999530832], rel=0, abs=2e-12)
 
 
 def test_settings_are_shown_and_fixed() -> None:

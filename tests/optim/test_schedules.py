@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy.backend import errors
+from burnpy import Tensor
+from burnpy.backend import NumPy, errors
 from burnpy.optim import (
     ConstantLr,
     CosineLr,
     CosineRestartsLr,
+    CyclicLr,
     ExponentialLr,
     LinearLr,
     LrSchedule,
@@ -23,6 +25,7 @@ from burnpy.optim import (
     OneCycleLr,
     PolynomialLr,
     ProductLr,
+    ReduceOnPlateau,
     SequentialLr,
     StepLr,
     WarmUpLr,
@@ -47,6 +50,9 @@ EXPECTED: list[tuple[LrSchedule, list[float]]] = [
     ),
     (SequentialLr((LinearLr(0.5, 1.0, 2), ExponentialLr(1.0, 0.9)), (2,)), [0.5, 0.75, 1.0, 0.9, 0.81]),
     (LinearLr(0.5, 1.0, 2) * ExponentialLr(1.0, 0.9), [0.5, 0.675, 0.81, 0.729, 0.6561]),
+    (CyclicLr(0.0, 1.0, 2, 3), [0.0, 0.5, 1.0, 2 / 3, 1 / 3, 0.0, 0.5]),
+    (CyclicLr(0.1, 1.1, 2, mode="triangular2"), [0.1, 0.6, 1.1, 0.6, 0.1, 0.35, 0.6, 0.35]),
+    (CyclicLr(0.0, 1.0, 2, mode="exp_range", factor=0.5), [0.0, 0.25, 0.25, 0.0625, 0.0]),
     # PyTorch has none of these.
     (ConstantLr(0.3), [0.3, 0.3]),
     (WarmUpLr(2, CosineLr(1.0, 4), start=0.5), [0.5, 0.75, 1.0, 0.853553391, 0.5, 0.146446609, 0.0, 0.0]),
@@ -101,6 +107,15 @@ def test_after_the_last_step_the_rate_stays() -> None:
         lambda: MultiStepLr(1.0, (3, 1)),
         lambda: MultiStepLr(1.0, 3),  # type: ignore[arg-type]
         lambda: NoamLr(1.0, warm_up=0, size=4),
+        lambda: CyclicLr(1.0, 0.5),
+        lambda: CyclicLr(0.0, 0.5, 0),
+        lambda: CyclicLr(0.0, 0.5, falling=0),
+        lambda: CyclicLr(0.0, 0.5, mode="square"),  # type: ignore[arg-type]
+        lambda: ReduceOnPlateau(lr=-1.0),
+        lambda: ReduceOnPlateau(lr=1.0, factor=1.0),
+        lambda: ReduceOnPlateau(lr=1.0, patience=-1),
+        lambda: ReduceOnPlateau(lr=1.0, mode="least"),  # type: ignore[arg-type]
+        lambda: ReduceOnPlateau(lr=1.0, threshold_mode="none"),  # type: ignore[arg-type]
         lambda: OneCycleLr(1.0, 10, rising=1.5),
         lambda: OneCycleLr(1.0, 10, start_factor=0.0),
         lambda: OneCycleLr(1.0, 10, shape="square"),  # type: ignore[arg-type]
@@ -118,3 +133,14 @@ def test_after_the_last_step_the_rate_stays() -> None:
 def test_mistakes(make: Any) -> None:
     with pytest.raises(errors.ArgumentError):
         make()
+
+
+def test_a_rate_falls_on_a_plateau_and_no_further_than_the_least() -> None:
+    plateau = ReduceOnPlateau(lr=1.0, mode="max", factor=0.5, patience=1, cooldown=1, min_lr=0.3, threshold_mode="abs")
+    rates = []
+    for metric in (0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, math.nan, 0.6, Tensor[NumPy].from_data(0.7)):
+        plateau = pickle.loads(pickle.dumps(plateau)).observe(metric)
+        rates.append(plateau.lr)
+    assert rates == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3]
+    assert (plateau.best, plateau.bad) == (pytest.approx(0.7), 0)
+    assert ReduceOnPlateau(lr=1.0).observe(math.inf).best is None

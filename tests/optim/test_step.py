@@ -17,7 +17,23 @@ from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, errors
 from burnpy.nn import Buffer, Linear, Relu, Sequential
-from burnpy.optim import AdaGrad, Adam, AdamW, GradientsParams, Group, Optimizer, RmsProp, Sgd, Step, for_each_param
+from burnpy.optim import (
+    AdaDelta,
+    AdaGrad,
+    Adam,
+    Adamax,
+    AdamW,
+    GradientsParams,
+    Group,
+    Lion,
+    NAdam,
+    Optimizer,
+    RAdam,
+    RmsProp,
+    Sgd,
+    Step,
+    for_each_param,
+)
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
 
 
@@ -220,6 +236,12 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
         lambda: AdamW(weight_decay=math.inf),
         lambda: RmsProp(alpha=1.0),
         lambda: RmsProp(momentum=2.0),
+        lambda: NAdam(betas=(1.0, 0.9)),
+        lambda: NAdam(momentum_decay=-1.0),
+        lambda: RAdam(eps=math.nan),
+        lambda: Adamax(betas=(0.9,)),  # type: ignore[arg-type]
+        lambda: AdaDelta(rho=1.0),
+        lambda: Lion(betas=0.9),  # type: ignore[arg-type]
         lambda: AdaGrad(lr_decay=-0.1),
         lambda: AdaGrad(initial_sum=math.nan),
         lambda: Adam(maximize=1),  # type: ignore[arg-type]
@@ -228,7 +250,7 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
     ],
 )
 def test_settings_out_of_range(make: Any) -> None:
-    with pytest.raises(errors.ArgumentError, match=r"(Sgd|Adam|AdamW|RmsProp|AdaGrad)\("):
+    with pytest.raises(errors.ArgumentError, match=r"(Sgd|[NR]?Adam|AdamW|Adamax|RmsProp|AdaGrad|AdaDelta|Lion)\("):
         make()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,26 @@ from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
 from burnpy.nn import Linear, Module
 from burnpy.optim import (
+    AdaDelta,
     AdaGrad,
     Adam,
+    Adamax,
     AdamW,
     ConstantLr,
     CosineLr,
     CosineRestartsLr,
+    CyclicLr,
     ExponentialLr,
     Group,
     LinearLr,
     LrSchedule,
     MultiStepLr,
+    NAdam,
     OneCycleLr,
     Optimizer,
     PolynomialLr,
+    RAdam,
+    ReduceOnPlateau,
     RmsProp,
     SequentialLr,
     Sgd,
@@ -126,6 +132,33 @@ for fall, decay, first in itertools.product((0.0, 0.1), (0.0, 0.1), (0.0, 0.5)):
     )
 
 
+for decay, decoupled in ((0.0, False), (0.1, False), (0.1, True)):
+    kwargs = {"weight_decay": decay, "decoupled_weight_decay": decoupled}
+    OPTIMIZERS.append((NAdam(**kwargs), reference("NAdam", **kwargs)))
+    OPTIMIZERS.append((RAdam(**kwargs), reference("RAdam", **kwargs)))
+    kwargs |= {"betas": (0.5, 0.8), "eps": 1e-3}
+    OPTIMIZERS.append((NAdam(momentum_decay=0.1, **kwargs), reference("NAdam", momentum_decay=0.1, **kwargs)))
+    OPTIMIZERS.append((RAdam(**kwargs), reference("RAdam", **kwargs)))
+for decay, betas, rho, eps in ((0.0, (0.9, 0.999), 0.9, 1e-6), (0.1, (0.5, 0.6), 0.5, 1e-3)):
+    kwargs = {"weight_decay": decay, "eps": eps}
+    OPTIMIZERS.append((Adamax(betas=betas, **kwargs), reference("Adamax", betas=betas, **kwargs)))
+    OPTIMIZERS.append((AdaDelta(rho=rho, **kwargs), reference("Adadelta", rho=rho, **kwargs)))
+for maximized, name in (
+    (Sgd, "SGD"), (Adam, "Adam"), (AdamW, "AdamW"), (RmsProp, "RMSprop"), (AdaGrad, "Adagrad"), (NAdam, "NAdam"),
+    (RAdam, "RAdam"), (Adamax, "Adamax"), (AdaDelta, "Adadelta"),
+):  # fmt: skip
+    kwargs = {"weight_decay": 0.1, "maximize": True}
+    OPTIMIZERS.append((maximized(**kwargs), reference(name, **kwargs)))
+
+
+@pytest.fixture(autouse=True)
+def float64_by_default() -> Iterator[None]:
+    """PyTorch keeps the momentum product of NAdam in the default dtype."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @pytest.mark.parametrize(("optim", "make"), OPTIMIZERS, ids=[repr(optim) for optim, _ in OPTIMIZERS])
 def test_a_hundred_steps(optim: Optimizer, make: Callable[[Any], Any]) -> None:
     compared(optim, make)
@@ -188,6 +221,16 @@ SCHEDULES: list[tuple[LrSchedule, Callable[[Any], Any]]] = [
     ),
     *(
         (
+            CyclicLr(0.01, 0.5, 7, down, mode=mode, factor=0.97),
+            lambda o, mode=mode, down=down: L.CyclicLR(
+                o, 0.01, 0.5, 7, down, mode=mode, gamma=0.97, cycle_momentum=False
+            ),
+        )
+        for mode in ("triangular", "triangular2", "exp_range")
+        for down in (None, 4)
+    ),
+    *(
+        (
             OneCycleLr(0.5, 60, rising, shape=shape, three_phase=three),
             lambda o, rising=rising, shape=shape, three=three: L.OneCycleLR(
                 o,
@@ -214,3 +257,27 @@ def test_sixty_steps_of_a_schedule(schedule: LrSchedule, make: Callable[[Any], A
         assert schedule(step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-12, abs=1e-15)
         optimizer.step()
         scheduler.step()
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+@pytest.mark.parametrize("threshold_mode", ["rel", "abs"])
+@pytest.mark.parametrize(("patience", "cooldown"), [(0, 0), (2, 0), (1, 3)])
+def test_a_rate_that_falls_on_plateaus(mode: Any, threshold_mode: Any, patience: int, cooldown: int) -> None:
+    settings: dict[str, Any] = {
+        "factor": 0.5,
+        "patience": patience,
+        "cooldown": cooldown,
+        "threshold": 0.05,
+        "min_lr": 1e-3,
+    }
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.5)
+    scheduler = L.ReduceLROnPlateau(optimizer, mode, threshold_mode=threshold_mode, **settings)
+    plateau = ReduceOnPlateau(lr=0.5, mode=mode, threshold_mode=threshold_mode, **settings)
+    rng, rates = np.random.default_rng(0), set()
+    for step in range(80):
+        metric = 1.0 / (1 + step) + 0.1 * rng.standard_normal() if step != 30 else math.nan
+        scheduler.step(metric)
+        plateau = plateau.observe(metric)
+        rates.add(plateau.lr)
+        assert plateau.lr == optimizer.param_groups[0]["lr"]
+    assert len(rates) > 3

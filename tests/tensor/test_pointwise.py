@@ -1,51 +1,47 @@
-"""Functions of one element against NumPy and `math`, in all float dtypes and on shapes without elements."""
+"""Elementwise methods against the references of their operations, and what they take beside operands."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
+from burnpy.backend.dtypes import kind_of
+from burnpy.testing.arguments import calls
+from burnpy.testing.cases import ROWS
+from burnpy.testing.checks import difference
 
-Array = np.ndarray[Any, Any]
-erf = np.vectorize(math.erf, otypes=[np.float64])
-FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    **{n: getattr(np, n) for n in ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "floor", "ceil")},
-    **{n: getattr(np, n) for n in ("abs", "sign", "square", "isnan", "isinf", "isfinite")},
-    "neg": np.negative,
-    "round": np.rint,
-    "reciprocal": lambda x: 1 / x,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "relu": lambda x: np.maximum(x, 0),
-    "silu": lambda x: x / (1 + np.exp(-x)),
-    "softplus": lambda x: np.log1p(np.exp(x)),
-    "gelu": lambda x: x * (1 + erf(x / math.sqrt(2))) / 2,
-    "erf": erf,
-}
-TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3, "bfloat16": 2e-2}
+CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
+METHODS = [
+    name
+    for name, row in ROWS.items()
+    if row.operation.arguments
+    and all(a.kind and not a.sequence for a in row.operation.arguments)
+    and row.operation.arguments[0].kind != "Bool"
+    and callable(getattr(Tensor, name, None))
+]
+"""Methods that take the operands of the operation of their name."""
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0, 3)])
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_values(name: str, shape: tuple[int, ...], dtype: str) -> None:
-    known = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
-    low = 0.1 if name in ("log", "sqrt", "rsqrt", "reciprocal") else -0.9
-    a = np.random.default_rng(1).uniform(low, 3.0, shape).astype(known)
-    wanted = FUNCTIONS[name](a.astype(np.float64))
-    for x in (Tensor[NumPy].from_data(a), Tensor[Autodiff[NumPy]].from_data(a).require_grad()):
-        found = getattr(x, name)()
-        assert found.shape == shape
-        assert found.dtype == (bool if name.startswith("is") else known)
-        tolerance = TOLERANCE[dtype]
-        np.testing.assert_allclose(found.to_numpy().astype(np.float64), wanted, tolerance, tolerance)
+@pytest.mark.parametrize("name", METHODS)
+def test_values(name: str) -> None:
+    """With the examples of the operation, numbers for operands among them, in dtypes of all kinds."""
+    for arguments in calls(name, ("float64", "float32", "float16", "bfloat16", "int64", "bool"), ("contiguous",)):
+        cls = CLASSES[kind_of(arguments.dtype)]
+        if not hasattr(cls, name) or arguments.example.startswith("large"):
+            continue
+        for device in (NumPy, Autodiff[NumPy]):
+            operands = [cls.from_data(a, device=device) if isinstance(a, np.ndarray) else a for a in arguments.given]
+            x, *others = (a.require_grad() if isinstance(a, Tensor) else a for a in operands)
+            found = getattr(x, name)(*others)
+            (expected,) = arguments.expected
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype), arguments.where
+            wrong = difference(found.to_numpy(), expected, ROWS[name].loose)
+            assert wrong is None, f"{arguments.where}: {wrong}"
 
 
 def test_the_ends_of_the_floats() -> None:
@@ -74,6 +70,9 @@ def test_arguments() -> None:
     x = Tensor[NumPy].from_data([-2.0, 0.5, 2.0], dtype="float64")
     cubic = math.sqrt(2 / math.pi) * (x + 0.044715 * x.pow(3))
     np.testing.assert_allclose(x.gelu("tanh").to_numpy(), (0.5 * x * (1 + cubic.tanh())).to_numpy(), 1e-12)
+    exact = np.array([v * math.erfc(-v / math.sqrt(2)) / 2 for v in x.tolist()])
+    np.testing.assert_allclose(x.gelu().to_numpy(), exact, 1e-12)
+    np.testing.assert_allclose(x.softplus().to_numpy(), np.log1p(np.exp(x.to_numpy())), 1e-12)
     np.testing.assert_allclose(x.softplus(beta=3.0).to_numpy(), np.log1p(np.exp(3 * x.to_numpy())) / 3, 1e-12)
     assert x.clamp(-1, 1).tolist() == [-1.0, 0.5, 1.0]
     assert x.clamp(min=0.0).tolist() == [0.0, 0.5, 2.0]

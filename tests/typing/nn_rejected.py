@@ -48,12 +48,12 @@ def backward_through_valid() -> None:
 
 
 def an_argument_that_forward_does_not_take() -> None:
-    """unexpected keyword argument"""
+    """does not take scale"""
     layer(x, scale=2.0)  # E
 
 
 def too_many_arguments() -> None:
-    """positional argument"""
+    """takes x by position"""
     layer(x, x)  # E
 
 

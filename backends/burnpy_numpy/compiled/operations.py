@@ -77,6 +77,36 @@ class Compiled(ArrayBackend):
         kernel = _rowwise("log_softmax_backward", (1,), dim, grad, out)
         return super().log_softmax_backward(grad, out, dim) if kernel is None else _by_rows(kernel, grad, out)
 
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        if not _picks_in_rows(x, index, dim):
+            return super().cross_entropy(x, index, dim)
+        kernel = kernel_of("cross_entropy", (_FULL, "index"), x.dtype, (1,))
+        columns = x.shape[-1]
+        if kernel is None or not (int(index.min()) >= 0 and int(index.max()) < columns):  # which the kernel would read
+            return super().cross_entropy(x, index, dim)
+        losses, total = kernel([_whole(x), _whole(index)], (), index.size, columns)
+        return losses.reshape(index.shape), total.reshape((*index.shape, 1))
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        kernel = None
+        if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype:
+            kernel = kernel_of("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+        if kernel is None:
+            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
+        columns = x.shape[-1]
+        (out,) = kernel([_whole(grad), _whole(x), _whole(logsumexp)], (), index.size, columns)
+        out[np.arange(index.size), index.reshape(-1)] -= grad.reshape(-1)
+        return out.reshape(x.shape)
+
+    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
+        kernel = None
+        if x.size >= LEAST and x.shape == mask.shape and (x.dtype is float32 or x.dtype is float64):
+            kernel = kernel_of("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
+        if kernel is None:
+            return super().masked_scale(x, mask, scale)
+        (out,) = kernel([_whole(x), _whole(mask)], (scale,), 1, x.size)
+        return out.reshape(x.shape)
+
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize", eps, dims, weight, (x,), (weight, bias))
         if kernel is None:
@@ -120,12 +150,13 @@ _FULL, _ROW, _COLUMN = "full", "row", "column"
 _found: dict[tuple[Any, ...], Kernel | None] = {}
 
 
-def _kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
+def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
     """Return the kernel of an operation; None if it has none, or kernels are off.
 
     Args:
-        name: the operation.
-        extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`.
+        name: the operation, or a function of `burnpy_numpy.compiled.programs`.
+        extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`; "index" is a column of int64,
+            "mask" a full array of bools.
         dtype: the dtype of all of them.
         rest: its other arguments.
     """
@@ -149,8 +180,8 @@ def _elementwise(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Ker
     if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64):
         return None
     if y is None:
-        return _kernel(name, (_FULL,), x.dtype, rest)
-    return _kernel(name, (_FULL, _FULL), x.dtype, rest) if y.shape == x.shape and y.dtype is x.dtype else None
+        return kernel_of(name, (_FULL,), x.dtype, rest)
+    return kernel_of(name, (_FULL, _FULL), x.dtype, rest) if y.shape == x.shape and y.dtype is x.dtype else None
 
 
 def _applied(kernel: Kernel, *xs: Any) -> Any:
@@ -171,6 +202,18 @@ def _by_rows(kernel: Kernel, *xs: Any) -> Any:
     columns = xs[0].shape[-1]
     (out,) = kernel([_whole(x) for x in xs], (), xs[0].size // columns, columns)
     return out.reshape(xs[0].shape)
+
+
+def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
+    """Whether a large array of a usual dtype has an int64 index for each of its rows."""
+    return (
+        x.size >= LEAST
+        and (x.dtype is float32 or x.dtype is float64)
+        and dim == x.ndim - 1
+        and x.shape[dim] <= LONGEST
+        and index.dtype == np.int64
+        and index.shape == x.shape[:-1]
+    )
 
 
 def _normalizing(
@@ -196,7 +239,7 @@ def _normalizing(
     ):
         return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
-    return _kernel(name, extents, dtype, ((1,), eps))
+    return kernel_of(name, extents, dtype, ((1,), eps))
 
 
 def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:

@@ -34,7 +34,7 @@ from burnpy.autodiff.custom.once_differentiable import Once
 from burnpy.autodiff.custom.results import parts_of, regrouped, results_of, zero_like
 from burnpy.autodiff.custom.unknown_derivative import Refused
 from burnpy.autodiff.custom.user_code import called
-from burnpy.autodiff.forward.codegen import Dual
+from burnpy.autodiff.forward.dual import Dual
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.graph import PartialGrad
 from burnpy.autodiff.multi_output import record_outputs

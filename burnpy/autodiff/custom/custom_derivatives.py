@@ -30,7 +30,7 @@ from burnpy.autodiff.custom.residuals import packed, tensors_in, unpacked
 from burnpy.autodiff.custom.results import parts_of, regrouped, results_of, zero_like
 from burnpy.autodiff.custom.transpose import tangent_parts, traced, transposed
 from burnpy.autodiff.custom.user_code import called, positional
-from burnpy.autodiff.forward.codegen import Dual
+from burnpy.autodiff.forward.dual import Dual
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.multi_output import node_kind, record_outputs
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError

@@ -14,7 +14,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.custom.arguments import Kept, kept_of, kept_of_tensor, lifted, tensor, tensors
 from burnpy.autodiff.custom.results import parts_of, results_of
 from burnpy.autodiff.graph import Leaf, PartialGrad, Tracked, absent, untracked
-from burnpy.autodiff.inspect.nodes import rule_of
+from burnpy.autodiff.inspect.nodes import edge_kind
 from burnpy.autodiff.modes import next_level, observing
 from burnpy.autodiff.multi_output import Opaque
 from burnpy.autodiff.rules import RULES
@@ -121,7 +121,8 @@ def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
     if node.parent1 is None:
         if rule.operation.algebra is Algebra.BILINEAR:
             return
-        if node.operation == "div" and rule_of(node.vjp0) is rule.vjps[0]:
+        kind = edge_kind(node, node.vjp0)
+        if node.operation == "div" and kind is not None and kind.argument == "x":
             return
     raise ArgumentError(
         f"{who} applied {node.operation} to the tangents, which is not linear in them; tangents may be added, and "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar, final
 
 from burnpy.autodiff.autodiff import CompiledAtFirstUse
-from burnpy.autodiff.forward.codegen import Dual, compiled
+from burnpy.autodiff.forward.dual import Dual
+from burnpy.autodiff.forward.methods import method_of
 from burnpy.autodiff.modes import current_mode
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -129,4 +130,4 @@ class Forward(Subscriptable, Backend, Generic[I]):
 
 for _name in declarations(Backend):
     if _name not in vars(Forward):
-        setattr(Forward, _name, CompiledAtFirstUse(_name, compiled))
+        setattr(Forward, _name, CompiledAtFirstUse(_name, method_of))

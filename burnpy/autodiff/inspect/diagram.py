@@ -53,7 +53,7 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
     device = roots[0].device
     ends = {x._primitive.node.target: (x.shape, x.dtype) for x in roots if x._primitive.node is not None}
     nodes, leaves = walk(ends)
-    known = metas(ends.items(), nodes)
+    known = metas(device, ends.items(), nodes)
     called = _called(names or {}, function)
     drawn = nodes[-limit:]
     boxes: list[Box] = []

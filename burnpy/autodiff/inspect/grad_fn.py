@@ -82,7 +82,7 @@ class GradFn:
         node = self._unfreed("next_functions")
         if isinstance(node, Leaf):
             return ()
-        parents = parents_with_metas(node, self._meta)
+        parents = parents_with_metas(self._device, node, self._meta)
         return tuple(GradFn(self._device, edge.parent, meta) for edge, meta in parents)
 
     @property

@@ -8,9 +8,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from burnpy.autodiff.engine import _call_watcher
-from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, Vjp, is_array, kept_of
-from burnpy.autodiff.rules import RULES
+from burnpy.autodiff.graph import EdgeKind, Leaf, Node, Relay, Retained, Vjp, is_array, kept_of
 from burnpy.backend.source_lines import Stack
 
 STACK = "stack"
@@ -23,6 +21,7 @@ class Edge(NamedTuple):
     parent: Node | Leaf
     vjp: Vjp
     kept: tuple[Any, ...]
+    kind: EdgeKind | None  #: None in nodes of a user's own operation
 
 
 def edges(node: Any) -> list[Edge]:
@@ -34,9 +33,9 @@ def edges(node: Any) -> list[Edge]:
         if part.__class__ is Edge:
             collected.append(part)
             part = part.parent
-            if part.__class__ is not Relay:
+            if not isinstance(part, Relay):
                 continue
-        own = [Edge(p.target, s, k) for p, s, k in _slots(part) if p is not None]
+        own = [Edge(p.target, vjp, kept, edge_kind(part, vjp)) for p, vjp, kept in _slots(part) if p is not None]
         if part.__class__ is Retained:
             own = [edge for edge in own if edge.parent is not part.kept_leaf]
         stack += reversed(own)
@@ -53,7 +52,7 @@ def _slots(node: Any) -> list[tuple[Any, Any, Any]]:
 
 def parents(node: Node) -> list[Node | Leaf]:
     """Return the nodes of the tracked arguments of a node's operation."""
-    return [edge.parent for edge in edges(node) if edge.parent.__class__ is not Relay]
+    return [edge.parent for edge in edges(node) if not isinstance(edge.parent, Relay)]
 
 
 def is_freed(node: Any) -> bool:
@@ -81,79 +80,31 @@ def walk(roots: Iterable[Node | Leaf | None]) -> tuple[list[Node], list[Leaf]]:
     return nodes, leaves
 
 
-def rule_of(vjp: Any) -> Any:
-    """Return the vjp as written in its rule, without the wrappers of watchers, savers and broadcasting."""
-    while True:
-        if isinstance(vjp, partial):
-            vjp = next(a for a in reversed(vjp.args) if callable(a) and not isinstance(a, (Node, Leaf)))
-        elif hasattr(vjp, "unbroadcasts"):
-            vjp = vjp.unbroadcasts
-        else:
-            return vjp
-
-
-def unwatched(vjp: Any) -> Any:
-    """Return the vjp as stored in the node, without the wrappers of watchers."""
-    while isinstance(vjp, partial) and vjp.func is _call_watcher:
+def unwrapped(vjp: Any) -> Any:
+    """Return the vjp that was recorded, without those of watchers and savers, which are partial functions of it."""
+    while isinstance(vjp, partial):
         vjp = vjp.args[-1]
     return vjp
 
 
-def is_unbroadcast(vjp: Any) -> bool:
-    """Whether the adjoint of broadcasting wraps the rule's vjp, so that the argument's shape is saved first."""
-    while isinstance(vjp, partial):
-        vjp = next(a for a in reversed(vjp.args) if callable(a) and not isinstance(a, (Node, Leaf)))
-    return hasattr(vjp, "unbroadcasts")
+def edge_kind(node: Node, vjp: Any) -> EdgeKind | None:
+    """Return the meaning of a vjp of a node; None if the node's operation is a user's own."""
+    return node.edge_kinds.get(unwrapped(vjp))
 
 
-def argument_of(node: Node, vjp: Any) -> str | None:
-    """Return the name of the argument whose gradient a vjp of a node computes; None if it is not known."""
-    rule = RULES.get(operation_of(node, vjp))
-    if rule is None:
-        return None
-    names = [a.name for a in rule.operation.float_arguments]
-    if hasattr(node, "vjp1") and len(names) == 2:  # both arguments are tracked: the first edge is the first argument's
-        stored = unwatched(vjp)
-        if (node.vjp0 is stored) != (node.vjp1 is stored):
-            return names[0] if node.vjp0 is stored else names[1]
-    rule_vjp = rule_of(vjp)
-    candidates = [*zip(names, rule.vjps, strict=False)]
-    if rule.matrices is not None:
-        candidates += zip(names, rule.matrices.vjps, strict=True)
-    matches = [name for name, side in candidates if side is rule_vjp]
-    return matches[0] if len(matches) == 1 else None
-
-
-def operation_of(node: Node, vjp: Any) -> str:
-    """Return the name of the operation that a vjp belongs to; for a relay's vjp it is looked up in the rules."""
-    if node.__class__ is not Relay:
-        return node.operation
-    rule_vjp = rule_of(vjp)
-    # Operations with two vjps never record relays, but may share a vjp with operations that do.
-    matches = [name for name, rule in RULES.items() if rule_vjp in rule.vjps and len(rule.vjps) != 2]
-    return matches[0] if len(matches) == 1 else node.operation
-
-
-def saved(node: Node, edge: Edge) -> dict[str, Any]:
-    """Return the saved values of an edge, by the names of the vjp's parameters."""
-    code = getattr(rule_of(edge.vjp), "__code__", None)
-    kept = edge.kept
-    values: dict[str, Any] = {}
-    if is_unbroadcast(edge.vjp):
-        values[f"{argument_of(node, edge.vjp) or 'argument'}_shape"] = kept[0]
-        kept = kept[1:]
-    names = code.co_varnames[2 : code.co_argcount] if code is not None else ()
-    if operation_of(node, edge.vjp) not in RULES or len(names) != len(kept):  # a user's own operation
-        kept = tuple(x for x in kept if is_array(x) or hasattr(x, "restored"))
-        names = tuple(f"saved_{k}" for k in range(len(kept)))
-    return {**values, **dict(zip(names, kept, strict=True))}
+def saved(edge: Edge) -> dict[str, Any]:
+    """Return the saved values of an edge by name; of a user's own operation, which gives no names, the arrays."""
+    if edge.kind is None:
+        arrays = [x for x in edge.kept if is_array(x) or hasattr(x, "restored")]
+        return {f"saved_{k}": x for k, x in enumerate(arrays)}
+    return {name: x for name, x in zip(edge.kind.saved, edge.kept, strict=True) if name}
 
 
 def all_saved(node: Node) -> dict[str, Any]:
     """Return the saved values of all edges of a node, by name; a name used for two different values is numbered."""
     values: dict[str, Any] = {}
     for edge in edges(node):
-        for name, value in saved(node, edge).items():
+        for name, value in saved(edge).items():
             label, k = name, 0
             while label in values and values[label] is not value and not _equal(values[label], value):
                 k += 1

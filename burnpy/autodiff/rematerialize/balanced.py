@@ -19,9 +19,6 @@ from burnpy.backend.schema import declarations
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
-_VIEWS = frozenset({"reshape", "permute", "expand", "slice", "mT", "flip"})
-"""Operations whose result usually shares its argument's memory, so that a recipe needs no further memory."""
-
 
 @final
 class Balanced(Decorator[I], Generic[I]):
@@ -96,7 +93,7 @@ class Planner(Backend):
 def planned(op: Operation) -> Callable[..., Any]:
     """Create the method of `Planner` for one operation."""
     name, count = op.name, len(op.arguments)
-    floats, cost, view = op.float_results, cost_of(op), name in _VIEWS
+    floats, lists, cost, view = op.float_results, op.lists, cost_of(op), op.view is not None
 
     def planning(self: Planner, *args: Any, **keywords: Any) -> Any:
         if keywords or len(args) != count:
@@ -114,20 +111,21 @@ def planned(op: Operation) -> Callable[..., Any]:
             else:
                 values.append(a)
         out = apply(*values)
-        if op.lists:  # of an optimizer's update, from which nothing is computed again
+        if lists:  # of an optimizer's update, from which nothing is computed again
             columns = [[Computed(x, None, 0) for x in column] for column in (out if len(floats) > 1 else (out,))]
             return tuple(columns) if len(floats) > 1 else columns[0]
+        own_cost = 0 if cost is None else cost(values, (out if len(floats) == 1 else out[0]).shape)
         if len(floats) == 1:
-            return result(out, apply, args, values, computed) if floats[0] else out
+            return result(out, apply, args, computed, own_cost) if floats[0] else out
         return tuple(
             [
-                result(x, partial(_select, apply, k), args, values, computed) if is_float else x
+                result(x, partial(_select, apply, k), args, computed, own_cost) if is_float else x
                 for k, (x, is_float) in enumerate(zip(out, floats, strict=True))
             ]
         )
 
     def result(
-        out: Any, apply: Callable[..., Any], args: Sequence[Any], values: Sequence[Any], computed: Sequence[Computed]
+        out: Any, apply: Callable[..., Any], args: Sequence[Any], computed: Sequence[Computed], own_cost: int
     ) -> Computed:
         work = 0
         for a in computed:
@@ -135,10 +133,8 @@ def planned(op: Operation) -> Callable[..., Any]:
                 work = a.work
         if cost is None:
             return Computed(out, None, work)
-        size = prod(out.shape)
-        own_cost = cost(values, size)
         work += own_cost
-        nbytes = size * out.dtype.itemsize
+        nbytes = prod(out.shape) * out.dtype.itemsize
         if nbytes < Balanced.smallest:
             return Computed(out, None, work)
         parts = [a.source or _origin(a) for a in computed]

@@ -98,4 +98,6 @@ def _add_rule(
     op = operation(function)
     if op.algebra is not algebra or len(vjps) != len(op.float_arguments) or op.name in RULES:
         raise TypeError(f"the rule of {op.name} does not fit its declaration as {op.algebra.value}")
+    if len(set(vjps)) < len(vjps):  # the vjp of an edge shows whose gradient it computes
+        raise TypeError(f"the rule of {op.name} has one function for two arguments; give each its own")
     RULES[op.name] = Rule(op, vjps, jvps, None, matrices)

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from burnpy.autodiff.graph import identity
-from burnpy.autodiff.rules.algebra import bilinear, general, linear, pointwise
+from burnpy.autodiff.rules.algebra import bilinear, linear, pointwise
 from burnpy.backend.backend import Backend
-from burnpy.backend.primitives import Bool, Float, Shape
+from burnpy.backend.primitives import Bool, Float
 
 
 def pow_base(i: Any, g: Float, x: Float, y: Any) -> Float:
@@ -98,7 +98,7 @@ def one_minus(i: Any, x: Float) -> Float:
     return i.add(i.neg(x), 1.0)
 
 
-linear(Backend.add, identity, identity)
+linear(Backend.add, identity, lambda i, g: g)
 linear(Backend.sub, identity, lambda i, g: i.neg(g))
 linear(Backend.neg, lambda i, g: i.neg(g))
 bilinear(Backend.mul, lambda i, g, y: i.mul(g, y), lambda i, g, x: i.mul(g, x))
@@ -108,16 +108,8 @@ pointwise(Backend.maximum, larger, lambda i, g, x, y: larger(i, g, y, x))
 pointwise(Backend.minimum, smaller, lambda i, g, x, y: smaller(i, g, y, x))
 pointwise(Backend.clamp_min, not_below, below)
 pointwise(Backend.clamp_max, not_above, above)
-general(
-    Backend.clamp_between,
-    vjps=(
-        lambda i, g, x, low, high, x_shape: i.sum_to(between(i, g, x, low, high), x_shape),
-        lambda i, g, x, low, high, low_shape: i.sum_to(at_low(i, g, x, low, high), low_shape),
-        lambda i, g, x, low, high, high_shape: i.sum_to(at_high(i, g, x, low, high), high_shape),
-    ),
-    jvps=(between, at_low, at_high),
-)
-pointwise(Backend.floor_divide, zeros, zeros)
+pointwise(Backend.clamp_between, between, at_low, at_high)
+pointwise(Backend.floor_divide, zeros, lambda i, g: zeros(i, g))
 pointwise(Backend.remainder, identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y))))
 pointwise(Backend.clamp, inside)
 
@@ -144,16 +136,8 @@ pointwise(Backend.relu, lambda i, g, out: i.relu_backward(g, out))
 pointwise(Backend.gelu, lambda i, g, x, approximate: i.gelu_backward(g, x, approximate))
 pointwise(Backend.silu, lambda i, g, x: i.silu_backward(g, x))
 pointwise(Backend.softplus, lambda i, g, x, beta: i.mul(g, i.sigmoid(i.mul(x, beta))))
-
-
-def where_vjp(i: Any, g: Float, condition: Any, x_shape: Shape) -> Float:
-    """The gradient of the first choice of ``where``."""
-    return i.sum_to(i.where(condition, g, 0.0), x_shape)
-
-
-def unchosen(i: Any, g: Float, condition: Any, y_shape: Shape) -> Float:
-    """The gradient of the second choice of ``where``."""
-    return i.sum_to(i.where(i.discrete.bitwise_not(condition), g, 0.0), y_shape)
-
-
-linear(Backend.where, where_vjp, unchosen)
+linear(
+    Backend.where,
+    lambda i, g, condition: i.where(condition, g, 0.0),
+    lambda i, g, condition: i.where(i.discrete.bitwise_not(condition), g, 0.0),
+)

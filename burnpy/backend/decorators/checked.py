@@ -18,8 +18,6 @@ from burnpy.backend.source_lines import format_lines, lines_of
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 _allowed: ContextVar[frozenset[str]] = ContextVar("burnpy_allowed", default=frozenset())
-_CONSUMING = ("accumulate", "accumulate_slice", "accumulate_index")
-"""Operations that may have overwritten their first argument with the result when the error message is formatted."""
 
 
 @final
@@ -120,8 +118,11 @@ class Checked(Decorator[I], Generic[I]):
         if bad is None:
             return
         which = f"result {k}" if len(op.results) > 1 else "a result"
+        consumed = op.consumed(args)
         arguments = [
-            line for a, value in zip(op.arguments, args, strict=True) for line in self._described(op, a.name, value)
+            line
+            for a, value in zip(op.arguments, args, strict=True)
+            for line in self._described(op, a.name, value, a.name in consumed)
         ]
         at = op_context.get()
         rule = (
@@ -134,16 +135,17 @@ class Checked(Decorator[I], Generic[I]):
             f'with Checked.allow("{"nan" if bad.what == "NaN" else "inf"}"):{origin}'
         )
 
-    def _described(self, op: Operation, name: str, value: Any) -> list[str]:
+    def _described(self, op: Operation, name: str, value: Any, consumed: bool) -> list[str]:
         """Describe the shape, dtype and finiteness of an argument, or of each member of a sequence."""
         if isinstance(value, (list, tuple)):
-            return [line for k, member in enumerate(value) for line in self._described(op, f"{name}[{k}]", member)]
+            members = enumerate(value)
+            return [line for k, m in members for line in self._described(op, f"{name}[{k}]", m, consumed)]
         if isinstance(value, (bool, int, float)):
             return [f"{name}={value}"]
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
             return []
         described = f"{name} of shape {value.shape}, dtype {value.dtype}"
-        if op.name in _CONSUMING and name == "total":
+        if consumed:
             return [f"{described} may have been overwritten"]
         if op.name in ("from_numpy", "adopt_numpy"):
             return [f"{described} brought it along"]

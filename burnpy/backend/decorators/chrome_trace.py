@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.decorators.costs import Cost, Meta
+from burnpy.backend.decorators.costs import Cost, Metas
 from burnpy.backend.source_lines import lines_of
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def trace_events(timeline: Iterable[tuple[Event, float, float, Cost]]) -> list[d
         tid = threads.setdefault((pid, e.thread), len(threads) + 1)
         details = {
             "rule": e.place.rule,
-            "arguments": ", ".join(map(_format_meta, e.given)),
-            "results": ", ".join(map(_format_meta, e.results)),
+            "arguments": _format_metas(e.given),
+            "results": _format_metas(e.results),
             "bytes": spent.bytes,
             "flops": spent.flops,
             "line": "; ".join(f"{line.file}:{line.number}" for line in lines_of(e.stack[-1:])),
@@ -61,5 +61,5 @@ def trace_events(timeline: Iterable[tuple[Event, float, float, Cost]]) -> list[d
     return [*names, *calls]
 
 
-def _format_meta(meta: Meta) -> str:
-    return f"{meta[1]}{list(meta[0])}"
+def _format_metas(metas: Metas) -> str:
+    return ", ".join(f"{dtype}{list(shape)}" for members in metas for shape, dtype in members)

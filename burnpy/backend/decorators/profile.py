@@ -10,7 +10,7 @@ from os import PathLike
 from time import perf_counter_ns
 from typing import Any, NamedTuple, final
 
-from burnpy.backend.decorators.costs import Cost, Meta, cost
+from burnpy.backend.decorators.costs import Cost, Meta, Metas, cost
 from burnpy.backend.decorators.tables import scaled, table, time_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.op_context import Direction, OpContext, recorders
@@ -27,8 +27,8 @@ class Event(NamedTuple):
     device: Any  #: the device that ran the operation
     start: Any  #: a timestamp of the device
     stop: Any
-    given: tuple[Meta, ...]  #: shape and dtype of each primitive argument
-    results: tuple[Meta, ...]
+    given: Metas  #: shape and dtype of the primitives of each argument
+    results: Metas
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,15 +77,14 @@ class Profiled(Decorator[I], Generic[I]):
         stop = inner.timestamp()
         context = op_context.get()
         stack = context.stack or (user_stack(1) if any(p.lines for p in profiles) else ())
-        arguments = metas([args[k] for k in _primitives[op.name]])
-        results = metas(out if out.__class__ is tuple else (out,))
+        kinds = zip(args, _primitives[op.name], strict=True)
+        arguments = tuple([metas((a,)) if is_primitive else () for a, is_primitive in kinds])
+        results = tuple([metas((x,)) for x in (out if out.__class__ is tuple else (out,))])
         event = Event(op, context, stack, threading.current_thread(), inner, start, stop, arguments, results)
         for profile in profiles:
             profile.add(event)
         return out
 
 
-_primitives = {
-    name: tuple(k for k, a in enumerate(op.arguments) if a.kind is not None) for name, op in operations().items()
-}
-"""The positions of the primitives among the arguments of each operation."""
+_primitives = {name: tuple([a.kind is not None for a in op.arguments]) for name, op in operations().items()}
+"""For each operation, which of its arguments are primitives."""

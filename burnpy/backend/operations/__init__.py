@@ -3,7 +3,7 @@
 A required operation has no body. The body of a derived operation is its default implementation, composed of other
 operations, so that it is differentiable wherever those are. Inside a default, index arithmetic goes through
 ``self.discrete``. Binary operations broadcast, promote dtypes with `burnpy.backend.dtypes.result_type`, and accept a
-Python number as second operand. Operations whose algebra is not structural return newly allocated memory, except that
-`detach`, `sum_to` and `clamp` may return their argument where it equals the result. No operation changes its
-arguments, except that ``accumulate*`` may reuse the memory of their first.
+Python number as second operand. Operations return newly allocated memory, unless they are declared as a ``view``,
+except that `sum_to` and `clamp` may return their argument where it equals the result. No operation changes its
+arguments, except for those that it is declared to consume (`burnpy.backend.schema.Traits`).
 """

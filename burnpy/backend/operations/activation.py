@@ -1,7 +1,7 @@
 """Activation functions, and the derivatives that a backend may fuse.
 
-Each ``*_backward`` computes grad · f'(x). Its default is composed of differentiable operations, so that derivatives of
-higher order exist.
+Each ``*_backward`` computes grad · f'(x) for arguments of one shape. Its default is composed of differentiable
+operations, so that derivatives of higher order exist.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Activation(OperationsBase):
         """Rectified linear unit, max(x, 0); NaN for NaN. The gradient at 0 is 0."""
         return self.maximum(x, 0.0)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, elementwise=(), like="out", flops=1)
     def relu_backward(self, grad: Float, out: Float) -> Float:
         """Gradient of `relu`: grad where ``out``, the result of relu, is positive or NaN, 0 elsewhere."""
         return self.where(self.ne(out, 0.0), grad, 0.0)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, flops=12)
     def gelu(self, x: Float, approximate: bool) -> Float:
         """Gaussian error linear unit, x · Φ(x), with Φ the normal distribution function or its tanh approximation.
 
@@ -36,7 +36,7 @@ class Activation(OperationsBase):
         """
         return self.mul(x, _phi(self, x, approximate))
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, elementwise=(), like="x", flops=20)
     def gelu_backward(self, grad: Float, x: Float, approximate: bool) -> Float:
         """Gradient of `gelu`: grad · (Φ(x) + x · φ(x)), φ the normal density; or that of the approximation."""
         phi = _phi(self, x, approximate)
@@ -47,18 +47,18 @@ class Activation(OperationsBase):
             density = self.mul(self.mul(phi, self.add(self.neg(phi), 1.0)), slope)
         return self.mul(grad, self.add(phi, self.mul(x, density)))
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, flops=5)
     def silu(self, x: Float) -> Float:
         """Sigmoid linear unit (swish): x · sigmoid(x)."""
         return self.mul(x, self.sigmoid(x))
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, elementwise=(), like="x", flops=9)
     def silu_backward(self, grad: Float, x: Float) -> Float:
         """Gradient of `silu`: grad · s · (1 + x · (1 - s)), with s = sigmoid(x)."""
         s = self.sigmoid(x)
         return self.mul(grad, self.mul(s, self.add(self.mul(x, self.add(self.neg(s), 1.0)), 1.0)))
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, flops=12)
     def softplus(self, x: Float, beta: float) -> Float:
         """Softplus: log(1 + exp(beta · x)) / beta.
 

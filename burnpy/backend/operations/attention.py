@@ -7,6 +7,7 @@ query, from which it recomputes the weights: Dao et al., FlashAttention, 2022.
 from __future__ import annotations
 
 import math
+from math import prod
 from typing import Any
 
 from burnpy.backend.dtypes import int64
@@ -25,7 +26,7 @@ class Attention(OperationsBase):
     negative, query t attends only to the keys up to and including offset + t.
     """
 
-    @derived(GENERAL)
+    @derived(GENERAL, product=True, flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (2 * k[-1] + 2 * v[-1] + 8))
     def attention(
         self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float
     ) -> tuple[Float, Float]:
@@ -44,7 +45,7 @@ class Attention(OperationsBase):
             total = self.where(self.gt(self.detach(total), -math.inf), total, 0.0)
         return self.matmul(weights, v), total
 
-    @derived(GENERAL)
+    @derived(GENERAL, product=True, flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (6 * k[-1] + 4 * v[-1] + 13))
     def attention_backward(
         self,
         grad: Float,

@@ -6,6 +6,8 @@ Source: Chellapilla, Puri and Simard, High Performance Convolutional Neural Netw
 
 from __future__ import annotations
 
+from math import prod
+
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.windows import (
     Pair,
@@ -28,7 +30,7 @@ class Convolution(OperationsBase):
     ``groups`` divides both numbers of channels. All floats have the same dtype.
     """
 
-    @derived(BILINEAR)
+    @derived(BILINEAR, product=True, flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]))
     def conv2d(self, x: Float, weight: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Float:
         """2-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
         kernel, o = weight.shape[2:], weight.shape[0]
@@ -37,7 +39,7 @@ class Convolution(OperationsBase):
         out = self.matmul(_matrices(self, weight, groups), columns)
         return self.reshape(out, (x.shape[0], o, *counts))
 
-    @derived(GENERAL)
+    @derived(GENERAL, product=True, flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1))
     def conv2d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
@@ -45,7 +47,7 @@ class Convolution(OperationsBase):
         out = self.conv2d(x, weight, stride, padding, dilation, groups)
         return self.add(out, self.reshape(bias, (bias.shape[0], 1, 1)))
 
-    @derived(BILINEAR)
+    @derived(BILINEAR, product=True, flops=lambda grad, weight: 2 * prod(grad) * prod(weight[1:]))
     def conv2d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
@@ -61,7 +63,7 @@ class Convolution(OperationsBase):
             total = self.accumulate_slice(total, key, self.slice(columns, (everything, everything, k)))
         return total if whole == shape else self.add(self.slice(total, inside(shape, padding)), 0.0)
 
-    @derived(BILINEAR)
+    @derived(BILINEAR, product=True, flops=lambda grad, out: 2 * prod(grad) * prod(out[1:]))
     def conv2d_weight(
         self, grad: Float, x: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:

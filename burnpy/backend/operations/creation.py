@@ -21,7 +21,7 @@ class Creation(OperationsBase):
         """Copy a NumPy array to this device; later changes of the array do not affect the result."""
         ...
 
-    @derived(NONE)
+    @derived(NONE, view="array")
     def adopt_numpy(self, array: np.ndarray[Any, Any]) -> Value:
         """Move a NumPy array to this device, sharing its memory if possible; the array must not be written to again."""
         return self.from_numpy(array)
@@ -51,22 +51,22 @@ class Creation(OperationsBase):
         """Return a (rows, columns) matrix with ones on the diagonal and zeros elsewhere."""
         return self.from_numpy(np.eye(rows, columns, dtype=dtype))
 
-    @required(LINEAR)
+    @required(LINEAR, like="x", flops=0)
     def cast(self, x: Value, dtype: DType) -> Value:
         """Convert ``x`` to another dtype of the same kind; a plain backend converts any dtype to any other."""
         ...
 
-    @derived(NONE)
+    @derived(NONE, elementwise=True, flops=0)
     def to_float(self, x: Discrete, dtype: DType) -> Float:
         """Convert ints or bools to a float dtype."""
         return self.discrete.cast(x, dtype)
 
-    @derived(NONE)
+    @derived(NONE, elementwise=True, flops=0)
     def to_int(self, x: Value, dtype: DType) -> Int:
         """Convert floats, truncated toward zero, or bools to an int dtype."""
         return self.cast(x, dtype)
 
-    @derived(NONE)
+    @derived(NONE, elementwise=True, flops=0)
     def to_bool(self, x: Value) -> Bool:
         """Convert to bool: True where ``x`` is not zero; NaN gives True."""
         return self.ne(x, 0)

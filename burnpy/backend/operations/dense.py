@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import prod
 from typing import TYPE_CHECKING
 
 from burnpy.backend.dtypes import float32
@@ -20,12 +21,12 @@ LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIAB
 class Dense(OperationsBase):
     """Linear layers, embeddings, dropout and cross entropy, one operation each."""
 
-    @derived(GENERAL)
+    @derived(GENERAL, elementwise=("bias",), product=True, flops=lambda x, out: prod(out) * (2 * x[-1] + 1))
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)
 
-    @derived(GENERAL)
+    @derived(GENERAL, indexed="weight", flops=0)
     def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
         """Look up rows of weight at an int64 ``index`` of any shape; the row ``padding`` has gradient 0."""
         if padding is not None:
@@ -36,7 +37,7 @@ class Dense(OperationsBase):
         rows = self.index_select(weight, 0, self.discrete.reshape(index, (math.prod(index.shape),)))
         return self.reshape(rows, (*index.shape, weight.shape[1]))
 
-    @derived(LINEAR)
+    @derived(LINEAR, flops=lambda grad: prod(grad))
     def embedding_backward(self, grad: Float, index: Int, shape: Shape, padding: int | None) -> Float:
         """Gradient of `embedding` with respect to the weight of the given shape: rows of grad summed by index."""
         flat = self.discrete.reshape(index, (math.prod(index.shape),))
@@ -50,12 +51,12 @@ class Dense(OperationsBase):
         """Sample a mask whose elements are independently True with probability p."""
         return self.lt(self.random_uniform(generator, shape, float32), p)
 
-    @derived(LINEAR)
+    @derived(LINEAR, elementwise=True, flops=2)
     def masked_scale(self, x: Float, mask: Bool, scale: float) -> Float:
         """Apply a dropout mask of x's shape: x · scale where the mask is true, 0 elsewhere."""
         return self.where(mask, self.mul(x, scale), 0.0)
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: 6 * prod(x))
     def cross_entropy(self, x: Float, index: Int, dim: int) -> tuple[Float, Float]:
         """Cross entropy per target, -log(softmax(x))[index], along ``dim``; and the logsumexp, with ``dim`` of size 1.
 
@@ -68,7 +69,7 @@ class Dense(OperationsBase):
         picked = self.gather(shifted, dim, self.discrete.reshape(index, total.shape))
         return self.reshape(self.sub(total, picked), index.shape), self.add(total, shift)
 
-    @derived(GENERAL)
+    @derived(GENERAL, like="x", flops=lambda x: 6 * prod(x))
     def cross_entropy_backward(self, grad: Float, x: Float, logsumexp: Float, index: Int, dim: int) -> Float:
         """Gradient of `cross_entropy`: grad · (softmax(x) - one_hot(index)).
 

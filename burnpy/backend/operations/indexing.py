@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import prod
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
@@ -15,17 +16,17 @@ STRUCTURAL, LINEAR, GENERAL, NONE = Algebra.STRUCTURAL, Algebra.LINEAR, Algebra.
 class Indexing(OperationsBase):
     """Indexing of whole slices with a 1-d index (``index_*``), and of single elements (gather, scatter)."""
 
-    @required(STRUCTURAL)
+    @required(STRUCTURAL, indexed="x")
     def index_select(self, x: Value, dim: int, index: Int) -> Value:
         """Select slices of x along ``dim`` with a 1-d ``index``."""
         ...
 
-    @required(STRUCTURAL)
+    @required(STRUCTURAL, like="x")
     def index_put(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with the slices at a 1-d ``index`` along ``dim`` set to src; the last duplicate wins."""
         ...
 
-    @required(LINEAR)
+    @required(LINEAR, like="x", flops=lambda src: prod(src))
     def index_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
         ...
@@ -35,7 +36,7 @@ class Indexing(OperationsBase):
         """Indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
 
-    @derived(STRUCTURAL)
+    @derived(STRUCTURAL, indexed="x")
     def gather(self, x: Value, dim: int, index: Int) -> Value:
         """Gather elements along ``dim``: ``out[i][j] = x[index[i][j]][j]`` for a 2-d x and dim 0.
 
@@ -44,7 +45,7 @@ class Indexing(OperationsBase):
         picked = self.index_select(self.reshape(x, (math.prod(x.shape),)), 0, self._flat(x.shape, dim, index))
         return self.reshape(picked, index.shape)
 
-    @derived(STRUCTURAL)
+    @derived(STRUCTURAL, like="x")
     def scatter(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
@@ -52,7 +53,7 @@ class Indexing(OperationsBase):
             self.index_put(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
         )
 
-    @derived(LINEAR)
+    @derived(LINEAR, like="x", flops=lambda src: prod(src))
     def scatter_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] += src[i][j]`` (2-d x, dim 0); duplicates accumulate.
 
@@ -63,7 +64,7 @@ class Indexing(OperationsBase):
             self.index_add(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
         )
 
-    @derived(GENERAL)
+    @derived(GENERAL, like="x", flops=lambda src: prod(src))
     def index_reduce(self, x: Number, dim: int, index: Int, src: Number, reduce: str) -> Number:
         """Return a copy of x with src reduced ("prod", "amin", "amax") into the slices at a 1-d ``index`` of ``dim``.
 
@@ -113,17 +114,17 @@ class Indexing(OperationsBase):
         d = self.discrete
         return d.to_int(d.eq(d.reshape(index, (*index.shape, 1)), d.arange(0, classes, 1, int64)), int64)
 
-    @derived(LINEAR, elementwise=True)
+    @derived(LINEAR, like="total", consumes="total", flops=1)
     def accumulate(self, total: Float, grad: Float) -> Float:
         """Compute total + grad, of the same shape and dtype; may reuse the memory of ``total``."""
         return self.add(total, grad)
 
-    @derived(LINEAR)
+    @derived(LINEAR, like="total", consumes="total", indexed="total", flops=lambda grad: prod(grad))
     def accumulate_slice(self, total: Float, key: Key, grad: Float) -> Float:
         """Add grad to ``total[key]`` and return total; may reuse the memory of ``total``."""
         return self.slice_scatter(total, key, self.add(self.slice(total, key), grad))
 
-    @derived(LINEAR)
+    @derived(LINEAR, like="total", consumes="total", indexed="total", flops=lambda grad: prod(grad))
     def accumulate_index(self, total: Float, dim: int, index: Int, grad: Float) -> Float:
         """Compute ``index_add(total, dim, index, grad)``; may reuse the memory of ``total``."""
         return self.index_add(total, dim, index, grad)

@@ -3,6 +3,8 @@ and in the shape of the weight; and the root mean square norm, which subtracts n
 
 from __future__ import annotations
 
+from math import prod
+
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Dims, Float
 from burnpy.backend.schema import Algebra, derived
@@ -16,7 +18,7 @@ class Normalization(OperationsBase):
     Where the squares of finite numbers overflow, a result is computed from scaled numbers, or is NaN: never 0.
     """
 
-    @derived(GENERAL)
+    @derived(GENERAL, elementwise=("weight", "bias"), flops=lambda x: 7 * prod(x))
     def normalize(self, x: Float, weight: Float, bias: Float, dims: Dims, eps: float) -> tuple[Float, Float, Float]:
         """Normalize: (x - mean) / √(var + eps) · weight + bias; and mean and biased variance over dims, of size 1.
 
@@ -29,7 +31,7 @@ class Normalization(OperationsBase):
         normal = self.mul(deviation, _scale(self, var, eps))
         return self.add(self.mul(normal, weight), bias), mean, var
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: 13 * prod(x))
     def normalize_backward(
         self, grad: Float, x: Float, weight: Float, mean: Float, var: Float, dims: Dims, eps: float
     ) -> tuple[Float, Float, Float]:
@@ -45,7 +47,7 @@ class Normalization(OperationsBase):
         shape = weight.shape
         return self.mul(part, scale), self.sum_to(self.mul(grad, normal), shape), self.sum_to(grad, shape)
 
-    @derived(GENERAL)
+    @derived(GENERAL, elementwise=("weight",), like="x", flops=lambda x: 4 * prod(x))
     def rms_norm(self, x: Float, weight: Float, dims: Dims, eps: float) -> Float:
         """Root mean square norm: x / √(mean(x²) + eps) · weight, with the mean over dims.
 
@@ -54,7 +56,7 @@ class Normalization(OperationsBase):
         scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         return self.mul(self.mul(x, scale), weight)
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: 11 * prod(x))
     def rms_norm_backward(self, grad: Float, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, Float]:
         """Gradients of `rms_norm` with respect to x and weight.
 

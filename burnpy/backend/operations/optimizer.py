@@ -45,6 +45,22 @@ class Step(NamedTuple):
             grad = device.neg(grad)
         return device.add(grad, device.mul(param, self.weight_decay)) if self.weight_decay else grad
 
+    def decayed(self, device: Any, param: Float, grad: Float, decoupled: bool) -> tuple[Float, Float]:
+        """Return the parameter and the gradient to descend, after weight decay.
+
+        Without ``decoupled``, the decay is in the `gradient`. With it, the parameter is multiplied by
+        1 - lr · weight_decay. Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
+        """
+        if not decoupled:
+            return param, self.gradient(device, param, grad)
+        shrunk = device.mul(param, 1.0 - self.lr * self.weight_decay) if self.weight_decay else param
+        return shrunk, device.neg(grad) if self.maximize else grad
+
+
+def lerp(device: Any, x: Float, y: Float, weight: float) -> Float:
+    """Interpolate: x + weight · (y - x)."""
+    return device.add(x, device.mul(device.sub(y, x), weight))
+
 
 def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float]) -> tuple[list[Float], ...]:
     """Call ``f(param, grad, *states)`` for each parameter; return lists of the new parameters and of each new state.
@@ -63,13 +79,13 @@ def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float])
 class Optimizer(OperationsBase):
     """One update step of an optimizer, over lists of parameters. `Step.weight_decay` is added as an L2 penalty."""
 
-    @derived(NONE)
+    @derived(NONE, flops=2)
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
         rest: Any = (step.lr, step.weight_decay, bool(step.weight_decay), step.maximize)
         return for_each_param(lambda *arrays: sgd_step(self, *arrays, *rest), params, grads)[0]
 
-    @derived(NONE)
+    @derived(NONE, consumes="velocities", flops=5)
     def momentum_update(
         self,
         params: Sequence[Float],
@@ -92,7 +108,7 @@ class Optimizer(OperationsBase):
             lambda *arrays: momentum_step(self, *arrays, *numbers, *flags), params, grads, velocities
         )
 
-    @derived(NONE)
+    @derived(NONE, consumes=("means", "squares"), flops=13)
     def adam_update(
         self,
         params: Sequence[Float],
@@ -117,7 +133,7 @@ class Optimizer(OperationsBase):
             lambda *arrays: adam_step(self, *arrays, *numbers, *flags), params, grads, means, squares
         )
 
-    @derived(NONE)
+    @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
         self,
         params: Sequence[Float],
@@ -141,7 +157,7 @@ class Optimizer(OperationsBase):
             lambda *arrays: amsgrad_step(self, *arrays, *numbers, *flags), params, grads, means, squares, largest
         )
 
-    @derived(NONE)
+    @derived(NONE, consumes="squares", flops=8)
     def rmsprop_update(
         self,
         params: Sequence[Float],
@@ -161,7 +177,7 @@ class Optimizer(OperationsBase):
             lambda *arrays: rmsprop_step(self, *arrays, *numbers, *flags), params, grads, squares
         )
 
-    @derived(NONE)
+    @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
         self,
         params: Sequence[Float],
@@ -186,7 +202,7 @@ class Optimizer(OperationsBase):
             grad = step.gradient(self, param, grad)
             square = self.add(self.mul(square, alpha), self.mul(self.square(grad), 1.0 - alpha))
             if centered:
-                average = _nearer(self, average, grad, 1.0 - alpha)
+                average = lerp(self, average, grad, 1.0 - alpha)
                 scale = self.sqrt(self.sub(square, self.square(average)))
             else:
                 average = self.add(average, 0.0)
@@ -196,7 +212,7 @@ class Optimizer(OperationsBase):
 
         return for_each_param(update, params, grads, squares, averages, velocities)  # type: ignore[return-value]  # as above
 
-    @derived(NONE)
+    @derived(NONE, consumes="totals", flops=7)
     def adagrad_update(
         self,
         params: Sequence[Float],
@@ -318,11 +334,6 @@ def _gradient(b: Any, param: Float, grad: Float, weight_decay: Any, decays: bool
     return Step(0.0, 1, weight_decay if decays else 0.0, maximize).gradient(b, param, grad)
 
 
-def _nearer(b: Any, x: Float, y: Float, share: Any) -> Float:
-    """Interpolate: x + share · (y - x)."""
-    return b.add(x, b.mul(b.sub(y, x), share))
-
-
 def _moments(
     b: Any,
     param: Float,
@@ -343,7 +354,7 @@ def _moments(
     """Apply weight decay; return the parameter and the new moments."""
     grad = _gradient(b, param, grad, decay, decays and not decoupled, maximize)
     square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
-    return b.mul(param, decay) if decays and decoupled else param, _nearer(b, mean, grad, share1), square
+    return b.mul(param, decay) if decays and decoupled else param, lerp(b, mean, grad, share1), square
 
 
 def _adam(b: Any, param: Float, mean: Float, square: Float, rate: Any, root: Any, *rest: Any) -> Float:

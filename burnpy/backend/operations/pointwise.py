@@ -9,7 +9,9 @@ from burnpy.backend.primitives import Bool, Discrete, Float, Number, Scalar, Val
 from burnpy.backend.schema import Algebra, derived, required
 
 POINTWISE, LINEAR, BILINEAR = Algebra.POINTWISE, Algebra.LINEAR, Algebra.BILINEAR
-GENERAL, NONE = Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+NONE = Algebra.NONDIFFERENTIABLE
+
+_FMOD = 100  # the remainder of floats is computed bit by bit
 
 
 class Arithmetic(OperationsBase):
@@ -35,7 +37,7 @@ class Arithmetic(OperationsBase):
         """Divide elementwise: x / y."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=9)
     def pow(self, x: Number, y: Number | Scalar) -> Number:
         """Raise x to the power y elementwise: xʸ."""
         ...
@@ -60,7 +62,7 @@ class Arithmetic(OperationsBase):
         """Elementwise minimum of x and an upper bound y; where they are equal, the gradient goes to x."""
         return self.minimum(x, y)
 
-    @derived(GENERAL)
+    @derived(POINTWISE, flops=2)
     def clamp_between(self, x: Number, low: Number, high: Number) -> Number:
         """Clamp x to [low, high]: min(max(x, low), high); all three broadcast and have the same dtype.
 
@@ -68,12 +70,12 @@ class Arithmetic(OperationsBase):
         """
         return self.minimum(self.maximum(x, low), high)
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=_FMOD)
     def floor_divide(self, x: Number, y: Number | Scalar) -> Number:
         """Divide and round toward minus infinity: floor(x / y). The gradient is 0."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=_FMOD)
     def remainder(self, x: Number, y: Number | Scalar) -> Number:
         """Remainder of floor division, x - y · floor(x / y), with the sign of y, as Python's ``%``."""
         ...
@@ -82,72 +84,72 @@ class Arithmetic(OperationsBase):
 class Comparison(OperationsBase):
     """Comparisons and logic."""
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def eq(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x == y."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def ne(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x != y."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def lt(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x < y."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def le(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x <= y."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def gt(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x > y."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def ge(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x >= y."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def bitwise_and(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise AND of ints; logical AND of bools."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def bitwise_or(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise OR of ints; logical OR of bools."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def bitwise_xor(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise XOR of ints; logical XOR of bools."""
         ...
 
-    @required(NONE)
+    @required(NONE, elementwise=True)
     def bitwise_not(self, x: Discrete) -> Discrete:
         """Bitwise NOT of ints; logical NOT of bools."""
         ...
 
-    @derived(NONE)
+    @derived(NONE, elementwise=True)
     def isnan(self, x: Float) -> Bool:
         """Test elementwise for NaN."""
         return self.ne(x, x)
 
-    @derived(NONE)
+    @derived(NONE, elementwise=True)
     def isinf(self, x: Float) -> Bool:
         """Test elementwise for plus or minus infinity."""
         return self.eq(self.abs(x), math.inf)
 
-    @derived(NONE)
+    @derived(NONE, elementwise=True)
     def isfinite(self, x: Float) -> Bool:
         """Test elementwise for finite values: neither infinite nor NaN."""
         return self.lt(self.abs(x), math.inf)
 
-    @required(LINEAR)
+    @required(LINEAR, elementwise=True)
     def where(self, condition: Bool, x: Value, y: Value | Scalar) -> Value:
         """Select x where condition is true and y elsewhere; all three broadcast, x and y have the same dtype."""
         ...
@@ -186,22 +188,22 @@ class Unary(OperationsBase):
         """Round to the nearest integer, halves to even."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=3)
     def exp(self, x: Float) -> Float:
         """Exponential function, eˣ."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=3)
     def expm1(self, x: Float) -> Float:
         """Compute exp(x) - 1, accurate near 0."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=3)
     def log(self, x: Float) -> Float:
         """Natural logarithm; -inf at 0, NaN below 0."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=3)
     def log1p(self, x: Float) -> Float:
         """Compute log(1 + x), accurate near 0."""
         ...
@@ -211,17 +213,17 @@ class Unary(OperationsBase):
         """Square root; NaN below 0."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=3)
     def sin(self, x: Float) -> Float:
         """Sine of x, in radians."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=3)
     def cos(self, x: Float) -> Float:
         """Cosine of x, in radians."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, flops=3)
     def tanh(self, x: Float) -> Float:
         """Hyperbolic tangent."""
         ...
@@ -241,19 +243,19 @@ class Unary(OperationsBase):
         """Reciprocal of the square root: 1 / √x."""
         return self.reciprocal(self.sqrt(x))
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, flops=4)
     def sigmoid(self, x: Float) -> Float:
         """Logistic sigmoid 1 / (1 + exp(-x)), computed as (1 + tanh(x / 2)) / 2, which does not overflow."""
         return self.mul(self.add(self.tanh(self.mul(x, 0.5)), 1.0), 0.5)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, flops=9)
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
         from burnpy.backend.operations.special import erf
 
         return erf(self, x)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, flops=2)
     def clamp(self, x: Number, low: Scalar | None, high: Scalar | None) -> Number:
         """Clamp x to [low, high], where None is no bound; the gradient at a bound is 1."""
         raised = x if low is None else self.maximum(x, low)

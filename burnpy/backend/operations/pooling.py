@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ LINEAR, GENERAL, NONDIFFERENTIABLE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NO
 class Pooling(OperationsBase):
     """Pooling. ``kernel``, ``stride``, ``padding`` and ``dilation`` are pairs; padding is at most half the kernel."""
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: prod(x))
     def max_pool2d(self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Float:
         """2-d max pooling: the maximum of each window, which is never padding; NaN if any element is NaN."""
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
@@ -31,7 +32,7 @@ class Pooling(OperationsBase):
             out = self.maximum(out, part)
         return out
 
-    @derived(GENERAL)
+    @derived(GENERAL, like="x", flops=lambda x: prod(x))
     def max_pool2d_backward(
         self, grad: Float, x: Float, out: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Float:
@@ -42,7 +43,7 @@ class Pooling(OperationsBase):
             total = self.accumulate_slice(total, key, self.where(chosen, grad, 0.0))
         return total if shape == x.shape else self.add(self.slice(total, inside(x.shape, padding)), 0.0)
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x))
     def max_pool2d_indices(
         self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
     ) -> Int:
@@ -57,7 +58,7 @@ class Pooling(OperationsBase):
             within = d.where(d.bitwise_not(chosen), within, place)
         return d.add(within, d.from_numpy(np.add.outer(high * width, wide)))
 
-    @derived(LINEAR)
+    @derived(LINEAR, flops=lambda x: prod(x))
     def avg_pool2d(
         self,
         x: Float,
@@ -79,7 +80,7 @@ class Pooling(OperationsBase):
             first = self.add(first, part)
         return _shares(self, first, x.shape, kernel, stride, padding, count_include_pad, divisor)
 
-    @derived(LINEAR)
+    @derived(LINEAR, flops=lambda out: prod(out))
     def avg_pool2d_backward(
         self,
         grad: Float,
@@ -99,7 +100,7 @@ class Pooling(OperationsBase):
             total = self.accumulate_slice(total, key, share)
         return total if whole == shape else self.add(self.slice(total, inside(shape, padding)), 0.0)
 
-    @derived(LINEAR)
+    @derived(LINEAR, flops=lambda x: prod(x))
     def adaptive_avg_pool2d(self, x: Float, size: Pair) -> Float:
         """2-d adaptive average pooling to ``size``: means of windows i·n//s … ⌈(i+1)·n/s⌉ along each dimension.
 
@@ -112,7 +113,7 @@ class Pooling(OperationsBase):
             x = self.cat([self.mean(self.slice(x, key), (dim,), True) for key in keys], dim)
         return x
 
-    @derived(LINEAR)
+    @derived(LINEAR, flops=lambda out: prod(out))
     def adaptive_avg_pool2d_backward(self, grad: Float, shape: Shape) -> Float:
         """Gradient of `adaptive_avg_pool2d` with respect to x of the given shape."""
         for dim in (3, 2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import prod
 from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
@@ -15,59 +16,59 @@ LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIAB
 class Reduction(OperationsBase):
     """Sums, products, extremes and operations derived from them. Sums of ints and bools are int64."""
 
-    @required(LINEAR)
+    @required(LINEAR, flops=lambda x: prod(x))
     def sum(self, x: Value, dims: Dims, keepdim: bool) -> Number:
         """Sum over ``dims``; 0 for no elements."""
         ...
 
-    @required(GENERAL)
+    @required(GENERAL, flops=lambda x: prod(x))
     def prod(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Product over ``dims``; 1 for no elements."""
         ...
 
-    @required(GENERAL)
+    @required(GENERAL, flops=lambda x: prod(x))
     def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Maximum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(GENERAL)
+    @required(GENERAL, flops=lambda x: prod(x))
     def amin(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(NONE)
+    @required(NONE, flops=lambda x: prod(x))
     def argmax(self, x: Number, dim: int, keepdim: bool) -> Int:
         """Index of the first maximum along ``dim``, int64; NaN counts as the largest value."""
         ...
 
-    @required(NONE)
+    @required(NONE, flops=lambda x: prod(x))
     def argmin(self, x: Number, dim: int, keepdim: bool) -> Int:
         """Index of the first minimum along ``dim``, int64; NaN counts as the smallest value."""
         ...
 
-    @required(NONE)
+    @required(NONE, flops=lambda x: prod(x))
     def any(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether any element over ``dims`` is true."""
         ...
 
-    @required(NONE)
+    @required(NONE, flops=lambda x: prod(x))
     def all(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether all elements over ``dims`` are true."""
         ...
 
-    @required(LINEAR)
+    @required(LINEAR, like="x", flops=lambda x: prod(x))
     def cumsum(self, x: Number, dim: int) -> Number:
         """Cumulative sum along ``dim``; int64 for ints."""
         ...
 
-    @derived(LINEAR)
+    @derived(LINEAR, flops=lambda x: prod(x))
     def mean(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Mean over ``dims``; NaN for no elements."""
         count = math.prod(x.shape[d] for d in dims)
         total = self.sum(x, dims, keepdim)
         return self.mul(total, 1 / count) if count else self.mul(total, math.nan)
 
-    @derived(LINEAR)
+    @derived(LINEAR, like="x", flops=lambda x: 2 * prod(x))
     def center(self, x: Float, dims: Dims) -> Float:
         """Subtract the mean over ``dims``: x - mean(x).
 
@@ -81,13 +82,13 @@ class Reduction(OperationsBase):
         same = d.bitwise_and(d.all(self.eq(x, first), dims, True), self.isfinite(first))
         return self.where(d.bitwise_not(same), deviation, 0.0)
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x))
     def var(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
         """Variance over ``dims``: sum((x - mean(x))²) / max(count - correction, 0)."""
         total = self.sum(self.square(self.center(x, dims)), dims, keepdim)
         return self.div(total, divisor(x.shape, dims, correction))
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x))
     def std(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
         """Standard deviation over ``dims``, √var, without overflow or underflow; the gradient where it is 0 is 0."""
         if 0 in x.shape:
@@ -100,7 +101,7 @@ class Reduction(OperationsBase):
         root = self.mul(self.sqrt(self.div(total, divisor(x.shape, dims, correction))), size)
         return root if keepdim else self.reshape(root, tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: 6 * prod(x))
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Compute log(sum(exp(x))) over ``dims``, shifted by the maximum so that exp does not overflow."""
         shift = _shift(self, x, dims)
@@ -108,35 +109,35 @@ class Reduction(OperationsBase):
         total = self.log(self.sum(self.exp(self.sub(x, shift)), dims, keepdim))
         return self.add(total, shift if keepdim else self.reshape(shift, total.shape))
 
-    @derived(GENERAL)
+    @derived(GENERAL, like="x", flops=lambda x: 7 * prod(x))
     def softmax(self, x: Float, dim: int) -> Float:
         """Softmax along ``dim``: exp(x) / sum(exp(x)), shifted by the maximum so that exp does not overflow."""
         e = self.exp(self.sub(x, _shift(self, x, (dim,))))
         return self.div(e, self.sum(e, (dim,), True))
 
-    @derived(GENERAL)
+    @derived(GENERAL, like="out", flops=lambda out: 4 * prod(out))
     def softmax_backward(self, grad: Float, out: Float, dim: int) -> Float:
         """Gradient of `softmax`: out · (grad - sum(grad · out)) along ``dim``."""
         weighted = self.mul(grad, out)
         return self.sub(weighted, self.mul(out, self.sum(weighted, (dim,), True)))
 
-    @derived(GENERAL)
+    @derived(GENERAL, like="x", flops=lambda x: 7 * prod(x))
     def log_softmax(self, x: Float, dim: int) -> Float:
         """Logarithm of the softmax along ``dim``, accurate where softmax underflows."""
         shifted = self.sub(x, _shift(self, x, (dim,)))
         return self.sub(shifted, self.log(self.sum(self.exp(shifted), (dim,), True)))
 
-    @derived(GENERAL)
+    @derived(GENERAL, like="out", flops=lambda out: 6 * prod(out))
     def log_softmax_backward(self, grad: Float, out: Float, dim: int) -> Float:
         """Gradient of `log_softmax`: grad - exp(out) · sum(grad) along ``dim``."""
         return self.sub(grad, self.mul(self.exp(out), self.sum(grad, (dim,), True)))
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: prod(x))
     def max_dim(self, x: Number, dim: int, keepdim: bool) -> tuple[Number, Int]:
         """Maximum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmax(x, dim, True))
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=lambda x: prod(x))
     def min_dim(self, x: Number, dim: int, keepdim: bool) -> tuple[Number, Int]:
         """Minimum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmin(x, dim, True))
@@ -148,7 +149,7 @@ class Reduction(OperationsBase):
         shape = x.shape[:dim] + x.shape[dim + 1 :]
         return self.reshape(values, shape), self.discrete.reshape(index, shape)
 
-    @derived(LINEAR)
+    @derived(LINEAR, flops=lambda x, out: prod(x) if x != out else 0)
     def sum_to(self, x: Value, shape: Shape) -> Value:
         """Sum x to ``shape``, the adjoint of broadcasting ``shape`` to ``x.shape``; floats keep their dtype."""
         lead = len(x.shape) - len(shape)

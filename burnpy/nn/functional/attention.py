@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError, a
 from burnpy.nn.functional.checks import dims_at_least, floats
-from burnpy.nn.functional.dropout import dropout
+from burnpy.nn.functional.regularization import dropout
 from burnpy.nn.sizes import whole
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.bool_tensor import BoolTensor

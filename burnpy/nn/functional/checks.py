@@ -27,7 +27,7 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
         DeviceError: they are on different devices.
         DTypeError: ``x``, ``key`` or ``value`` is wider than the weights.
     """
-    values = [*tensors.values()]
+    values: list[Any] = [*tensors.values()]
     first = values[0]
     if first.__class__ is not Tensor:
         return _together(operation, required, tensors)

@@ -8,7 +8,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.checks import exact_dims, probability
-from burnpy.nn.functional.linear import linear
+from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module, rebound

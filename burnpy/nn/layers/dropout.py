@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.nn.functional.checks import probability
-from burnpy.nn.functional.dropout import dropout
+from burnpy.nn.functional.regularization import dropout
 from burnpy.nn.module import Stateless
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.nn.functional.embedding import embedding, padding_row
+from burnpy.nn.functional.embeddings import embedding, padding_row
 from burnpy.nn.init import Initializer, Normal
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import positive

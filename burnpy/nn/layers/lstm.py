@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.nn.functional.checks import exact_dims, probability
-from burnpy.nn.functional.dropout import dropout as dropped
-from burnpy.nn.functional.linear import linear
+from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.regularization import dropout as dropped
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import positive

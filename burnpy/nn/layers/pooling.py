@@ -8,6 +8,7 @@ from burnpy.backend.backend import Backend
 from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, divisor_of, max_pool2d
 from burnpy.nn.module import Stateless
 from burnpy.nn.sizes import Pair, pair
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
@@ -61,6 +62,7 @@ class MaxPool2d(Stateless):
             ceil_mode=self.ceil_mode,
         )
 
+    @explained
     def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
         """Return the result of `forward` and the flat, row-major index of each maximum in its plane."""
         return max_pool2d(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import IndexRangeError, ModuleError, a
 from burnpy.nn.base import ModuleBase
+from burnpy.nn.call_errors import refuse_call
 from burnpy.nn.module import Module, Stateless, rebound
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ class Sequential(Module[B]):
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply all layers in order."""
         for layer in vars(self).values():
-            x = layer.forward(x)
+            try:
+                x = layer.forward(x)
+            except TypeError as error:
+                refuse_call(layer, (x,), {}, error)
+                raise
         return x
 
     @property

@@ -1,4 +1,4 @@
-"""Cases of activation functions and their derivatives."""
+"""Examples of activation functions and their derivatives."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.pointwise import UNARY
-from burnpy.testing.cases.samples import Large, Values, x
-from burnpy.testing.cases.table import row
+from burnpy.testing.cases.elementwise import SPECIAL, elementwise
 
-_TWO = [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3)), (Large((96, 100)), Large((96, 100)))]
-_FINITE = [*UNARY[:4], (Large((96, 100)),), (Values((0.0, -0.0, 1.0, -1.0, 6.0, -6.0, math.nan)),)]
+_MODERATE = (0.0, -0.0, 1.0, -1.0, 6.0, -6.0, math.nan)
+"""Special values without the infinities, of which the references give NaN."""
 
 
 def _normal(x: Any) -> Any:
@@ -38,19 +36,16 @@ def _silu_backward(grad: Any, x: Any) -> Any:
     return grad * s * (1 + x * (1 - s))
 
 
-row("relu", lambda x: np.maximum(x, 0), UNARY)
-row(
-    "relu_backward",
-    lambda grad, out: np.where(out != 0, grad, 0),
-    [*_TWO, (x(10), Values((0.0, -0.0, 1.0, math.nan, math.inf, 0.0, 2.0, math.nan, 5e-8, 0.0)))],
-)
-row("gelu", _gelu, [(a, how) for (a,) in _FINITE for how in (False, True)], loose=2)
-row("gelu_backward", _gelu_backward, [(g, a, how) for g, a in _TWO for how in (False, True)], loose=4)
-row("silu", lambda x: x / (1 + np.exp(-x)), _FINITE, loose=2)
-row("silu_backward", _silu_backward, _TWO, loose=4)
-row(
+elementwise("relu", lambda x: np.maximum(x, 0))
+elementwise("relu_backward", lambda grad, out: np.where(out != 0, grad, 0), special=(*SPECIAL, 5e-8))
+elementwise("gelu", _gelu, options=[(False,), (True,)], special=_MODERATE, loose=2)
+elementwise("gelu_backward", _gelu_backward, options=[(False,), (True,)], special=_MODERATE, loose=4)
+elementwise("silu", lambda x: x / (1 + np.exp(-x)), special=_MODERATE, loose=2)
+elementwise("silu_backward", _silu_backward, special=_MODERATE, loose=4)
+elementwise(
     "softplus",
     lambda x, beta: np.logaddexp(0, beta * x) / beta,
-    [(a, beta) for (a,) in UNARY for beta in (1.0, 2.5)] + [(Values((-80.0, 80.0)), 1.0)],
+    options=[(1.0,), (2.5,)],
+    special=(*SPECIAL, 80.0, -80.0),
     loose=2,
 )

@@ -1,4 +1,4 @@
-"""Cases of attention."""
+"""Examples of attention."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ def _large(*shape: int, low: float = -2.0, high: float = 2.0) -> Large:
     return Large(shape, low, high)
 
 
-row("attention", _attention, _examples(False), kinds=("float",), loose=16)
-row("attention_backward", _attention_backward, _examples(True), kinds=("float",), loose=128)
+row("attention", _attention, _examples(False), loose=16)
+row("attention_backward", _attention_backward, _examples(True), loose=128)

@@ -1,4 +1,4 @@
-"""Cases of convolution and its gradients."""
+"""Examples of convolution and its gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of operations that create and convert primitives."""
+"""Examples of operations that create and convert primitives."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ row(
 row("to_float", _converted, [(a, d) for a in _SOME for d in (float32, float64)])
 row("to_int", _converted, [(a, d) for a in [*_SOME, Values((1.5, -1.5, 2.0, -0.5))] for d in (int32, int64)])
 row("to_bool", lambda x: x != 0, [(a,) for a in [*_SOME, Values((0.0, -0.0, 1.0, float("inf"), float("nan")))]])
-row("detach", lambda x: x, [(a,) for a in _SOME], fresh=False)
+row("detach", lambda x: x, [(a,) for a in _SOME])

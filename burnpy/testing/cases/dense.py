@@ -1,4 +1,4 @@
-"""Cases of linear, embedding, dropout and cross entropy."""
+"""Examples of linear, embedding, dropout and cross entropy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Mask, x
+from burnpy.testing.cases.elementwise import elementwise
+from burnpy.testing.cases.samples import EmptyIndex, Index, Large, x
 from burnpy.testing.cases.table import indices, row
 
 _CLASSES = Index((2, 0, 2))
@@ -77,17 +78,7 @@ row(
     ],
     loose=4,
 )
-row(
-    "masked_scale",
-    lambda x, mask, scale: np.where(mask, x * scale, 0),
-    [
-        (x(2, 3), Mask((2, 3)), 1.25),
-        (x(), Mask(()), 2.0),
-        (x(0, 3), Mask((0, 3)), 2.0),
-        (Large((96, 100)), Mask((96, 100)), 1.25),
-    ],
-    kinds=("float",),
-)
+elementwise("masked_scale", lambda x, mask, scale: np.where(mask, x * scale, 0), options=[(1.25,)])
 row("cross_entropy", _cross_entropy, _LOGITS, loose=8)
 row(
     "cross_entropy_backward",

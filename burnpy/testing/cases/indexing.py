@@ -1,4 +1,4 @@
-"""Cases of operations that read or write elements at indices."""
+"""Examples of operations that read or write elements at indices."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ _SCATTERED = [
     (x(3, 4), 1, EmptyIndex((0, 2)), x(0, 2)),
 ]
 
-row("index_select", lambda x, dim, index: np.take(x, index, dim), _PICKED, fresh=True)
-row("index_put", _put, _PLACED, fresh=True)
+row("index_select", lambda x, dim, index: np.take(x, index, dim), _PICKED)
+row("index_put", _put, _PLACED)
 row("index_add", _added, _PLACED, kinds=("float", "int"), loose=2)
 row("index_reduce", _reduced, _REDUCED, kinds=("float", "int"), loose=2)
 row(
@@ -112,8 +112,8 @@ row(
     int64_only=True,
 )
 row("nonzero", lambda x: np.argwhere(x).astype(int64), [(Mask((2, 3)),), (Mask((4,)),), (Mask(()),), (Mask((0, 3)),)])
-row("gather", lambda x, dim, index: x[indices(dim, index)], _GATHERED, fresh=True)
-row("scatter", _scattered, _SCATTERED, fresh=True)
+row("gather", lambda x, dim, index: x[indices(dim, index)], _GATHERED)
+row("scatter", _scattered, _SCATTERED)
 row("scatter_add", _scatter_added, _SCATTERED, kinds=("float", "int"), loose=2)
 row(
     "one_hot",
@@ -122,7 +122,7 @@ row(
     int64_only=True,
 )
 
-row("accumulate", np.add, [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))], consumes=range(1))
+row("accumulate", np.add, [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))])
 row(
     "accumulate_slice",
     lambda total, key, grad: _sliced(total, key, grad),
@@ -135,9 +135,8 @@ row(
         (x(), (), x(high=1.9)),
         (x(), (None,), x(1)),
     ],
-    consumes=range(1),
 )
-row("accumulate_index", _added, _PLACED, consumes=range(1), loose=2)
+row("accumulate_index", _added, _PLACED, loose=2)
 
 
 def _sliced(total: Any, key: Any, grad: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Cases of normalization."""
+"""Examples of normalization."""
 
 from __future__ import annotations
 

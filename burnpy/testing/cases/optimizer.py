@@ -1,4 +1,4 @@
-"""Cases of the update steps of optimizers."""
+"""Examples of the update steps of optimizers."""
 
 from __future__ import annotations
 
@@ -119,7 +119,6 @@ def _row(name: str, reference: Reference, signed: Sequence[bool], settings: Sequ
             *((*_lists(signed), *given) for given in settings),
             *((*_lists(signed), step._replace(owned=True), *rest) for step, *rest in settings if signed),
         ],
-        consumes=range(2, 2 + len(signed)),
         loose=loose,
     )
 

@@ -1,4 +1,4 @@
-"""Cases of pooling."""
+"""Examples of pooling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of reductions."""
+"""Examples of reductions."""
 
 from __future__ import annotations
 

@@ -40,6 +40,9 @@ class Array(Sample):
     low: float = -2.0
     high: float = 2.0
 
+    def __str__(self) -> str:
+        return str(self.shape)
+
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return random values, the same for the same arguments."""
         generator = np.random.default_rng([seed, zlib.crc32(repr(self).encode())])
@@ -59,6 +62,9 @@ class Large(Array):
 
     smooth: ClassVar[bool] = False
 
+    def __str__(self) -> str:
+        return f"large {self.shape}"
+
 
 @dataclass(frozen=True)
 class Values(Sample):
@@ -67,6 +73,9 @@ class Values(Sample):
     values: tuple[float, ...]
     shape: Shape = (-1,)
     smooth: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return "special values"
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return the values, replaced by 1 where an int or bool dtype cannot represent them."""
@@ -84,6 +93,9 @@ class Mask(Sample):
 
     shape: Shape
 
+    def __str__(self) -> str:
+        return f"bools {self.shape}"
+
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return random bools."""
         generator = np.random.default_rng([seed, zlib.crc32(repr(self).encode())])
@@ -96,6 +108,9 @@ class Index(Sample):
 
     values: int | tuple[Any, ...]
 
+    def __str__(self) -> str:
+        return f"index {np.shape(self.values)}"
+
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return the values."""
         return np.array(self.values, int64)
@@ -106,6 +121,9 @@ class EmptyIndex(Sample):
     """An int64 primitive without elements."""
 
     shape: Shape = (0,)
+
+    def __str__(self) -> str:
+        return f"index {self.shape}"
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return an empty array."""
@@ -119,6 +137,9 @@ class ByKind:
     of_float: Any
     of_int: Any
     of_bool: Any = True
+
+    def __str__(self) -> str:
+        return f"{self.of_float} or {self.of_int}"
 
     def of(self, dtype: DType) -> Any:
         """Return the value for the kind of ``dtype``."""
@@ -142,6 +163,9 @@ class ByDType:
 
 class CaseDType:
     """The class of `CASE`."""
+
+    def __str__(self) -> str:
+        return "dtype"
 
 
 CASE = CaseDType()

@@ -1,4 +1,4 @@
-"""Cases of operations that reshape, slice and join, and of the matrix product."""
+"""Examples of operations that reshape, slice and join, and of the matrix product."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _scattered(x: Any, key: Any, src: Any) -> Any:
 
 
 def _diagonals(name: str, f: Any) -> None:
-    row(name, f, [(a, k) for a in (x(3, 4), x(4, 2), x(2, 3, 3), x(0, 3)) for k in (-2, -1, 0, 1, 3)], fresh=True)
+    row(name, f, [(a, k) for a in (x(3, 4), x(4, 2), x(2, 3, 3), x(0, 3)) for k in (-2, -1, 0, 1, 3)])
 
 
 row(
@@ -116,10 +116,6 @@ row(
         (x(2, 1, 2, 3), x(3)),
         (x(0), x(0)),
         (x(0), x(0, 2)),
-        (x(3), x(3)),
-        (x(3), x(3, 2)),
-        (x(2, 3), x(3)),
-        (x(3), x(2, 3, 2)),
         (x(2, 2, 3), x(3)),
         (Large((40, 30), -1.0, 1.0), Large((30, 50), -1.0, 1.0)),
     ],

@@ -1,8 +1,13 @@
-"""The table of cases: for each operation, the arguments of its calls, and a reference implementation in NumPy."""
+"""The table of examples: for each operation, the arguments of its calls, and a reference implementation in NumPy.
+
+The conformance suite, the tests of the backends, of the tensors' methods and of agreement with PyTorch, and the checks
+of first and second derivatives all call operations with these arguments. `row` adds the examples of one operation;
+`pointwise` makes them for an operation of elements, from its declaration and the domains of its operands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +16,6 @@ import numpy as np
 from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float32
 from burnpy.backend.entries import Operation
-from burnpy.backend.operations.optimizer import Step
 from burnpy.backend.primitives import KindName
 from burnpy.backend.schema import Algebra
 from burnpy.testing.cases.samples import ByKind, Sample
@@ -33,22 +37,28 @@ _KINDS: dict[str, tuple[KindName, ...]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """The cases of one operation."""
+    """The examples of one operation."""
 
     operation: Operation
     reference: Reference
-    examples: tuple[Example, ...]
+    examples: Mapping[str, Example]  #: by a name, such as "0-d" or "y broadcast"
     kinds: tuple[KindName, ...]  #: the kinds of the dtypes in which it is run
     int64_only: bool  #: int64 is the only int dtype in which it is run, since its arguments are indices
     gradients: bool  #: whether first and second derivatives are compared with differences
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
-    consumes: range  #: the positions of the arguments whose memory it may reuse, see `reuses`; of lists, all members
     loose: float  #: the factor by which rounding errors may exceed those of one operation
 
-    def reuses(self, example: Example) -> range:
-        """Return the arguments whose memory a call may reuse: none of an optimizer's `Step` that is not ``owned``."""
-        steps = [a for a in example if isinstance(a, Step)]
-        return range(0) if steps and not steps[0].owned else self.consumes
+    @property
+    def consumes(self) -> tuple[int, ...]:
+        """The positions of the arguments whose memory it may reuse; of lists, that of all members."""
+        return self._positions(self.operation.consumes)
+
+    def reuses(self, example: Example) -> tuple[int, ...]:
+        """Return the positions of the arguments whose memory a call may reuse: see `Operation.consumed`."""
+        return self._positions(self.operation.consumed(example))
+
+    def _positions(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(k for k, argument in enumerate(self.operation.arguments) if argument.name in names)
 
     def flat_results(self, results: Any) -> list[tuple[int, Any]]:
         """Return each primitive among the results of a call, with the position of its result."""
@@ -68,32 +78,63 @@ ROWS: dict[str, Row] = {}
 def row(
     name: str,
     reference: Reference,
-    examples: Sequence[Example],
+    examples: Sequence[Example] | Mapping[str, Example],
     *,
     kinds: tuple[KindName, ...] | None = None,
     int64_only: bool = False,
     gradients: bool | None = None,
     fresh: bool | None = None,
-    consumes: range = range(0),
     loose: float = 1.0,
 ) -> None:
-    """Add the cases of an operation to the table; arguments that are None are derived from its declaration."""
+    """Add the examples of an operation to the table.
+
+    Args:
+        name: the operation, as it is declared in `burnpy.backend.operations`.
+        reference: what it computes, in NumPy.
+        examples: its arguments, by name; a sequence is named after the shapes.
+        kinds: the kinds of the dtypes in which it is run; None for those of its first argument.
+        int64_only: whether int64 is the only int dtype in which it is run.
+        gradients: whether derivatives are checked; None for those of a differentiable operation.
+        fresh: whether the result is always newly allocated; None for all operations but views.
+        loose: the factor by which rounding errors may exceed those of one operation.
+    """
     op = operations()[name]
     if kinds is None:
-        arguments = [a.kind for a in op.arguments if a.kind not in (None, "Bool" if name == "where" else None)]
-        kinds = _KINDS[arguments[0]] if arguments and arguments[0] else ("float", "int", "bool")
+        given = [a.kind for a in op.arguments if a.kind]
+        kinds = _KINDS[next((kind for kind in given if kind != "Bool"), given[0] if given else "Value")]
     smooth = op.algebra is not Algebra.NONDIFFERENTIABLE and any(op.float_results)
     ROWS[name] = Row(
         op,
         reference,
-        tuple(examples),
+        examples if isinstance(examples, Mapping) else named(examples),
         kinds,
         int64_only,
         smooth if gradients is None else gradients,
-        op.algebra is not Algebra.STRUCTURAL if fresh is None else fresh,
-        consumes,
+        op.view is None if fresh is None else fresh,
         loose,
     )
+
+
+def named(examples: Sequence[Example]) -> dict[str, Example]:
+    """Return the examples by names that are made of shapes and values.
+
+    >>> from burnpy.testing.cases.samples import x
+    >>> list(named([(x(2, 3), (0,), True), (x(), (), False)]))
+    ['(2, 3), (0,), True', '(), (), False']
+    """
+    table: dict[str, Example] = {}
+    for example in examples:
+        name = ", ".join(map(_described, example)) or "no arguments"
+        same = sum(other.partition(" #")[0] == name for other in table)
+        table[f"{name} #{same + 1}" if same else name] = example
+    return table
+
+
+def _described(argument: Any) -> str:
+    """Describe an argument in a few words; samples do so themselves."""
+    if isinstance(argument, list):
+        return f"[{', '.join(map(_described, argument))}]"
+    return str(argument)
 
 
 def flat(example: Example) -> list[Any]:

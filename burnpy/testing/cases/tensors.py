@@ -1,4 +1,4 @@
-"""Cases of negative dims, which tensors normalize before they call a backend."""
+"""Examples of negative dims, which tensors normalize before they call a backend."""
 
 from __future__ import annotations
 

@@ -1,0 +1,55 @@
+"""Copies of functions in which some names stand for others: the way in which burnpy makes methods from tables.
+
+Two hundred methods differ only in the operation that they call. A closure would look up a cell at every call, and a
+wrapper costs a frame; here the code object of one function, the template, is copied with another name in it, so that
+each copy runs as fast as a method written by hand, and tracebacks show the template. Where a method must be different
+code for each operation, as those of `Autodiff` are, it is generated as source text instead (`burnpy.autodiff.codegen`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+
+_NONE: Mapping[str, str] = {}
+
+
+def specialised(
+    template: Any, name: str, words: Mapping[str, str] = _NONE, namespace: dict[str, Any] | None = None
+) -> Any:
+    """Return a copy of the function ``template`` that is called ``name``.
+
+    Args:
+        template: a function.
+        name: the qualified name of the copy, such as ``Tensor.exp``.
+        words: what to replace among the names that the function uses (globals, attributes, parameters, variables) and
+            among its string constants.
+        namespace: the globals of the copy; None for those of the template.
+
+    >>> def call(x):
+    ...     return x.METHOD(), "METHOD"
+    >>> upper = specialised(call, "upper", {"METHOD": "upper"})
+    >>> upper("abc"), upper.__name__
+    (('ABC', 'upper'), 'upper')
+    """
+    code = template.__code__
+    own = name.rpartition(".")[2]
+    code = code.replace(
+        co_names=tuple(words.get(n, n) for n in code.co_names),
+        co_varnames=tuple(words.get(n, n) for n in code.co_varnames),
+        co_consts=tuple(words.get(c, c) if type(c) is str else c for c in code.co_consts),
+        co_name=own,
+        co_qualname=name,
+    )
+    copy = FunctionType(
+        code,
+        template.__globals__ if namespace is None else namespace,
+        own,
+        template.__defaults__,
+        template.__closure__,
+    )
+    copy.__kwdefaults__, copy.__annotations__ = template.__kwdefaults__, template.__annotations__
+    copy.__doc__, copy.__module__, copy.__qualname__ = template.__doc__, template.__module__, name
+    vars(copy).update(vars(template))
+    return copy

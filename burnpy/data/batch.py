@@ -1,0 +1,248 @@
+"""`Batch`: the tensors of some samples, by name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+
+import numpy as np
+
+from burnpy.backend.alias import Subscriptable
+from burnpy.backend.backend import Backend
+from burnpy.backend.devices import device_of
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.readonly import readonly
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import KindName
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+B2 = TypeVar("B2", bound=Backend)
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+_KINDS: dict[str, KindName] = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
+
+
+class Batch(Subscriptable, Generic[B]):
+    """The samples of a batch as tensors on backend ``B``, each of shape (n, …), as attributes and by name.
+
+    Floats are a `Tensor`, ints an `IntTensor`, bools a `BoolTensor`; what is not a number is a tuple of n values. To
+    type checkers an attribute is Any; a subclass declares the columns that there are, and a batch is checked
+    against it when it is made::
+
+        class Digits(Batch[B]):
+            x: Tensor[B]
+            y: IntTensor[B]
+
+        loader = Loader(data, collate(Digits[Train]), batch_size=64)
+
+    >>> from burnpy.backend import NumPy
+    >>> batch = Batch.of({"x": np.zeros((2, 3), np.float32), "y": np.array([1, 0])}, device=NumPy)
+    >>> batch
+    Batch(2 samples on NumPy: x=float32[3], y=int64[])
+    >>> batch.y.tolist(), len(batch), list(batch.keys())
+    ([1, 0], 2, ['x', 'y'])
+    """
+
+    __slots__ = ("_columns", "_device", "_size")
+
+    _columns: Mapping[str, Any]
+    _device: B
+    _size: int
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any], *, device: B2 | type[B2]) -> Batch[B2]:
+        """A batch of arrays, which are copied, or tensors on the device.
+
+        Raises:
+            ShapeError: the columns have different numbers of rows.
+            KindError: the class declares other columns.
+        """
+        arrays = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
+        out: Batch[B2] = made(getattr(cls, "__origin__", cls), arrays, device_of(device))
+        return out
+
+    @property
+    def device(self) -> B:
+        """The device of the tensors."""
+        return self._device
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        return self._size
+
+    def keys(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            raise MissingNameError(self._missing(name))
+        return self._columns[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._columns:
+            raise MissingNameError(self._missing(name))
+        return self._columns[name]
+
+    def _missing(self, name: str) -> str:
+        close = get_close_matches(name, self._columns, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(self._columns)}"
+        return f"this batch has no {name}; {hint}"
+
+    def floats(self, name: str) -> Tensor[B]:
+        """A column of floats, typed.
+
+        Raises:
+            KindError: it is of another kind.
+        """
+        return self._of_kind(name, "float")  # type: ignore[no-any-return]  # of that class
+
+    def ints(self, name: str) -> IntTensor[B]:
+        """A column of ints, typed.
+
+        Raises:
+            KindError: it is of another kind.
+        """
+        return self._of_kind(name, "int")  # type: ignore[no-any-return]  # of that class
+
+    def bools(self, name: str) -> BoolTensor[B]:
+        """A column of bools, typed.
+
+        Raises:
+            KindError: it is of another kind.
+        """
+        return self._of_kind(name, "bool")  # type: ignore[no-any-return]  # of that class
+
+    def _of_kind(self, name: str, kind: KindName) -> Any:
+        column = self[name]
+        if not isinstance(column, TensorBase.kinds[kind]):
+            raise KindError(f"{name} of this batch is {a(type(column).__name__)}; read it as batch[{name!r}]")
+        return column
+
+    def inner(self: Batch[Autodiff[I]]) -> Batch[I]:
+        """The same memory on the inner backend, for validation.
+
+        Raises:
+            DeviceError: the batch is on a plain backend.
+        """
+        if not hasattr(self._device, "inner"):
+            raise DeviceError(f"inner() was called on a batch on {self._device}, which has no inner backend")
+        columns = {name: x.inner() if _is_tensor(x) else x for name, x in self._columns.items()}
+        out: Batch[I] = _new(type(self), columns, self._device.inner, self._size)
+        return out
+
+    def to_device(self, device: B2 | type[B2]) -> Batch[B2]:
+        """The batch on another device."""
+        target: Any = device_of(device)
+        columns = {name: x.to_device(target) if _is_tensor(x) else x for name, x in self._columns.items()}
+        out: Batch[B2] = _new(type(self), columns, target, self._size)
+        return out
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ImmutableError(
+            f"batch.{name} was assigned to, and batches do not change; make another with Batch.of(...)"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _new, (type(self), dict(self._columns), self._device, self._size)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{name}={x.dtype}{list(x.shape[1:])}" if isinstance(x, TensorBase) else f"{name}={type(x[0]).__name__}"
+            for name, x in self._columns.items()
+        )
+        return f"{type(self).__name__}({self._size} samples on {self._device}: {shown})"
+
+
+def _new(cls: type[Batch[Any]], columns: Mapping[str, Any], device: Any, size: int) -> Any:
+    """Return a batch of tensors."""
+    batch = object.__new__(cls)
+    for name, value in (("_columns", columns), ("_device", device), ("_size", size)):
+        object.__setattr__(batch, name, value)
+    return batch
+
+
+def made(cls: type[Any], columns: Mapping[str, Any], device: Any) -> Any:
+    """Return a batch of columns: tensors, tuples, and arrays of no one else, whose memory the tensors take over.
+
+    Raises:
+        ShapeError: the columns have different numbers of rows.
+        KindError: the class declares other columns, or other kinds.
+    """
+    refuse_undeclared(cls, columns)
+    sizes = {name: x.shape[0] if hasattr(x, "shape") and x.shape else len(x) for name, x in columns.items()}
+    if len(set(sizes.values())) > 1:
+        shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+        raise ShapeError(f"a batch was made of {shown}; every column has one row for each sample")
+    tensors = {name: _tensor(x, device) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
+    return _new(cls, tensors, device, next(iter(sizes.values()), 0))
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, TensorBase)
+
+
+def _tensor(array: NDArray[Any], device: Any) -> Any:
+    owner: Any = TensorBase.kinds[kind_of(array.dtype)]
+    return owner.from_data(readonly(np.ascontiguousarray(array)), copy=False, device=device)
+
+
+def refuse_undeclared(cls: type[Any], columns: Mapping[str, Any]) -> None:
+    """Check columns against what a subclass of `Batch` declares.
+
+    Raises:
+        KindError: a column is missing, or of another kind.
+    """
+    for name, declared in declarations(cls).items():
+        if name not in columns:
+            raise KindError(f"{cls.__name__} declares {name}, and the samples have {', '.join(columns)}")
+        column = columns[name]
+        if declared not in _KINDS:
+            continue
+        found = kind_of(column.dtype) if hasattr(column, "dtype") else None
+        if found != _KINDS[declared]:
+            what = f"dtype {column.dtype}" if found else a(type(column).__name__)
+            raise KindError(
+                f"{cls.__name__} declares {name}: {declared}, and the samples have {what}; declare another kind, or "
+                f"convert it in a transform, as with x.astype({'np.float32' if declared == 'Tensor' else 'np.int64'!s})"
+            )
+
+
+def declarations(cls: type[Any]) -> dict[str, str]:
+    """Return the columns that a subclass of `Batch` declares, with the names of their classes."""
+    out: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if issubclass(base, Batch) and base is not Batch:
+            for name, annotation in _annotations(base).items():
+                shown = annotation if isinstance(annotation, str) else repr(annotation)
+                match = re.match(r"[\w.]*?(\w+)(\[|$)", shown.replace("'", ""))
+                if match and not name.startswith("_"):
+                    out[name] = match[1]
+    return out
+
+
+def _annotations(cls: type[Any]) -> Mapping[str, Any]:
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.STRING)
+    found: Mapping[str, Any] = vars(cls).get("__annotations__", {})
+    return found

@@ -1,0 +1,182 @@
+"""Collators, which make a batch of samples: `collate` for tensors of one shape, and functions of one's own.
+
+A collator works in two steps. ``arrays`` runs in a worker: it stacks samples into NumPy arrays and applies the
+transform to the whole batch at once. ``batch`` runs in the thread that takes the batch, and puts the arrays on the
+device.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.devices import device_of
+from burnpy.backend.errors import ArgumentError, CallError, DeviceError, a
+from burnpy.data.batch import Batch, declarations, made
+from burnpy.data.dataset import Arrays
+from burnpy.data.randomness import BatchRandom
+from burnpy.data.stacking import stacked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+B = TypeVar("B", bound=Backend)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Bt = TypeVar("Bt", bound=Batch[Any])
+
+Transform: TypeAlias = Callable[["Mapping[str, NDArray[Any]]", BatchRandom], "Mapping[str, Any]"]
+"""A function of a batch's columns, arrays of shape (n, …), and of random numbers for each sample."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a batch, as a collator receives them."""
+
+    indices: NDArray[Any]  #: their indices in the loader's dataset, shape (n,)
+    items: Sequence[Any]  #: the samples; empty if ``columns`` has them
+    columns: Arrays | None  #: the samples by column, where the dataset gives them at once
+    rng: BatchRandom  #: random numbers for each sample
+
+
+class Collator(ABC, Generic[T_co]):
+    """Makes batches of type ``T_co``."""
+
+    @abstractmethod
+    def arrays(self, samples: Samples) -> Any:
+        """The batch as arrays; runs in a worker."""
+
+    @abstractmethod
+    def batch(self, arrays: Any) -> T_co:
+        """The batch, from what ``arrays`` returned; runs in the thread that takes it."""
+
+
+class FunctionCollator(Collator[T_co]):
+    """Makes a batch by one function of the list of samples, in the worker."""
+
+    def __init__(self, function: Callable[[list[Any]], T_co]) -> None:
+        self.function = function
+
+    def arrays(self, samples: Samples) -> Any:
+        """What the function returns, of the list of samples."""
+        items = samples.items
+        if samples.columns is not None:
+            columns = samples.columns
+            items = [{name: x[j] for name, x in columns.items()} for j in range(len(samples.indices))]
+        return self.function(list(items))
+
+    def batch(self, arrays: Any) -> T_co:
+        """What the function returned."""
+        return arrays  # type: ignore[no-any-return]  # what the function returned
+
+
+class TensorCollator(Collator[Bt]):
+    """Makes a `Batch`, or a subclass, of samples that are mappings; what `collate` returns."""
+
+    def __init__(self, cls: type[Any], device: Any, transforms: tuple[Transform, ...]) -> None:
+        self.cls, self.device, self.transforms = cls, device, transforms
+
+    def stack(self, samples: Samples) -> dict[str, Any]:
+        """The columns of the batch before the transforms."""
+        return stacked(samples.items, samples.indices.tolist()) if samples.columns is None else samples.columns
+
+    def arrays(self, samples: Samples) -> Any:
+        """The columns after the transforms, by name."""
+        columns: Mapping[str, Any] = self.stack(samples)
+        for transform in self.transforms:
+            columns = transform(columns, samples.rng)
+            if not isinstance(columns, Mapping):
+                raise CallError(
+                    f"the transform {_name(transform)} returned {a(type(columns).__name__)}; it returns a mapping of "
+                    "arrays, as {**columns, 'x': x}"
+                )
+        return dict(columns)
+
+    def batch(self, arrays: Any) -> Bt:
+        """The batch, on the device."""
+        return made(self.cls, arrays, self.device)  # type: ignore[no-any-return]  # of that class
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a worker needs no device, which may be one that it cannot open
+        return _rebuilt, (type(self), {**vars(self), "cls": Batch, "device": None})
+
+
+@overload
+def collate(*, device: B | type[B], transform: Transform | Sequence[Transform] = ...) -> Collator[Batch[B]]: ...
+
+
+@overload
+def collate(batch: type[Bt], *, transform: Transform | Sequence[Transform] = ...) -> Collator[Bt]: ...
+
+
+def collate(
+    batch: type[Any] = Batch, *, device: Any = None, transform: Transform | Sequence[Transform] = ()
+) -> Collator[Any]:
+    """Return a collator of samples that are mappings: stacks each column, transforms the batch, and makes tensors.
+
+    Args:
+        batch: the class of the batches with its backend, as ``Digits[Train]``; see `Batch`.
+        device: the device of the tensors, instead of ``batch``.
+        transform: functions of the columns (NumPy arrays of shape (n, …)) and of a `BatchRandom`, applied in turn.
+
+    Raises:
+        DeviceError: there is no backend.
+
+    >>> import numpy as np
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.data import ArrayDataset, Loader
+    >>> def noise(columns, rng):
+    ...     return {**columns, "x": columns["x"] + rng.normal(shape=columns["x"].shape[1:])}
+    >>> data = ArrayDataset(x=np.zeros((4, 2), np.float32), y=np.arange(4))
+    >>> loader = Loader(data, collate(device=NumPy, transform=noise), batch_size=2)
+    >>> [batch.y.tolist() for batch in loader]
+    [[0, 1], [2, 3]]
+    """
+    cls, target = batch_class(batch, device, "collate")
+    return TensorCollator(cls, target, checked_transforms(transform, "collate"))
+
+
+def batch_class(batch: Any, device: Any, owner: str) -> tuple[type[Any], Any]:
+    """Return the class of batches and the device from ``Digits[Train]`` or ``device=``."""
+    cls: Any = getattr(batch, "__origin__", batch)
+    if not (isinstance(cls, type) and issubclass(cls, Batch)):
+        raise CallError(
+            f"{owner}() was given {batch!r}; it takes a subclass of Batch with its backend, as Digits[NumPy]"
+        )
+    declarations(cls)
+    if device is None:
+        arguments: Any = getattr(batch, "__args__", ())
+        if len(arguments) != 1 or isinstance(arguments[0], TypeVar):
+            raise DeviceError(
+                f"{owner}() does not know the backend of its batches; write {owner}(device=NumPy), or "
+                f"{owner}({cls.__name__}[NumPy])"
+            )
+        device = arguments[0]
+    return cls, device_of(device)
+
+
+def checked_transforms(transform: Any, owner: str) -> tuple[Transform, ...]:
+    """Return one transform or several as a tuple.
+
+    Raises:
+        ArgumentError: one cannot be called.
+    """
+    transforms = tuple(transform) if isinstance(transform, Sequence) else (transform,)
+    for one in transforms:
+        if not callable(one):
+            raise ArgumentError(
+                f"{owner}() was given {a(type(one).__name__)} as transform; it takes functions of a batch"
+            )
+    return transforms
+
+
+def _rebuilt(cls: type[Any], fields: dict[str, Any]) -> Any:
+    out = object.__new__(cls)
+    vars(out).update(fields)
+    return out
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)

@@ -1,0 +1,244 @@
+"""`Dataset`: samples with numbers, and the datasets that are made of others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from operator import index as as_int
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, CallError, IndexRangeError, a
+from burnpy.tensor.base import describe
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+T = TypeVar("T")
+U = TypeVar("U")
+T_co = TypeVar("T_co", covariant=True)
+
+Sample: TypeAlias = Mapping[str, Any]
+"""A sample: arrays, numbers or other values by name."""
+
+Arrays: TypeAlias = "dict[str, NDArray[Any]]"
+"""Samples of a batch by column, each of shape (n, …)."""
+
+
+class Indexable(Protocol[T_co]):
+    """Anything with ``len`` and ``[i]``: a `Dataset`, a list, a dataset of PyTorch."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class Dataset(ABC, Generic[T_co]):
+    """Samples with the numbers 0 to ``len(dataset) - 1``. A subclass defines ``__len__`` and ``__getitem__``.
+
+    A dataset does not change: `map`, `subset` and so on return views of it, which compute a sample when asked for it.
+
+    >>> from burnpy.data import ArrayDataset
+    >>> data = ArrayDataset(x=np.arange(6.0), y=np.arange(6) % 2)
+    >>> small, rest = data.map(lambda sample: {**sample, "x": sample["x"] * 2}).split(1 / 3, seed=None)
+    >>> [float(small[i]["x"]) for i in range(len(small))]
+    [0.0, 2.0]
+    """
+
+    is_random: bool = False
+    """Whether samples draw random numbers, as those of `map_random` do."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> T_co: ...
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
+        """The sample at an index, for which random maps draw from ``rng``: a generator if `is_random`, else None."""
+        return self[index]
+
+    def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
+        """The samples at some indices as one new array for each column; None where samples come one by one."""
+        return None
+
+    def map(self, f: Callable[[T_co], U]) -> Dataset[U]:
+        """The samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
+        from burnpy.data.views import Mapped
+
+        return Mapped(self, f)
+
+    def map_random(self, f: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]:
+        """The samples ``f(sample, rng)``, where rng depends on the loader's seed, the epoch and the sample alone.
+
+        Outside of a loader the seed and the epoch are 0.
+        """
+        from burnpy.data.views import RandomMapped
+
+        return RandomMapped(self, f)
+
+    def concat(self, *others: Dataset[T]) -> Dataset[T_co | T]:
+        """The samples of this dataset, and after them those of others."""
+        from burnpy.data.views import Concatenated
+
+        return Concatenated((self, *others))
+
+    def __add__(self, other: Dataset[T]) -> Dataset[T_co | T]:
+        return self.concat(other)
+
+    def subset(self, indices: ArrayLike | range) -> Dataset[T_co]:
+        """The samples at some indices, in that order; or where a mask of bools is True.
+
+        Raises:
+            IndexRangeError: an index is out of range.
+            ArgumentError: the indices are not ints in one dimension, or a mask is of another length.
+        """
+        from burnpy.data.views import Subset
+
+        return Subset(self, indices)
+
+    def sample(self, n: int, *, seed: int) -> Dataset[T_co]:
+        """``n`` samples drawn without replacement, in random order.
+
+        Raises:
+            ArgumentError: there are fewer than ``n`` samples.
+        """
+        from burnpy.data.splits import drawn
+
+        return self.subset(drawn(len(self), n, seed))
+
+    def window(self, size: int, *, step: int = 1) -> Dataset[Any]:
+        """Windows of ``size`` consecutive samples, which begin ``step`` apart; what remains at the end is left out.
+
+        A window of mappings is one mapping, with each column stacked to the shape (size, …); of others, a tuple.
+
+        Raises:
+            ArgumentError: size or step is not positive.
+        """
+        from burnpy.data.views import Windows
+
+        return Windows(self, size, step)
+
+    def zip(self, *others: Dataset[Any]) -> Dataset[Any]:
+        """The samples of several datasets of one length side by side: mappings merged into one, others as a tuple.
+
+        Raises:
+            ArgumentError: the lengths differ; or, when a sample is asked for, two mappings have a name in common.
+        """
+        from burnpy.data.views import Zipped
+
+        return Zipped((self, *others))
+
+    def split(
+        self, fraction: float, *, seed: int | None, stratify: str | ArrayLike | None = None
+    ) -> tuple[Dataset[T_co], Dataset[T_co]]:
+        """Two datasets: one with ``fraction`` of the samples, rounded, and one with the rest, both in ascending order.
+
+        Args:
+            fraction: from 0 to 1.
+            seed: which samples go where; None for the first and the last.
+            stratify: the name of a column, or an array of labels. The classes then have the same shares in both, up
+                to rounding.
+
+        Raises:
+            ArgumentError: the fraction is not between 0 and 1, the labels are not one for each sample, or ``stratify``
+                was given without a seed.
+        """
+        from burnpy.data.splits import halves
+
+        first, second = halves(self, fraction, seed, stratify)
+        return self.subset(first), self.subset(second)
+
+
+class SequenceDataset(Dataset[T_co]):
+    """The samples of anything with ``len`` and ``[i]``: what `from_sequence` returns."""
+
+    def __init__(self, source: Indexable[T_co]) -> None:
+        self._source = source
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int) -> T_co:
+        return self._source[checked_index(index, len(self._source))]
+
+
+class NamedDataset(Dataset[Sample]):
+    """The samples of a sequence of tuples, as mappings from names; mappings are left as they are."""
+
+    def __init__(self, source: Indexable[Any], names: tuple[str, ...]) -> None:
+        self._source, self._names = source, names
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int) -> Sample:
+        values = self._source[checked_index(index, len(self._source))]
+        if isinstance(values, Mapping):
+            return values
+        parts = values if isinstance(values, (tuple, list)) else (values,)
+        if len(parts) != len(self._names):
+            raise ArgumentError(
+                f"sample {index} has {len(parts)} parts, and {len(self._names)} names were given: "
+                f"{', '.join(self._names)}"
+            )
+        return dict(zip(self._names, parts, strict=True))
+
+
+@overload
+def from_sequence(source: Indexable[T]) -> Dataset[T]: ...
+
+
+@overload
+def from_sequence(source: Indexable[Any], names: Sequence[str]) -> Dataset[Sample]: ...
+
+
+def from_sequence(source: Indexable[Any], names: Sequence[str] | None = None) -> Dataset[Any]:
+    """Return a dataset of anything with ``len`` and ``[i]``: a list, or an object of one's own.
+
+    Args:
+        source: the samples.
+        names: names for the parts of samples that are tuples, which makes mappings of them.
+
+    Raises:
+        CallError: ``source`` has no ``len`` or no ``[i]``.
+
+    >>> from_sequence([(0.5, 1), (0.25, 0)], names=("x", "y"))[1]
+    {'x': 0.25, 'y': 0}
+    """
+    refuse_unindexable(source, "from_sequence()")
+    return SequenceDataset(source) if names is None else NamedDataset(source, tuple(names))
+
+
+def refuse_unindexable(source: object, owner: str) -> None:
+    """Check that an object has ``len`` and ``[i]``.
+
+    Raises:
+        CallError: it has not.
+    """
+    if hasattr(source, "__len__") and hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, Mapping)):
+        return
+    hint = "; of a mapping of arrays write ArrayDataset(**columns)" if isinstance(source, Mapping) else ""
+    if hasattr(source, "__iter__") and not hasattr(source, "__len__"):
+        hint = "; what can only be iterated is for burnpy.data.StreamLoader"
+    raise CallError(
+        f"{owner} was given {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}"
+    )
+
+
+def checked_index(index: Any, size: int) -> int:
+    """Return an index as an int from 0 to size - 1; a negative one counts from the end.
+
+    Raises:
+        IndexRangeError: it is out of range.
+        CallError: it is not an int.
+    """
+    try:
+        i = as_int(index)
+    except TypeError:
+        hint = "; of several samples write data.subset(indices)" if isinstance(index, (slice, list, np.ndarray)) else ""
+        raise CallError(f"a dataset was given the index {describe(index)}; it takes an int{hint}") from None
+    if not -size <= i < size:
+        raise IndexRangeError(f"there is no sample {i} in a dataset of {size}")
+    return i + size if i < 0 else i

@@ -1,0 +1,67 @@
+"""Python objects in shared memory: the pickle, and after it the arrays, which are used where they are."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import accumulate
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+
+_ALIGNMENT = 64
+
+
+class Packed:
+    """An object that is ready to be written into shared memory.
+
+    Raises:
+        Exception: it cannot be pickled.
+    """
+
+    def __init__(self, value: object) -> None:
+        file, buffers = BytesIO(), list[memoryview]()
+        _Pickler(file, buffers).dump(value)
+        self._parts = [memoryview(file.getbuffer()), *buffers]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of bytes of each part, which `unpacked` needs."""
+        return [part.nbytes for part in self._parts]
+
+    @property
+    def size(self) -> int:
+        """The number of bytes that it takes."""
+        return _starts(self.sizes)[-1]
+
+    def write(self, memory: Any) -> None:
+        """Copy it to the beginning of a writable memory."""
+        for start, part in zip(_starts(self.sizes), self._parts, strict=False):
+            memory[start : start + part.nbytes] = part
+
+
+def unpacked(memory: Any, sizes: Sequence[int]) -> Any:
+    """Return an object that was written into a memory. Its arrays are views of the memory."""
+    parts = [memory[start : start + size] for start, size in zip(_starts(sizes), sizes, strict=False)]
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return where parts of some sizes begin, and where the last one ends."""
+    return [*accumulate((-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes), initial=0)]
+
+
+class _Pickler(ForkingPickler):
+    """Pickles the memory of arrays apart, and memory maps of files by their paths."""
+
+    def __init__(self, file: BytesIO, buffers: list[memoryview]) -> None:
+        super().__init__(file, 5, True, lambda buffer: buffers.append(buffer.raw()))
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how a memory map is opened again."""
+        if type(obj) is np.memmap and not isinstance(obj.base, np.ndarray) and obj.mode == "r" and obj.filename:
+            order = "F" if obj.flags.f_contiguous and obj.ndim > 1 else "C"
+            return np.memmap, (obj.filename, obj.dtype, "r", obj.offset, obj.shape, order)
+        return NotImplemented

@@ -1,0 +1,261 @@
+"""The engine of processes, which have interpreters of their own and give results in shared memory.
+
+Processes are started by a fork server, or spawned where there is none: forking a program with threads can deadlock.
+There is no thread for messages. The thread that takes a batch reads what the workers have sent, and sends the
+next tasks; each worker has some waiting in its connection.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from multiprocessing.connection import wait
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, WorkerError
+from burnpy.data.engines import worker as program
+from burnpy.data.engines.base import Engine, Work
+from burnpy.data.engines.layout import unpacked
+from burnpy.data.engines.pickling import packed_for_processes
+from burnpy.data.engines.shared_memory import anonymous_file, mapped
+
+_HELD = 4
+"""The number of batches for which a worker's memory may be in use by the program; those beyond it are copied."""
+_UNGUARDED = 79  # the exit status of a process that would start processes while it imports the program
+
+
+class _Slot:
+    """A piece of shared memory that a worker writes results to."""
+
+    def __init__(self, number: int, memory: Any) -> None:
+        self.number, self.memory = number, memory
+
+
+class _Worker:
+    """A process, its connection, its tasks and its slots."""
+
+    def __init__(self, name: str, context: Any) -> None:
+        self.connection, other = context.Pipe()
+        self.process = context.Process(target=program.run, args=(other,), name=name, daemon=True)
+        try:
+            self.process.start()
+        except BaseException:
+            self.connection.close()
+            raise
+        finally:
+            other.close()
+        self.ready = False
+        self.tasks: deque[int] = deque()  # numbers of tasks that it was sent and has not answered
+        self.slots: dict[int, _Slot] = {}  # those that a task will be written to
+        self.free: deque[_Slot] = deque()
+        self.made = 0  # slots so far
+        self.held: set[int] = set()  # numbers of slots that batches are using
+
+    def end(self) -> None:
+        """Tell the process to end."""
+        self.connection.close()
+        self.process.terminate()
+
+    def join(self) -> None:
+        """Wait for its end, which is forced if it takes too long, and forget its memory."""
+        self.process.join(5)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+        self.slots.clear()
+        self.free.clear()
+
+
+class ProcessEngine(Engine[Any]):
+    """Does the work in processes, at most ``prefetch`` tasks ahead of the one that was asked for."""
+
+    def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int) -> None:
+        self._workers: list[_Worker] = []
+        self._owner = os.getpid()
+        self._results: dict[int, Any] = {}
+        self._sent = self._given = 0
+        self._size = 0  # of the largest result so far
+        self._tasks, self._prefetch = tasks, prefetch
+        _refuse_unable()
+        parts = {"dataset": getattr(work, "dataset", None), "collator": getattr(work, "collator", None)}
+        packed = packed_for_processes(work, parts)
+        descriptor = anonymous_file(max(packed.size, 1), "the dataset, which all workers share,")
+        try:
+            memory = mapped(os.dup(descriptor))
+            packed.write(memory)
+            context = multiprocessing.get_context(_start_method())
+            for k in range(workers):
+                worker = _Worker(f"burnpy.data {k}", context)
+                self._workers.append(worker)
+                worker.connection.send(packed.sizes)
+                program.send_file(worker.connection, descriptor)
+            self._send()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(descriptor)
+
+    def next(self) -> Any:
+        """The result of the next task.
+
+        Raises:
+            StopIteration: there is none.
+            WorkerError: a process has ended.
+            Exception: what the work raised.
+        """
+        number = self._given
+        self._given += 1
+        self._send()
+        if number >= self._sent:
+            raise StopIteration
+        while number not in self._results:
+            self._receive()
+        self._send()
+        result = self._results.pop(number)
+        if isinstance(result, Exception):
+            raise result
+        return self._opened(*result)
+
+    def _send(self) -> None:
+        """Send tasks to the workers with the fewest, as far ahead as is wanted."""
+        while self._workers and self._sent < self._given + self._prefetch:
+            task = next(self._tasks, None)
+            if task is None:
+                return
+            worker = min(self._workers, key=lambda worker: len(worker.tasks))
+            slot = worker.free.popleft() if worker.free else None
+            if slot is not None:
+                worker.slots[slot.number] = slot
+            worker.tasks.append(self._sent)
+            self._tell(worker, ("task", self._sent, task, None if slot is None else slot.number))
+            self._sent += 1
+
+    def _tell(self, worker: _Worker, message: Any, descriptor: int | None = None) -> None:
+        try:
+            worker.connection.send(message)
+            if descriptor is not None:
+                program.send_file(worker.connection, descriptor)
+        except OSError:
+            raise self._dead(worker) from None
+
+    def _receive(self) -> None:
+        """Wait for messages, and read one of each worker that sent some."""
+        connections: dict[Any, _Worker] = {worker.connection: worker for worker in self._workers}
+        for connection in wait([*connections]):
+            worker = connections[connection]
+            try:
+                what, *rest = worker.connection.recv()
+            except (EOFError, OSError):
+                raise self._dead(worker) from None
+            if what == "ready":
+                worker.ready = True
+            elif what == "unreadable":
+                raise WorkerError(
+                    f"a worker could not read the dataset and the collator: {rest[0]}; functions and classes of an "
+                    "interactive session are unknown to other processes, so define them in a module, or use "
+                    "engine='threads'"
+                )
+            else:
+                self._answered(worker, what, *rest)
+
+    def _answered(self, worker: _Worker, what: str, number: int, slot: int | None, found: Any) -> None:
+        held = None if slot is None else worker.slots.pop(slot)
+        if what == "small":
+            if found > self._size:  # where batches grow, the next ones may be larger still
+                self._size = found + found // 4 if self._size else found
+            descriptor = anonymous_file(self._size, "a batch")
+            try:
+                fresh = _Slot(worker.made, mapped(os.dup(descriptor)))
+                worker.made += 1
+                worker.slots[fresh.number] = fresh
+                self._tell(worker, ("slot", number, None, fresh.number), descriptor)
+            finally:
+                os.close(descriptor)
+            return
+        worker.tasks.remove(number)
+        if what == "failed":
+            if held is not None:
+                worker.free.append(held)
+            self._results[number] = program.failed(found)
+        else:
+            self._results[number] = (worker, held, found)
+
+    def _opened(self, worker: _Worker, slot: _Slot, sizes: list[int]) -> Any:
+        """Return a result. Its arrays use the slot, which is free again when they are gone; or a copy of it."""
+        memory = np.frombuffer(slot.memory, np.uint8)
+        if len(worker.held) >= _HELD:
+            memory = memory.copy()
+            worker.free.append(slot)
+        else:
+            worker.held.add(slot.number)
+            weakref.finalize(memory, _release, worker.held, worker.free, slot).atexit = False
+        return unpacked(memory, sizes)
+
+    def _dead(self, worker: _Worker) -> WorkerError:
+        """Return the error for a process that has ended."""
+        worker.process.join(5)
+        status = worker.process.exitcode
+        if status == _UNGUARDED:
+            return WorkerError(
+                "a process that makes batches imports the program again, and the program starts processes when it is "
+                "imported; put what it does under: if __name__ == '__main__':"
+            )
+        how = "stopped answering" if status is None else f"ended with status {status}"
+        if status is not None and status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        if not worker.ready:
+            return WorkerError(
+                f"a process that makes batches {how} before it was ready; what it said is on standard error"
+            )
+        hint = "; perhaps memory ran out" if status == -signal.SIGKILL else ""
+        at = f" at batch {worker.tasks[0]} of those that were asked for" if worker.tasks else ""
+        return WorkerError(f"process {worker.process.pid}, which makes batches, {how}{at}{hint}")
+
+    def close(self) -> None:
+        """End the processes, and release the shared memory that no batch uses."""
+        workers, self._workers = self._workers, []
+        self._tasks = iter(())
+        self._results.clear()
+        self._sent = self._given = 0
+        if os.getpid() == self._owner:  # not in a fork of this program, whose processes these are not
+            for worker in workers:
+                worker.end()
+            for worker in workers:
+                worker.join()
+
+
+def _release(held: set[int], free: deque[_Slot], slot: _Slot) -> None:
+    held.discard(slot.number)
+    free.append(slot)
+
+
+def _start_method() -> str:
+    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+
+
+def _refuse_unable() -> None:
+    """Refuse to start processes where there is no way to, or while a process imports the program that started it.
+
+    Raises:
+        ArgumentError: the system cannot pass descriptors to other processes.
+        WorkerError: this is a daemon process, which may start no others.
+    """
+    current: Any = multiprocessing.current_process()
+    if getattr(current, "_inheriting", False):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_UNGUARDED)  # an exception would only be printed, and its status be lost
+    if not hasattr(socket, "send_fds"):
+        raise ArgumentError("engine='processes' needs a system that passes files to processes; use engine='threads'")
+    if current.daemon:
+        raise WorkerError("a daemon process may start no processes; use engine='threads' in it")

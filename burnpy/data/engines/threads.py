@@ -1,0 +1,109 @@
+"""The engine of threads, which share the memory of the program."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from burnpy.data.engines.base import Engine, Work
+
+
+class _Failure:
+    """An exception that stands for a result."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class _Shared:
+    """What the threads and the one that takes results share. It knows no engine, so that a dropped one is closed."""
+
+    def __init__(self, work: Work, tasks: Iterator[Any], prefetch: int) -> None:
+        self.work, self.tasks, self.prefetch = work, tasks, prefetch
+        self.taking = threading.Lock()  # held by the one thread that takes a task, which may read from a file
+        self.changed = threading.Condition()
+        self.results: dict[int, Any] = {}
+        self.taken = 0  # tasks that threads have taken
+        self.given = 0  # results that were asked for
+        self.ended: int | None = None  # the number of tasks, once it is known
+        self.stopped = False
+
+    def is_stopped(self) -> bool:
+        return self.stopped
+
+    def run(self) -> None:
+        """Take tasks and do them until there are no more: the program of a thread."""
+        while (found := self._take()) is not None:
+            number, task = found
+            result: Any
+            try:
+                result = task if isinstance(task, _Failure) else self.work(task, self.is_stopped)
+            except BaseException as error:
+                result = _Failure(error)
+            with self.changed:
+                self.results[number] = result
+                self.changed.notify_all()
+            del task, result, found
+
+    def _take(self) -> tuple[int, Any] | None:
+        """Return the next task and its number, once there is room for its result; None at the end."""
+        with self.taking:
+            with self.changed:
+                while not self.stopped and self.ended is None and self.taken >= self.given + self.prefetch:
+                    self.changed.wait()
+                if self.stopped or self.ended is not None:
+                    return None
+                number = self.taken
+            try:
+                task = next(self.tasks)
+            except BaseException as error:
+                with self.changed:
+                    last = isinstance(error, StopIteration)
+                    self.ended = number + (not last)
+                    self.taken = self.ended
+                    self.changed.notify_all()
+                return None if last else (number, _Failure(error))
+            with self.changed:
+                self.taken = number + 1
+            return number, task
+
+    def stop(self) -> None:
+        with self.changed:
+            self.stopped = True
+            self.results.clear()
+            self.changed.notify_all()
+
+
+class ThreadEngine(Engine[Any]):
+    """Does the work in daemon threads, at most ``prefetch`` tasks ahead of the one that was asked for."""
+
+    def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int) -> None:
+        self._shared = _Shared(work, tasks, prefetch)
+        self._threads = [
+            threading.Thread(target=self._shared.run, name=f"burnpy.data {k}", daemon=True) for k in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def next(self) -> Any:
+        """The result of the next task."""
+        shared = self._shared
+        with shared.changed:
+            if shared.stopped:
+                raise StopIteration
+            number = shared.given
+            shared.given += 1
+            shared.changed.notify_all()
+            while number not in shared.results:
+                if shared.ended is not None and number >= shared.ended:
+                    raise StopIteration
+                shared.changed.wait()
+            result = shared.results.pop(number)
+        if isinstance(result, _Failure):
+            raise result.error
+        return result
+
+    def close(self) -> None:
+        """Let the threads end, each after the sample that it is at."""
+        self._shared.stop()

@@ -1,0 +1,200 @@
+"""`Loader`: batches of a dataset, made ahead by threads or processes, in an order determined by (seed, epoch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, CallError
+from burnpy.data.batch import Batch
+from burnpy.data.collate import Collator, FunctionCollator
+from burnpy.data.dataset import Dataset, Indexable, SequenceDataset, refuse_unindexable
+from burnpy.data.engines.base import Settings
+from burnpy.data.epochs import Epoch
+from burnpy.data.randomness import ORDER, checked_seed, philox
+from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
+from burnpy.data.work import MakeBatch, Share
+from burnpy.tensor.base import describe
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+EngineName: TypeAlias = Literal["threads", "processes"]
+
+
+class Loader(Generic[T]):
+    """Batches of a dataset.
+
+    The order of an epoch is a function of the seed and the epoch, and the random numbers of a sample of the seed, the
+    epoch and the sample. So the batches are the same, to the bit, for any number of workers, threads or processes, and
+    an epoch can be continued at any batch: ``loader.epoch(3, start=517)``. A loader has no state.
+
+    Args:
+        dataset: a `Dataset`, or anything with ``len`` and ``[i]``.
+        collate: makes a batch of samples: what `collate` or `pad_collate` returns, or a function of a list of samples.
+        batch_size: the number of samples in a batch; the last one of an epoch can be smaller.
+        shuffle: whether each epoch has an order of its own.
+        sampler: another order, instead of ``shuffle``: `Weighted`, `Balanced`, `BucketByLength`.
+        seed: an int from 0 to 2**64 - 1.
+        drop_last: whether to leave out a last batch that is smaller.
+        workers: the number of threads or processes that make batches ahead; 0 to make each when it is taken.
+        engine: "threads", which share all memory and wait for each other where a dataset computes in Python;
+            or "processes", which have interpreters of their own. A process gets the dataset and the collator by pickle;
+            arrays are shared, not copied for each.
+        prefetch: the number of batches made ahead; by default two for each worker.
+
+    Raises:
+        ArgumentError: a number is out of range, or both ``shuffle`` and ``sampler`` are given.
+        CallError: the dataset has no ``len`` or no ``[i]``, or ``collate`` cannot be called.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.data import ArrayDataset, collate
+    >>> data = ArrayDataset(x=np.arange(5.0), y=np.arange(5))
+    >>> loader = Loader(data, collate(device=NumPy), batch_size=2, shuffle=True, seed=1, workers=2)
+    >>> whole = [batch.y.tolist() for batch in loader.epoch(3)]
+    >>> [batch.y.tolist() for batch in loader.epoch(3, start=1)] == whole[1:], len(loader)
+    (True, 3)
+    """
+
+    def __init__(
+        self,
+        dataset: Indexable[S],
+        collate: Collator[T] | Callable[[list[S]], T],
+        *,
+        batch_size: int,
+        shuffle: bool = False,
+        sampler: Sampler | None = None,
+        seed: int = 0,
+        drop_last: bool = False,
+        workers: int = 0,
+        engine: EngineName = "threads",
+        prefetch: int | None = None,
+    ) -> None:
+        refuse_unindexable(dataset, "Loader()")
+        self.dataset: Dataset[Any] = dataset if isinstance(dataset, Dataset) else SequenceDataset(dataset)
+        self.collator: Collator[T] = checked_collator(collate, "Loader()")
+        self.batch_size = checked_count(batch_size, "batch_size", 1, "Loader()")
+        order: object = sampler
+        if order is not None and not isinstance(order, Sampler):
+            raise ArgumentError(f"Loader() was given sampler={describe(order)}; it takes a burnpy.data.Sampler")
+        if order is not None and shuffle:
+            raise ArgumentError(
+                "Loader() was given shuffle=True and a sampler, which decides the order; leave one of them out"
+            )
+        self.sampler: Sampler = sampler or (Shuffled() if shuffle else InOrder())
+        self.seed = checked_seed(seed, "Loader()")
+        self.drop_last = drop_last
+        self.settings = Settings.checked(workers, engine, prefetch, "Loader()")
+        self.share = Share()
+
+    def __len__(self) -> int:
+        """The number of batches of an epoch."""
+        return batches_of(self.sampler.length(len(self.dataset)), self.batch_size, self.drop_last)
+
+    def epoch(self, epoch: int, *, start: int = 0) -> Epoch[T]:
+        """The batches of an epoch from number ``start`` on, as an iterator.
+
+        The iterator can be closed, and is when it is dropped, or when an error leaves a ``with`` block; its threads or
+        processes then end, and its shared memory is released.
+
+        Args:
+            epoch: the number of the epoch, from 0.
+            start: the number of the first batch, to continue an epoch that was interrupted after so many batches.
+
+        Raises:
+            ArgumentError: a number is negative, or ``start`` is beyond the last batch.
+        """
+        checked_count(epoch, "epoch", 0, "epoch()")
+        plan = self.plan(epoch)
+        count = len(plan.starts) - 1
+        if not 0 <= start <= count:
+            raise ArgumentError(f"epoch() was asked to start at batch {start}, and an epoch has {count} batches")
+        make = MakeBatch(self.dataset, self.collator, self.seed, epoch, plan, self.share)
+        engine = self.settings.opened(make, iter(range(start, count)), count - start)
+        return Epoch(engine, self.collator, epoch, start, count)
+
+    def plan(self, epoch: int) -> Plan:
+        """The indices of the samples of all batches of an epoch, before they are shared among ranks.
+
+        Raises:
+            ArgumentError: there are fewer samples in a batch than ranks that share it.
+        """
+        rng = philox(self.seed, epoch, ORDER)
+        plan = self.sampler.plan(len(self.dataset), self.batch_size, self.drop_last, rng)
+        smallest = int(np.diff(plan.starts).min(initial=self.share.size))
+        if smallest < self.share.size:
+            raise ArgumentError(
+                f"a batch of epoch {epoch} has {smallest} samples, fewer than the {self.share.size} ranks that share "
+                "it; choose another batch_size, or drop_last=True"
+            )
+        return plan
+
+    def shard(self, rank: int, size: int) -> Loader[T]:
+        """A loader of one rank's part of every batch; the parts of all ranks make up the batch of this loader.
+
+        ``batch_size`` remains that of all ranks together. All ranks have the same number of batches, and the parts
+        differ by one sample at most.
+
+        Raises:
+            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the
+                loader is such a part already.
+
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.data import ArrayDataset, collate
+        >>> loader = Loader(ArrayDataset(y=np.arange(4)), collate(device=NumPy), batch_size=4)
+        >>> [[batch.y.tolist() for batch in loader.shard(rank, 2)] for rank in range(2)]
+        [[[0, 1]], [[2, 3]]]
+        """
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        part.share = self.share.shared(rank, size, self.batch_size)
+        return part
+
+    def __iter__(self) -> Iterator[T]:
+        """The batches of epoch 0, for loaders whose epochs are all alike.
+
+        Raises:
+            CallError: epochs differ, and one is to be chosen.
+        """
+        if not self.sampler.is_fixed:
+            raise CallError(
+                "this loader has another order in each epoch, and was iterated without one; write loader.epoch(0), "
+                "loader.epoch(1), ..."
+            )
+        return self.epoch(0)
+
+    def __repr__(self) -> str:
+        share = f", rank {self.share.rank} of {self.share.size}" if self.share.size > 1 else ""
+        return (
+            f"Loader({len(self)} batches of {self.batch_size}, {type(self.sampler).__name__}, seed={self.seed}{share})"
+        )
+
+
+def checked_collator(collate: Any, owner: str) -> Collator[Any]:
+    """Return a collator or a function as a collator.
+
+    Raises:
+        CallError: it is neither.
+    """
+    if isinstance(collate, Collator):
+        return collate
+    cls = getattr(collate, "__origin__", collate)
+    if not callable(collate) or (isinstance(cls, type) and issubclass(cls, Batch)):
+        raise CallError(
+            f"{owner} was given {describe(collate)} as collate; write burnpy.data.collate(device=NumPy), or give a "
+            "function of a list of samples"
+        )
+    return FunctionCollator(collate)
+
+
+def checked_count(number: Any, name: str, least: int, owner: str) -> int:
+    """Return an int that is at least ``least``.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+        raise ArgumentError(f"{owner} was given {name}={describe(number)}; it takes an int of at least {least}")
+    return int(number)

@@ -1,0 +1,31 @@
+"""Datasets from files and from other libraries. Each source imports what it needs when it is used.
+
+| source | needs |
+|---|---|
+| `ImageFolder` | Pillow |
+| `read_parquet`, `read_csv`, `ParquetStream` | pyarrow |
+| `from_hugging_face`, `HuggingFaceStream` | datasets |
+| `from_torch` | torch |
+
+``pip install "burnpy[data]"`` installs Pillow and pyarrow.
+"""
+
+from __future__ import annotations
+
+from burnpy.data.sources.csv import read_csv
+from burnpy.data.sources.hugging_face import HuggingFaceStream, from_hugging_face
+from burnpy.data.sources.image_folder import ImageFolder
+from burnpy.data.sources.parquet import ParquetStream, read_parquet
+from burnpy.data.sources.tables import TableDataset
+from burnpy.data.sources.torch import from_torch
+
+__all__ = [
+    "HuggingFaceStream",
+    "ImageFolder",
+    "ParquetStream",
+    "TableDataset",
+    "from_hugging_face",
+    "from_torch",
+    "read_csv",
+    "read_parquet",
+]

@@ -1,0 +1,236 @@
+"""Samples that can only be read one after another: `Stream`, which has an explicit state, and its loader."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, CallError, a
+from burnpy.data.collate import Collator, Samples
+from burnpy.data.engines.base import Settings
+from burnpy.data.epochs import StreamEpoch
+from burnpy.data.loader import checked_collator, checked_count
+from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
+from burnpy.data.work import Share, collated, loading_error
+
+S = TypeVar("S")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
+
+State: TypeAlias = Any
+"""A place in a stream: a value that the stream defines, such as an int or a tuple, best one that JSON can hold."""
+
+
+class Stream(ABC, Generic[T_co]):
+    """Samples that are read one after another. A subclass defines `samples`.
+
+    >>> class Lines(Stream[str]):
+    ...     def samples(self, epoch, state):
+    ...         for k in range(state or 0, 3):
+    ...             yield f"line {k}", k + 1
+    >>> [line for line, state in Lines().samples(0, None)]
+    ['line 0', 'line 1', 'line 2']
+    >>> next(Lines().samples(0, 2))
+    ('line 2', 3)
+    """
+
+    @abstractmethod
+    def samples(self, epoch: int, state: State | None) -> Iterator[tuple[T_co, State]]:
+        """The samples of an epoch that come after a state, None for all; each with the state after it."""
+
+    def map(self, f: Callable[[T_co], U]) -> Stream[U]:
+        """The samples ``f(sample)``. In a loader f runs in the workers."""
+        return MappedStream(self, f)
+
+    def shuffle(self, size: int, *, seed: int) -> Stream[T_co]:
+        """The samples in random order within blocks of ``size``, another one in each epoch.
+
+        The state is that of the stream at the beginning of the block, and the place in it.
+
+        Raises:
+            ArgumentError: the size is not positive, or the seed is no seed.
+        """
+        return ShuffledStream(self, checked_count(size, "size", 1, "shuffle()"), checked_seed(seed, "shuffle()"))
+
+
+class MappedStream(Stream[T_co]):
+    """The samples ``f(sample)``."""
+
+    def __init__(self, inner: Stream[U], function: Callable[[U], T_co]) -> None:
+        self.inner: Stream[Any] = inner
+        self.function = function
+
+    def samples(self, epoch: int, state: State | None) -> Iterator[tuple[T_co, State]]:
+        """The samples of the stream, mapped."""
+        for sample, after in self.inner.samples(epoch, state):
+            yield self.function(sample), after
+
+
+class ShuffledStream(Stream[T_co]):
+    """The samples in random order within blocks."""
+
+    def __init__(self, inner: Stream[T_co], size: int, seed: int) -> None:
+        self.inner, self.size, self.seed = inner, size, seed
+
+    def samples(self, epoch: int, state: State | None) -> Iterator[tuple[T_co, State]]:
+        """The samples of each block, from the place in the first one that the state says."""
+        number, place, start = (0, 0, None) if state is None else state
+        source = self.inner.samples(epoch, start)
+        while block := list(islice(source, self.size)):
+            rng = philox(self.seed, epoch, ORDER)
+            rng.bit_generator.advance(number << 128)  # type: ignore[attr-defined]  # Philox has it
+            order = rng.permutation(len(block)).tolist()
+            for k in range(place, len(block)):
+                last = k + 1 == len(block)
+                yield block[order[k]][0], (number + 1, 0, block[-1][1]) if last else (number, k + 1, start)
+            number, place, start = number + 1, 0, block[-1][1]
+
+
+class _Task(NamedTuple):
+    number: int
+    first: int  # the number of the first sample in the epoch
+    items: list[Any]
+    state: dict[str, Any]  # after the batch
+
+
+class StreamLoader(Generic[T]):
+    """Batches of a stream. One thread at a time reads; all of them map, collate and transform.
+
+    The random numbers of a sample are a function of the seed, the epoch, and the number of samples before it.
+
+    Args:
+        stream: a `Stream`.
+        collate: see `Loader`.
+        batch_size: the number of samples in a batch; the last one of an epoch can be smaller.
+        seed: an int from 0 to 2**64 - 1.
+        drop_last: whether to leave out a last batch that is smaller.
+        workers: the number of threads.
+        prefetch: the number of batches made ahead; by default two for each worker.
+
+    Raises:
+        ArgumentError: a number is out of range.
+        CallError: ``stream`` is no `Stream`, or ``collate`` cannot be called.
+
+    >>> class Numbers(Stream[int]):
+    ...     def samples(self, epoch, state):
+    ...         return ((k, k + 1) for k in range(state or 0, 7))
+    >>> loader = StreamLoader(Numbers().map(lambda k: k * k), list, batch_size=3, workers=1)
+    >>> epoch = loader.epoch(0)
+    >>> next(epoch), epoch.state
+    ([0, 1, 4], {'samples': 3, 'batches': 1, 'stream': 3})
+    >>> [*loader.epoch(0, state=epoch.state)]
+    [[9, 16, 25], [36]]
+    """
+
+    def __init__(
+        self,
+        stream: Stream[S],
+        collate: Collator[T] | Callable[[list[S]], T],
+        *,
+        batch_size: int,
+        seed: int = 0,
+        drop_last: bool = False,
+        workers: int = 0,
+        prefetch: int | None = None,
+    ) -> None:
+        argument: object = stream
+        if not isinstance(argument, Stream):
+            raise CallError(
+                f"StreamLoader() was given {a(type(argument).__name__)}; it takes a burnpy.data.Stream, whose "
+                "samples() gives each sample with the state after it"
+            )
+        self.stream: Stream[Any] = stream
+        self.collator: Collator[T] = checked_collator(collate, "StreamLoader()")
+        self.batch_size = checked_count(batch_size, "batch_size", 1, "StreamLoader()")
+        self.seed = checked_seed(seed, "StreamLoader()")
+        self.drop_last = drop_last
+        self.settings = Settings.checked(workers, "threads", prefetch, "StreamLoader()")
+        self.share = Share()
+
+    def epoch(self, epoch: int, *, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
+        """The batches of an epoch, or those after a state, as an iterator; see `Loader.epoch`.
+
+        Args:
+            epoch: the number of the epoch, from 0.
+            state: the attribute ``state`` of an iterator that this returned, to continue after its last batch.
+
+        Raises:
+            ArgumentError: the number is negative, or the state is none.
+        """
+        checked_count(epoch, "epoch", 0, "epoch()")
+        before: Any = {"samples": 0, "batches": 0, "stream": None} if state is None else state
+        if not isinstance(before, dict) or before.keys() != {"samples", "batches", "stream"}:
+            raise ArgumentError("epoch() was given a state that no epoch(...).state gave; give that attribute, or None")
+        functions: list[Callable[[Any], Any]] = []
+        stream = self.stream
+        while isinstance(stream, MappedStream):
+            functions.insert(0, stream.function)
+            stream = stream.inner
+        make = _MakeStreamBatch(functions, self.collator, self.seed, epoch, self.share)
+        engine = self.settings.opened(make, self._tasks(stream, epoch, before), None)
+        return StreamEpoch(engine, self.collator, epoch, before)
+
+    def _tasks(self, stream: Stream[Any], epoch: int, before: dict[str, Any]) -> Iterator[_Task]:
+        first, number, place = before["samples"], before["batches"], before["stream"]
+        source = stream.samples(epoch, place)
+        while True:
+            items: list[Any] = []
+            try:
+                for sample, place in islice(source, self.batch_size):  # noqa: B007  # the last place is used
+                    items.append(sample)
+            except Exception as error:
+                what = f"reading sample {first + len(items)}"
+                raise loading_error(what, error, first + len(items), number, epoch) from error
+            if not items or (self.drop_last and len(items) < self.batch_size):
+                return
+            if len(items) < self.share.size:
+                raise ArgumentError(
+                    f"batch {number} of epoch {epoch} has {len(items)} samples, fewer than the {self.share.size} ranks "
+                    "that share it; choose another batch_size, or drop_last=True"
+                )
+            state = {"samples": first + len(items), "batches": number + 1, "stream": place}
+            yield _Task(number, first, items, state)
+            first, number = first + len(items), number + 1
+
+    def shard(self, rank: int, size: int) -> StreamLoader[T]:
+        """A loader of one rank's part of every batch. Each rank reads the whole stream; see `Loader.shard`.
+
+        Raises:
+            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the
+                loader is such a part already.
+        """
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        part.share = self.share.shared(rank, size, self.batch_size)
+        return part
+
+
+class _MakeStreamBatch:
+    """Makes the arrays of a batch of samples that were read."""
+
+    def __init__(
+        self, functions: list[Callable[[Any], Any]], collator: Collator[Any], seed: int, epoch: int, share: Share
+    ) -> None:
+        self.functions, self.collator, self.seed, self.epoch, self.share = functions, collator, seed, epoch, share
+
+    def __call__(self, task: _Task, stopped: Callable[[], bool]) -> Any:
+        part = self.share.of(0, len(task.items))
+        indices = np.arange(task.first + part.start, task.first + part.stop)
+        items = task.items[part]
+        for j, item in enumerate(items):
+            if stopped():
+                return None
+            try:
+                for function in self.functions:
+                    item = function(item)
+            except Exception as error:
+                i = int(indices[j])
+                raise loading_error(f"sample {i}", error, i, task.number, self.epoch) from error
+            items[j] = item
+        samples = Samples(indices, items, None, BatchRandom(self.seed, self.epoch, indices))
+        return collated(self.collator, samples, task.number, self.epoch), task.state

@@ -1,0 +1,167 @@
+"""Augmentations that move pixels: shifts, crops, flips and rotations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.data.randomness import BatchRandom
+from burnpy.data.transforms.base import ImageTransform
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Shift(ImageTransform):
+    """Moves each image by up to ``pixels`` in each direction; what comes in is ``fill``.
+
+    Raises:
+        ArgumentError: ``pixels`` is negative.
+
+    >>> from burnpy.data import BatchRandom
+    >>> x = np.arange(4.0).reshape(1, 1, 2, 2)
+    >>> Shift(1)({"x": x}, BatchRandom(0, 0, [2]))["x"].tolist()
+    [[[[0.0, 0.0], [1.0, 0.0]]]]
+    """
+
+    pixels: int
+    fill: float = 0.0
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if self.pixels < 0:
+            raise ArgumentError(f"Shift() was given pixels={self.pixels}; it takes at least 0")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The shifted images."""
+        p = self.pixels
+        padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)), constant_values=self.fill)
+        return _cut(padded, rng.integers(0, 2 * p + 1, (2,)), x.shape[2], x.shape[3])
+
+
+@dataclass(frozen=True)
+class Crop(ImageTransform):
+    """Cuts a part of ``height × width`` out of each image, at a random place, or with ``center=True`` the middle.
+
+    Raises:
+        ArgumentError: the size is not positive.
+
+    >>> from burnpy.data import BatchRandom
+    >>> Crop(2, 3)({"x": np.zeros((5, 3, 8, 8))}, BatchRandom(0, 0, range(5)))["x"].shape
+    (5, 3, 2, 3)
+    """
+
+    height: int
+    width: int
+    center: bool = False
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if self.height < 1 or self.width < 1:
+            raise ArgumentError(f"Crop() was given the size {self.height} × {self.width}; it takes at least 1 × 1")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The parts.
+
+        Raises:
+            ShapeError: the images are smaller.
+        """
+        free = x.shape[2] - self.height, x.shape[3] - self.width
+        if min(free) < 0:
+            raise ShapeError(
+                f"Crop() was asked for {self.height} × {self.width} of images of {x.shape[2]} × {x.shape[3]}"
+            )
+        if self.center:
+            top, left = free[0] // 2, free[1] // 2
+            return x[:, :, top : top + self.height, left : left + self.width].copy()
+        places = (rng.uniform(shape=(2,), dtype=np.float64) * (np.array(free) + 1)).astype(np.int64)
+        return _cut(x, places, self.height, self.width)
+
+
+@dataclass(frozen=True)
+class Flip(ImageTransform):
+    """Mirrors each image left to right with probability p, or with ``vertical=True`` top to bottom.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+
+    >>> from burnpy.data import BatchRandom
+    >>> Flip(p=1.0)({"x": np.arange(3.0).reshape(1, 1, 1, 3)}, BatchRandom(0, 0, [0]))["x"].tolist()
+    [[[[2.0, 1.0, 0.0]]]]
+    """
+
+    p: float = 0.5
+    vertical: bool = False
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ArgumentError(f"Flip() was given p={self.p}; a probability is between 0 and 1")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The images, some of them mirrored."""
+        chosen = rng.bernoulli(self.p)
+        out = x.copy()
+        out[chosen] = x[chosen, :, ::-1] if self.vertical else x[chosen, :, :, ::-1]
+        return out
+
+
+@dataclass(frozen=True)
+class Rotate(ImageTransform):
+    """Turns each image about its middle by up to ``degrees`` in each direction; what comes in is ``fill``.
+
+    Pixels between others are interpolated linearly; images of ints are rounded.
+
+    Raises:
+        ArgumentError: ``degrees`` is negative.
+
+    >>> from burnpy.data import BatchRandom
+    >>> Rotate(15.0)({"x": np.ones((2, 1, 8, 8))}, BatchRandom(0, 0, [0, 1]))["x"].shape
+    (2, 1, 8, 8)
+    """
+
+    degrees: float
+    fill: float = 0.0
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if self.degrees < 0:
+            raise ArgumentError(f"Rotate() was given degrees={self.degrees}; it takes at least 0")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The turned images."""
+        return turned(x, np.deg2rad(rng.uniform(-self.degrees, self.degrees, dtype=np.float64)), self.fill)
+
+
+def turned(x: NDArray[Any], angles: NDArray[np.float64], fill: float) -> NDArray[Any]:
+    """Return images turned counter-clockwise about their middles, by bilinear interpolation."""
+    n, _, height, width = x.shape
+    rows, columns = np.mgrid[:height, :width].astype(np.float64)
+    rows, columns = rows - (height - 1) / 2, columns - (width - 1) / 2
+    cos, sin = np.cos(angles)[:, None, None], np.sin(angles)[:, None, None]
+    from_row = cos * rows + sin * columns + (height - 1) / 2
+    from_column = -sin * rows + cos * columns + (width - 1) / 2
+    top, left = np.floor(from_row).astype(np.int64), np.floor(from_column).astype(np.int64)
+    down, right = from_row - top, from_column - left
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=fill)
+    image = np.arange(n)[:, None, None]
+    out = np.zeros((n, height, width, x.shape[1]), np.float32 if x.dtype == np.float32 else np.float64)
+    for row, weight in ((top, 1 - down), (top + 1, down)):
+        for column, share in ((left, 1 - right), (left + 1, right)):
+            at = np.clip(row + 1, 0, height + 1), np.clip(column + 1, 0, width + 1)
+            out += padded[image, :, at[0], at[1]] * (weight * share)[..., None].astype(out.dtype)
+    if x.dtype.kind in "iub":
+        out = np.rint(out)
+    return np.ascontiguousarray(out.transpose(0, 3, 1, 2)).astype(x.dtype, copy=False)
+
+
+def _cut(x: NDArray[Any], places: NDArray[np.int64], height: int, width: int) -> NDArray[Any]:
+    """Return a part of each image; ``places`` are the tops and lefts, shape (n, 2)."""
+    out = np.empty((*x.shape[:2], height, width), x.dtype)
+    for target, image, (top, left) in zip(out, x, places.tolist(), strict=True):
+        target[...] = image[:, top : top + height, left : left + width]
+    return out

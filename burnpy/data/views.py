@@ -1,0 +1,229 @@
+"""Datasets that are made of others: mapped, subset, concatenated, zipped, and windows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from operator import index as as_int
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, IndexRangeError
+from burnpy.data.dataset import Arrays, Dataset, checked_index
+from burnpy.data.randomness import SAMPLES, BatchRandom
+from burnpy.data.stacking import stacked
+from burnpy.tensor.base import describe
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
+
+
+class View(Dataset[T_co]):
+    """The base class of datasets that are made of others, which pass random numbers on to them."""
+
+    def __getitem__(self, index: int) -> T_co:
+        i = checked_index(index, len(self))
+        return self.draw(i, next(BatchRandom(0, 0, [i], purpose=SAMPLES).generators()) if self.is_random else None)
+
+    @abstractmethod
+    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
+        """The sample at an index, from those of the datasets that this one is made of."""
+
+
+class Mapped(View[T_co]):
+    """The samples ``f(sample)``."""
+
+    def __init__(self, inner: Dataset[U], function: Callable[[U], T_co]) -> None:
+        self.inner: Dataset[Any] = inner
+        self.function = function
+        self.is_random = inner.is_random
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
+        """The sample at an index, from those of the datasets that this one is made of."""
+        return self.function(self.inner.draw(index, rng))
+
+
+class RandomMapped(View[T_co]):
+    """The samples ``f(sample, rng)``."""
+
+    is_random = True
+
+    def __init__(self, inner: Dataset[U], function: Callable[[U, np.random.Generator], T_co]) -> None:
+        self.inner: Dataset[Any] = inner
+        self.function = function
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
+        """The sample at an index, from those of the datasets that this one is made of."""
+        assert rng is not None  # since this is random
+        return self.function(self.inner.draw(index, rng), rng)
+
+
+class Subset(View[T_co]):
+    """The samples at some indices."""
+
+    def __init__(self, inner: Dataset[T_co], indices: ArrayLike | range) -> None:
+        self.inner = inner
+        self.indices = _rows(indices, len(inner))
+        self.is_random = inner.is_random
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
+        """The sample at an index, from those of the datasets that this one is made of."""
+        return self.inner.draw(int(self.indices[index]), rng)
+
+    def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
+        """The columns of samples, where the datasets that this one is made of give them."""
+        return self.inner.columns(self.indices[indices])
+
+    def subset(self, indices: ArrayLike | range) -> Dataset[T_co]:
+        """A subset of this subset, of the same dataset."""
+        return Subset(self.inner, self.indices[_rows(indices, len(self))])
+
+
+class Concatenated(View[T_co]):
+    """The samples of several datasets, one after another."""
+
+    def __init__(self, parts: tuple[Dataset[T_co], ...]) -> None:
+        self.parts = parts
+        self.ends = np.array([*accumulate(map(len, parts))], np.int64)
+        self.is_random = any(part.is_random for part in parts)
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
+        """The sample at an index, from those of the datasets that this one is made of."""
+        k = int(np.searchsorted(self.ends, index, side="right"))
+        part = self.parts[k]
+        return part.draw(index - int(self.ends[k]) + len(part), rng)
+
+    def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
+        """The columns of samples, where the datasets that this one is made of give them."""
+        owners = np.searchsorted(self.ends, indices, side="right")
+        out: Arrays = {}
+        for k in np.unique(owners).tolist():
+            rows = np.nonzero(owners == k)[0]
+            part = self.parts[k]
+            found: Arrays | None = part.columns(indices[rows] - self.ends[k] + len(part))
+            if found is None or (out and not _alike(out, found)):
+                return None  # one by one, and `stacked` says what differs
+            if len(rows) == len(indices):
+                return found
+            for name, column in found.items():
+                out.setdefault(name, np.empty((len(indices), *column.shape[1:]), column.dtype))[rows] = column
+        return out
+
+
+class Zipped(View[Any]):
+    """The samples of several datasets side by side."""
+
+    def __init__(self, parts: tuple[Dataset[Any], ...]) -> None:
+        sizes = [len(part) for part in parts]
+        if len(set(sizes)) > 1:
+            raise ArgumentError(
+                f"zip() was given datasets of {', '.join(map(str, sizes))} samples; take a subset of the longer ones"
+            )
+        self.parts = parts
+        self.is_random = any(part.is_random for part in parts)
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> Any:
+        """The sample at an index, from those of the datasets that this one is made of."""
+        samples = [part.draw(index, rng) for part in self.parts]
+        return _merged(samples) if all(isinstance(sample, Mapping) for sample in samples) else tuple(samples)
+
+    def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
+        """The columns of samples, where the datasets that this one is made of give them."""
+        found = []
+        for part in self.parts:
+            columns = part.columns(indices)
+            if columns is None:
+                return None
+            found.append(columns)
+        return _merged(found)
+
+
+class Windows(View[Any]):
+    """Windows of consecutive samples."""
+
+    def __init__(self, inner: Dataset[Any], size: int, step: int) -> None:
+        if size < 1 or step < 1:
+            raise ArgumentError(f"window() was given size={size} and step={step}; both are at least 1")
+        self.inner, self.size, self.step = inner, as_int(size), as_int(step)
+        self.is_random = inner.is_random
+
+    def __len__(self) -> int:
+        return max(0, (len(self.inner) - self.size) // self.step + 1)
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> Any:
+        """The sample at an index, from those of the datasets that this one is made of."""
+        rows = range(index * self.step, index * self.step + self.size)
+        samples = [self.inner.draw(row, rng) for row in rows]
+        return stacked(samples, rows) if isinstance(samples[0], Mapping) else tuple(samples)
+
+    def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
+        """The columns of samples, where the datasets that this one is made of give them."""
+        rows = indices[:, None] * self.step + np.arange(self.size)
+        found: Arrays | None = self.inner.columns(rows.ravel())
+        return (
+            None
+            if found is None
+            else {name: x.reshape(len(indices), self.size, *x.shape[1:]) for name, x in found.items()}
+        )
+
+
+def _alike(some: Arrays, others: Arrays) -> bool:
+    """Whether two sets of columns have the same names, dtypes and shapes of samples."""
+    return some.keys() == others.keys() and all(
+        (x.dtype, x.shape[1:]) == (others[name].dtype, others[name].shape[1:]) for name, x in some.items()
+    )
+
+
+def _merged(parts: list[Any]) -> dict[str, Any]:
+    """Return one mapping with the items of several.
+
+    Raises:
+        ArgumentError: two have a name in common.
+    """
+    out: dict[str, Any] = {}
+    for part in parts:
+        common = out.keys() & part.keys()
+        if common:
+            raise ArgumentError(
+                f"zip() was given datasets that both have {', '.join(sorted(common))}; rename it in one of them, as "
+                'with data.map(lambda sample: {"other": sample["x"]})'
+            )
+        out.update(part)
+    return out
+
+
+def _rows(indices: ArrayLike | range, size: int) -> NDArray[np.int64]:
+    """Return indices, or a mask, as checked indices from 0 to size - 1."""
+    rows = np.asarray(indices)
+    if rows.size == 0 and rows.dtype.kind == "f":
+        rows = rows.astype(np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iub":
+        raise ArgumentError(f"subset() was given {describe(indices)}; it takes a list of ints, or of one bool a sample")
+    if rows.dtype.kind == "b":
+        if len(rows) != size:
+            raise ArgumentError(f"subset() was given a mask of {len(rows)} for a dataset of {size} samples")
+        return np.nonzero(rows)[0]
+    wrong = rows[(rows < -size) | (rows >= size)]
+    if len(wrong):
+        raise IndexRangeError(f"subset() was given the index {wrong[0]}, and the dataset has {size} samples")
+    return np.where(rows < 0, rows + size, rows).astype(np.int64)

@@ -1,0 +1,119 @@
+"""The work of making one batch, which threads and processes do alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
+from burnpy.data.collate import Collator, Samples
+from burnpy.data.dataset import Dataset
+from burnpy.data.randomness import SAMPLES, BatchRandom
+from burnpy.data.samplers import Plan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of every batch that a loader gives: one rank's of several."""
+
+    rank: int = 0
+    size: int = 1
+
+    def shared(self, rank: int, size: int, batch_size: int) -> Share:
+        """Return one rank's part of several of the whole.
+
+        Raises:
+            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or this is
+                such a part already.
+        """
+        if self.size > 1:
+            raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
+        if not 0 <= rank < size:
+            raise ArgumentError(f"shard() was given rank {rank} of {size}; ranks go from 0 to size - 1")
+        if size > batch_size:
+            raise ArgumentError(f"shard() was asked to share batches of {batch_size} among {size} ranks")
+        return Share(rank, size)
+
+    def of(self, low: int, high: int) -> slice:
+        """Return the rank's part of the places from low to high - 1."""
+        return slice(low + (high - low) * self.rank // self.size, low + (high - low) * (self.rank + 1) // self.size)
+
+
+@dataclass(frozen=True)
+class MakeBatch:
+    """Makes the arrays of a batch: takes the samples from the dataset, and gives them to the collator."""
+
+    dataset: Dataset[Any]
+    collator: Collator[Any]
+    seed: int
+    epoch: int
+    plan: Plan
+    share: Share
+
+    def __call__(self, number: int, stopped: Callable[[], bool]) -> Any:
+        """Return what the collator's ``arrays`` returns; None if ``stopped`` says that nobody waits any more.
+
+        Raises:
+            LoadingError: a sample, or the transform, raised an exception, which is the cause.
+        """
+        places = self.share.of(int(self.plan.starts[number]), int(self.plan.starts[number + 1]))
+        indices = self.plan.indices[places]
+        repeats = None if self.plan.repeats is None else self.plan.repeats[places]
+        try:
+            columns = self.dataset.columns(indices)
+        except Exception as error:
+            raise self._error(number, f"samples {listed(indices)}", error) from error
+        items: list[Any] = []
+        if columns is None:
+            generators: Any = [None] * len(indices)
+            if self.dataset.is_random:
+                generators = BatchRandom(self.seed, self.epoch, indices, repeats, purpose=SAMPLES).generators()
+            for i, generator in zip(indices.tolist(), generators, strict=True):
+                if stopped():
+                    return None
+                try:
+                    items.append(self.dataset.draw(i, generator))
+                except Exception as error:
+                    raise self._error(number, f"sample {i}", error, i) from error
+        rng = BatchRandom(self.seed, self.epoch, indices, repeats)
+        return collated(self.collator, Samples(indices, items, columns, rng), number, self.epoch)
+
+    def _error(self, number: int, what: str, error: Exception, index: int | None = None) -> LoadingError:
+        return loading_error(what, error, index, number, self.epoch)
+
+
+def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int) -> Any:
+    """Return what the collator's ``arrays`` returns.
+
+    Raises:
+        LoadingError: it raised an exception, which is the cause.
+    """
+    try:
+        return collator.arrays(samples)
+    except BurnpyError:
+        raise  # which says itself what is wrong with which samples
+    except Exception as error:
+        what = f"the collation of samples {listed(samples.indices)}"
+        raise loading_error(what, error, None, number, epoch) from error
+
+
+def loading_error(what: str, error: Exception, index: int | None, number: int, epoch: int) -> LoadingError:
+    """Return the error for an exception of the dataset or the collator."""
+    said = f": {error}" if str(error) else ""
+    return LoadingError(
+        f"{what} of batch {number} of epoch {epoch} raised {type(error).__name__}{said}",
+        index=index,
+        batch=number,
+        epoch=epoch,
+    )
+
+
+def listed(indices: NDArray[np.int64]) -> str:
+    """Return indices for a message: all of a few, or the first ones."""
+    shown = ", ".join(map(str, indices[:4].tolist()))
+    return shown if len(indices) <= 4 else f"{shown}, … ({len(indices)} in all)"

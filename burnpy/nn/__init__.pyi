@@ -1,0 +1,72 @@
+"""The names of `burnpy.nn`, made from its table by ``python -m burnpy.docs.exports``."""
+
+from burnpy.nn import functional, init
+from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
+from burnpy.nn.init import Initializer
+from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
+from burnpy.nn.layers.attention import MultiHeadAttention
+from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.conv2d import Conv2d
+from burnpy.nn.layers.dropout import Dropout
+from burnpy.nn.layers.embedding import Embedding
+from burnpy.nn.layers.flatten import Flatten
+from burnpy.nn.layers.layer_norm import LayerNorm
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
+from burnpy.nn.layers.lstm import Lstm, LstmState
+from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from burnpy.nn.layers.sequential import Sequential
+from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.module import Module, Stateless, rebound
+from burnpy.nn.select import Where
+from burnpy.nn.state import Entry, State, StateReport
+from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
+
+__all__ = [
+    "AdaptiveAvgPool2d",
+    "AvgPool2d",
+    "BatchNorm",
+    "BceWithLogitsLoss",
+    "BoolBuffer",
+    "Buffer",
+    "BufferUpdate",
+    "Conv2d",
+    "CrossEntropyLoss",
+    "Dropout",
+    "Embedding",
+    "Entry",
+    "Flatten",
+    "Gelu",
+    "Identity",
+    "Initializer",
+    "IntBuffer",
+    "LayerNorm",
+    "Linear",
+    "LogSoftmax",
+    "Lstm",
+    "LstmState",
+    "MaxPool2d",
+    "Module",
+    "MseLoss",
+    "MultiHeadAttention",
+    "NllLoss",
+    "Param",
+    "Relu",
+    "Sequential",
+    "Sigmoid",
+    "Silu",
+    "Softmax",
+    "Softplus",
+    "State",
+    "StateReport",
+    "Stateless",
+    "Tanh",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "Where",
+    "functional",
+    "init",
+    "rebound",
+    "record_update",
+    "stepped",
+]

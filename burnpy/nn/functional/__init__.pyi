@@ -1,0 +1,29 @@
+"""The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.exports``."""
+
+from burnpy.nn.functional.attention import scaled_dot_product_attention
+from burnpy.nn.functional.convolution import conv2d
+from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.embeddings import embedding
+from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
+from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from burnpy.nn.functional.regularization import dropout
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+
+__all__ = [
+    "BatchNormed",
+    "adaptive_avg_pool2d",
+    "avg_pool2d",
+    "batch_norm",
+    "batch_normed",
+    "binary_cross_entropy_with_logits",
+    "conv2d",
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "layer_norm",
+    "linear",
+    "max_pool2d",
+    "mse_loss",
+    "nll_loss",
+    "scaled_dot_product_attention",
+]

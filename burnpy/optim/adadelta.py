@@ -1,0 +1,84 @@
+"""AdaDelta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.operations.optimizer import for_each_param
+from burnpy.optim.checks import at_least_zero, fraction
+from burnpy.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
+    from burnpy.backend.primitives import Float
+    from burnpy.optim.optimizer import Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AdaDelta(Optimizer):
+    """The AdaDelta optimizer, whose steps have the scale of past steps::
+
+        g = grad + weight_decay · p
+        s = rho · s + (1 - rho) · g²
+        c = √(a + eps) / √(s + eps) · g
+        a = rho · a + (1 - rho) · c²
+        p = p - lr · c
+
+    The learning rate is often 1. The results equal those of `torch.optim.Adadelta`.
+
+    Source: Zeiler, ADADELTA: An adaptive learning rate method, 2012.
+
+    Args:
+        rho: the decay rate of the averages, in [0, 1).
+        eps: added to the averages; it determines the size of the first steps.
+        weight_decay: the coefficient of an L2 penalty.
+        maximize: whether to go up the gradient instead of down.
+        groups: parameters with different settings: see `Group`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), AdaDelta()
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -2.0]])).sum()
+    >>> [round(w, 6) for (w,) in optim.step(1.0, model, loss.backward()).weight.value.tolist()]
+    [-0.003162, 0.003162]
+    """
+
+    rho: float = 0.9
+    eps: float = 1e-6
+
+    def check(self) -> None:
+        """Check that the settings are in range.
+
+        Raises:
+            ArgumentError: a setting is out of range.
+        """
+        super().check()
+        fraction(self.rho, "AdaDelta(rho=)")
+        at_least_zero(self.eps, "AdaDelta(eps=)")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The averages of the square of the gradient and of the square of the change."""
+        return ("square", "change")
+
+    def update(
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and states by the formula of the class."""
+        d: Any = device
+        rho, eps = self.rho, self.eps
+
+        def adadelta(param: Float, grad: Float, square: Float, changes: Float) -> tuple[Float, ...]:
+            grad = step.gradient(d, param, grad)
+            square = d.add(d.mul(square, rho), d.mul(d.square(grad), 1.0 - rho))
+            change = d.mul(d.div(d.sqrt(d.add(changes, eps)), d.sqrt(d.add(square, eps))), grad)
+            changes = d.add(d.mul(changes, rho), d.mul(d.square(change), 1.0 - rho))
+            return d.sub(param, d.mul(change, step.lr)), square, changes
+
+        return for_each_param(adadelta, params, grads, *states)

@@ -1,0 +1,76 @@
+"""Lion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.operations.optimizer import for_each_param, lerp
+from burnpy.optim.checks import decay_rates
+from burnpy.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
+    from burnpy.backend.primitives import Float
+    from burnpy.optim.optimizer import Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lion(Optimizer):
+    """The Lion optimizer, which steps by the sign of an average::
+
+        p = p · (1 - lr · weight_decay) - lr · sign(β₁ · m + (1 - β₁) · grad)
+        m = β₂ · m + (1 - β₂) · grad
+
+    Its learning rate is a third to a tenth of that of `AdamW`, and its weight decay three to ten times as large.
+
+    Source: Chen et al., Symbolic discovery of optimization algorithms, 2023.
+
+    Args:
+        betas: (β₁, β₂), the decay rates of the average in the step and of the average that is kept, each in [0, 1).
+        weight_decay: the decay rate of the weights, multiplied by the learning rate.
+        maximize: whether to go up the gradient instead of down.
+        groups: parameters with different settings: see `Group`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), Lion()
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -2.0]])).sum()
+    >>> [round(w, 4) for (w,) in optim.step(0.01, model, loss.backward()).weight.value.tolist()]
+    [-0.01, 0.01]
+    """
+
+    betas: tuple[float, float] = (0.9, 0.99)
+
+    def check(self) -> None:
+        """Check that the settings are in range.
+
+        Raises:
+            ArgumentError: a setting is out of range.
+        """
+        super().check()
+        decay_rates(self.betas, "Lion(betas=)")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The average of the gradient."""
+        return ("m",)
+
+    def update(
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and states by the formula of the class."""
+        d: Any = device
+        beta1, beta2 = self.betas
+
+        def lion(param: Float, grad: Float, mean: Float) -> tuple[Float, ...]:
+            param, grad = step.decayed(d, param, grad, True)
+            sign = d.sign(lerp(d, mean, grad, 1.0 - beta1))
+            return d.sub(param, d.mul(sign, step.lr)), lerp(d, mean, grad, 1.0 - beta2)
+
+        return for_each_param(lion, params, grads, *states)

@@ -1,0 +1,118 @@
+"""NAdam."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.operations.optimizer import for_each_param, lerp
+from burnpy.optim.checks import at_least_zero, decay_rates
+from burnpy.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
+    from burnpy.backend.primitives import Float
+    from burnpy.optim.optimizer import Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NAdam(Optimizer):
+    """The NAdam optimizer, `Adam` with Nesterov momentum::
+
+        g = grad + weight_decay · p
+        μₜ = β₁ · (1 - ½ · 0.96^(t · momentum_decay))
+        m = β₁ · m + (1 - β₁) · g
+        v = β₂ · v + (1 - β₂) · g²
+        d = √(v / (1 - β₂ᵗ)) + eps
+        p = p - lr · ((1 - μₜ) / (1 - μ₁ ⋯ μₜ) · g + μₜ₊₁ / (1 - μ₁ ⋯ μₜ₊₁) · m) / d
+
+    t counts the updates of the parameter, from 1. The results equal those of `torch.optim.NAdam`.
+
+    Source: Dozat, Incorporating Nesterov momentum into Adam, 2016.
+
+    Args:
+        betas: (β₁, β₂), the decay rates of the averages, each in [0, 1).
+        eps: added to the divisor to avoid division by zero.
+        momentum_decay: how fast μ rises from half of β₁ to β₁.
+        decoupled_weight_decay: whether p is multiplied by 1 - lr · weight_decay instead, as in `AdamW`.
+        weight_decay: the coefficient of an L2 penalty, or the decay rate of the weights.
+        maximize: whether to go up the gradient instead of down.
+        groups: parameters with different settings: see `Group`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), NAdam()
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -2.0]])).sum()
+    >>> [round(w, 4) for (w,) in optim.step(0.01, model, loss.backward()).weight.value.tolist()]
+    [-0.0106, 0.0106]
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    momentum_decay: float = 4e-3
+    decoupled_weight_decay: bool = False
+
+    def check(self) -> None:
+        """Check that the settings are in range.
+
+        Raises:
+            ArgumentError: a setting is out of range.
+        """
+        super().check()
+        decay_rates(self.betas, "NAdam(betas=)")
+        at_least_zero(self.eps, "NAdam(eps=)")
+        at_least_zero(self.momentum_decay, "NAdam(momentum_decay=)")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The averages of the gradient and of its square."""
+        return ("m", "v")
+
+    def update(
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and states by the formula of the class."""
+        d: Any = device
+        beta1, beta2 = self.betas
+        root = math.sqrt(step.bias_correction(beta2))
+        product = _momentum_product(beta1, self.momentum_decay, step.number)
+        momentum, following = (_momentum(beta1, self.momentum_decay, step.number + k) for k in (0, 1))
+        grad_rate = step.lr * (1.0 - momentum) / (1.0 - product)
+        mean_rate = step.lr * following / (1.0 - product * following)
+
+        def nadam(param: Float, grad: Float, mean: Float, square: Float) -> tuple[Float, ...]:
+            param, grad = step.decayed(d, param, grad, self.decoupled_weight_decay)
+            mean = lerp(d, mean, grad, 1.0 - beta1)
+            square = d.add(d.mul(square, beta2), d.mul(d.square(grad), 1.0 - beta2))
+            change = d.add(d.mul(grad, grad_rate), d.mul(mean, mean_rate))
+            return d.sub(param, d.div(change, d.add(d.div(d.sqrt(square), root), self.eps))), mean, square
+
+        return for_each_param(nadam, params, grads, *states)
+
+
+_products: dict[tuple[float, float], tuple[int, float]] = {}
+"""The last number and product of `_momentum_product`, by its other arguments: a cache, so that a step is one factor."""
+
+
+def _momentum(beta: float, decay: float, number: int) -> float:
+    """Return μ of the update with a number."""
+    return beta * (1.0 - 0.5 * math.pow(0.96, number * decay))
+
+
+def _momentum_product(beta: float, decay: float, number: int) -> float:
+    """Return the product of μ of the updates up to a number."""
+    known, product = _products.get((beta, decay), (0, 1.0))
+    if known > number:
+        known, product = 0, 1.0
+    for k in range(known + 1, number + 1):
+        if not product:  # as are all that follow
+            break
+        product *= _momentum(beta, decay, k)
+    _products[beta, decay] = number, product
+    return product

@@ -1,0 +1,103 @@
+"""RAdam."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.operations.optimizer import for_each_param, lerp
+from burnpy.optim.checks import at_least_zero, decay_rates
+from burnpy.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.optimizer import Step
+    from burnpy.backend.primitives import Float
+    from burnpy.optim.optimizer import Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RAdam(Optimizer):
+    """The RAdam optimizer, `Adam` without the division by √v as long as v is too uncertain::
+
+        g = grad + weight_decay · p
+        m = β₁ · m + (1 - β₁) · g
+        v = β₂ · v + (1 - β₂) · g²
+        ρ = ρ∞ - 2 · t · β₂ᵗ / (1 - β₂ᵗ)                             with ρ∞ = 2 / (1 - β₂) - 1
+        r = √((ρ - 4) · (ρ - 2) · ρ∞ / ((ρ∞ - 4) · (ρ∞ - 2) · ρ))
+        p = p - lr · m / (1 - β₁ᵗ) · r · √(1 - β₂ᵗ) / (√v + eps)     if ρ > 5
+        p = p - lr · m / (1 - β₁ᵗ)                                   otherwise
+
+    t counts the updates of the parameter, from 1. The results equal those of `torch.optim.RAdam`.
+
+    Source: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
+
+    Args:
+        betas: (β₁, β₂), the decay rates of the averages, each in [0, 1).
+        eps: added to the divisor to avoid division by zero.
+        decoupled_weight_decay: whether p is multiplied by 1 - lr · weight_decay instead, as in `AdamW`.
+        weight_decay: the coefficient of an L2 penalty, or the decay rate of the weights.
+        maximize: whether to go up the gradient instead of down.
+        groups: parameters with different settings: see `Group`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), RAdam()
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -2.0]])).sum()
+    >>> [round(w, 4) for (w,) in optim.step(0.01, model, loss.backward()).weight.value.tolist()]
+    [-0.01, 0.02]
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    decoupled_weight_decay: bool = False
+
+    def check(self) -> None:
+        """Check that the settings are in range.
+
+        Raises:
+            ArgumentError: a setting is out of range.
+        """
+        super().check()
+        decay_rates(self.betas, "RAdam(betas=)")
+        at_least_zero(self.eps, "RAdam(eps=)")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The averages of the gradient and of its square."""
+        return ("m", "v")
+
+    def update(
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and states by the formula of the class."""
+        d: Any = device
+        beta1, beta2 = self.betas
+        rate = step.lr / step.bias_correction(beta1)
+        scale = self._rectification(step)
+
+        def radam(param: Float, grad: Float, mean: Float, square: Float) -> tuple[Float, ...]:
+            param, grad = step.decayed(d, param, grad, self.decoupled_weight_decay)
+            mean = lerp(d, mean, grad, 1.0 - beta1)
+            square = d.add(d.mul(square, beta2), d.mul(d.square(grad), 1.0 - beta2))
+            change = d.mul(mean, rate)
+            if scale is not None:
+                change = d.mul(change, d.div(d.full((), scale, param.dtype), d.add(d.sqrt(square), self.eps)))
+            return d.sub(param, change), mean, square
+
+        return for_each_param(radam, params, grads, *states)
+
+    def _rectification(self, step: Step) -> float | None:
+        """Return r · √(1 - β₂ᵗ); None as long as ρ is at most 5."""
+        beta2, correction = self.betas[1], step.bias_correction(self.betas[1])
+        limit = 2.0 / (1.0 - beta2) - 1.0
+        length = limit - 2.0 * step.number * beta2**step.number / correction
+        if length <= 5.0:
+            return None
+        ratio = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length)
+        return math.sqrt(ratio) * math.sqrt(correction)

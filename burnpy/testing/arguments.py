@@ -1,0 +1,100 @@
+"""The arguments of the examples in every dtype and layout, as arrays and as primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.autodiff import Forward
+from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, kind_of
+from burnpy.testing.cases import ROWS, Row
+from burnpy.testing.cases.samples import CASE, LAYOUTS, ByDType, ByKind, Sample, arranged, laid_out
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
+
+ALL_DTYPES = (*FLOATS, *INTS, "bool")
+
+
+class Arguments:
+    """The arguments of one example in a dtype and a layout, as NumPy arrays and as primitives of a device."""
+
+    def __init__(self, row: Row, example: str, dtype: DType, layout: str) -> None:
+        self.row, self.example, self.dtype, self.layout = row, example, dtype, layout
+        self.given = [self._resolved(a, seed) for seed, a in enumerate(row.examples[example])]
+        self.where = f"{row.operation.name} ({example}), {dtype}, {layout}"
+
+    def _resolved(self, a: Any, seed: int) -> Any:
+        """Convert samples to NumPy arrays, and placeholders to their values for the dtype."""
+        if isinstance(a, Sample):
+            return arranged(a.array(self.dtype, seed), self.layout)
+        if isinstance(a, (ByKind, ByDType)):
+            return a.of(self.dtype)
+        if isinstance(a, list):
+            return [self._resolved(member, 10 * seed + k) for k, member in enumerate(a)]
+        return self.dtype if a is CASE else a
+
+    def primitives(self, device: Any, tracked: bool) -> list[Any]:
+        """Return the arguments as primitives of ``device``; floats as leaves, or with a tangent, if ``tracked``."""
+
+        def primitive(a: Any) -> Any:
+            if isinstance(a, list):
+                return [primitive(member) for member in a]
+            if not isinstance(a, np.ndarray):
+                return a
+            if kind_of(a.dtype) != "float":
+                return laid_out(device.discrete, a, self.layout)
+            x = laid_out(device, a, self.layout)
+            if tracked and isinstance(device, Forward):
+                return device.dual(x.value, device.inner.full(x.shape, 1.0, x.dtype))
+            return device.require_grad(x) if tracked else x
+
+        return [primitive(a) for a in self.given]
+
+    @cached_property
+    def expected(self) -> tuple[Any, ...]:
+        """Return the results of the reference, in the expected dtypes."""
+        with np.errstate(all="ignore"):
+            returned = self.row.reference(*map(_to_float64, self.given))
+        results = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
+        return tuple(r.astype(self._dtype(k, r.dtype)) for k, r in results)
+
+    def _dtype(self, k: int, reference: DType) -> DType:
+        op = self.row.operation
+        for a, value in zip(op.arguments, self.given, strict=False):
+            if a.name == "dtype":
+                return value  # type: ignore[no-any-return]  # an argument of that name is a dtype
+        if op.results[k] in ("Bool", "Int"):
+            return np.dtype(np.bool_ if op.results[k] == "Bool" else np.int64)
+        return self.dtype if kind_of(self.dtype) == "float" else reference
+
+
+def _to_float64(a: Any) -> Any:
+    """Convert floats to float64, in which the reference computes."""
+    if isinstance(a, list):
+        return [_to_float64(member) for member in a]
+    return a.astype(np.float64) if isinstance(a, np.ndarray) and kind_of(a.dtype) == "float" else a
+
+
+@lru_cache(maxsize=256)  # a test of values asks for one operation's examples several times: by level, tracked or not
+def arguments_of(name: str, example: str, dtype: DType, layout: str) -> Arguments:
+    """Return the arguments of an example of an operation, with what the reference makes of them."""
+    return Arguments(ROWS[name], example, dtype, layout)
+
+
+def calls(name: str, dtypes: Iterable[str] = ALL_DTYPES, layouts: Iterable[str] = LAYOUTS) -> Iterator[Arguments]:
+    """Yield the arguments of all examples of an operation, in those of the dtypes in which it is run."""
+    row = ROWS[name]
+    for dtype in map(dtype_of, dtypes):
+        if fits(row, dtype):
+            yield from (arguments_of(name, example, dtype, layout) for layout in layouts for example in row.examples)
+
+
+def fits(row: Row, dtype: DType) -> bool:
+    """Return whether a row is run in a dtype."""
+    if row.int64_only:
+        return dtype.name == "int64"
+    return kind_of(dtype) in row.kinds

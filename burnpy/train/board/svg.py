@@ -1,0 +1,90 @@
+"""Curves and matrices as inline SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+COLORS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#db2777", "#65a30d")
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 420, 240, 56, 26, 10
+MOST_POINTS = 800
+
+Curve = Sequence[tuple[float, float]]
+
+
+def chart(title: str, curves: Mapping[str, Curve], colors: Mapping[str, str]) -> str:
+    """Return a chart of the curves of runs over the steps; runs are colored by name.
+
+    >>> "polyline" in chart("loss", {"a": [(0, 1.0), (1, 0.5)]}, {"a": COLORS[0]})
+    True
+    """
+    points = [p for curve in curves.values() for p in curve]
+    low_x, high_x = _bounds([x for x, _ in points])
+    low_y, high_y = _bounds([y for _, y in points])
+
+    def at(x: float, y: float) -> str:
+        across = LEFT + (x - low_x) / (high_x - low_x) * (WIDTH - LEFT - 10)
+        down = HEIGHT - BOTTOM - (y - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)
+        return f"{across:.1f},{down:.1f}"
+
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
+    for k in range(5):
+        y = low_y + (high_y - low_y) * k / 4
+        _, down = at(low_x, y).split(",")
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{down}" y2="{down}" class="grid"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{down}" class="y">{y:.3g}</text>')
+    for k in range(3):
+        x = low_x + (high_x - low_x) * k / 2
+        across, _ = at(x, low_y).split(",")
+        parts.append(f'<text x="{across}" y="{HEIGHT - 8}" class="x">{x:.6g}</text>')
+    for run, curve in curves.items():
+        thinned = curve[:: max(1, len(curve) // MOST_POINTS)]
+        drawn = " ".join(at(x, y) for x, y in thinned)
+        parts.append(f'<polyline points="{drawn}" stroke="{colors[run]}"><title>{escape(run)}</title></polyline>')
+        if curve:
+            x, y = curve[-1]
+            across, down = at(x, y).split(",")
+            dot = f'<circle cx="{across}" cy="{down}" r="3" fill="{colors[run]}">'
+            parts.append(f"{dot}<title>{escape(run)}: {y:.6g}</title></circle>")
+    return "".join([*parts, "</svg>"])
+
+
+def matrix(title: str, rows: Sequence[Sequence[float]]) -> str:
+    """Return a matrix as colored cells, true classes downwards and predicted ones across.
+
+    >>> matrix("confusion", [[3.0, 1.0], [0.0, 4.0]]).count("<rect")
+    4
+    """
+    size = max(len(rows), 1)
+    cell = min(48.0, 300 / size)
+    edge = cell * size + 30
+    parts = [f'<svg viewBox="0 0 {edge:.0f} {edge:.0f}" class="matrix" role="img" aria-label="{escape(title)}">']
+    for i, row in enumerate(rows):
+        total = sum(row) or 1.0
+        for j, count in enumerate(row):
+            share = count / total
+            x, y = 24 + j * cell, 24 + i * cell
+            ink = "white" if share > 0.5 else "black"
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}" fill-opacity="{share:.3f}">'
+                f"<title>{i} taken for {j}: {count:g}</title></rect>"
+            )
+            if size <= 12:
+                parts.append(
+                    f'<text x="{x + cell / 2:.1f}" y="{y + cell / 2:.1f}" fill="{ink}" class="cell">{count:g}</text>'
+                )
+        label = f"{24 + (i + 0.5) * cell:.1f}"
+        parts.append(
+            f'<text x="12" y="{label}" class="cell">{i}</text><text x="{label}" y="14" class="cell">{i}</text>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    finite = [v for v in values if math.isfinite(v)] or [0.0]
+    low, high = min(finite), max(finite)
+    if low == high:
+        pad = abs(low) * 0.1 or 1.0
+        return low - pad, high + pad
+    return low, high

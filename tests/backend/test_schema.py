@@ -1,0 +1,169 @@
+"""The declarations of operations say what the operations do: shapes, views, memory that is consumed, and FLOPs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import Algebra, Checked, NumPy, Operation, operations
+from burnpy.backend.dtypes import float32, kind_of
+from burnpy.backend.entries import operation
+from burnpy.backend.errors import NonFiniteError
+from burnpy.backend.operations.optimizer import Step
+from burnpy.backend.primitives import Float
+from burnpy.backend.schema import derived
+from burnpy.testing.arguments import Arguments
+from burnpy.testing.cases import ROWS
+
+D = NumPy()
+NAMES = list(ROWS)
+MAY_BE_AN_ARGUMENT = ("sum_to", "clamp", "clamp_between")
+"""Operations that may return an argument where it equals the result."""
+
+
+def called(name: str) -> list[tuple[Operation, list[Any], tuple[Any, ...]]]:
+    """Return the arguments and results of an operation's examples, on contiguous arrays that are not empty."""
+    row = ROWS[name]
+    dtype = float32 if "float" in row.kinds else np.dtype(np.int64) if "int" in row.kinds else np.dtype(np.bool_)
+    calls = []
+    for example in row.examples:
+        args = Arguments(row, example, dtype, "contiguous").primitives(D, tracked=False)
+        with np.errstate(all="ignore"):
+            out = getattr(D, name)(*args)
+        if all(np.size(a) for a in arrays(args)):
+            calls.append((row.operation, args, out if isinstance(out, tuple) else (out,)))
+    assert calls
+    return calls
+
+
+def arrays(args: list[Any]) -> list[Any]:
+    members = [m for a in args for m in (a if isinstance(a, list) else [a])]
+    return [m for m in members if isinstance(m, np.ndarray)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_views_share_memory_and_nothing_else_does(name: str) -> None:
+    for op, args, results in called(name):
+        consumed = op.consumed(args)
+        for a, value in zip(op.arguments, args, strict=True):
+            for result in results:
+                if not isinstance(value, np.ndarray) or not isinstance(result, np.ndarray) or not result.size:
+                    continue
+                if a.name == op.view:
+                    assert name == "expand" or np.shares_memory(value, result), f"{name} is no view of {a.name}"
+                elif a.name not in consumed and name not in MAY_BE_AN_ARGUMENT:
+                    assert not np.shares_memory(value, result), f"{name} is a view of {a.name}"
+
+
+def test_expanding_is_a_view_unless_there_are_few_elements() -> None:
+    x = np.ones((100,), np.float32)
+    assert np.shares_memory(D.expand(x, (100, 100)), x)
+    assert not np.shares_memory(D.expand(x, (2, 100)), x)
+
+
+def test_an_adopted_array_is_a_view() -> None:
+    """It has no row, as its argument is no primitive."""
+    x = np.ones((2, 3), np.float32)
+    assert operations()["adopt_numpy"].view == "array"
+    assert np.shares_memory(D.adopt_numpy(x), x)
+    assert not np.shares_memory(D.from_numpy(x), x)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes_are_as_declared(name: str) -> None:
+    for op, args, results in called(name):
+        given = dict(zip((a.name for a in op.arguments), args, strict=True))
+        operands = [np.shape(given[a.name]) for a in op.arguments if a.elementwise]
+        if op.like is not None:
+            assert results[0].shape == given[op.like].shape
+        if operands:
+            shape = np.broadcast_shapes(*operands)
+            assert results[0].shape == shape if op.elementwise else np.broadcast_shapes(results[0].shape, shape)
+        floats = [given[a.name] for a in op.float_arguments if hasattr(given[a.name], "dtype")]
+        if op.elementwise and floats and kind_of(results[0].dtype) == "float":
+            assert results[0].dtype == floats[0].dtype
+
+
+def test_memory_is_consumed_as_declared() -> None:
+    """`Checked` says which arguments may have been overwritten: none of a call that does not own its state."""
+    device: Any = Checked(NumPy())
+    nan, one = np.full((2,), np.nan, np.float32), np.ones((2,), np.float32)
+    with pytest.raises(NonFiniteError) as error:
+        device.accumulate(one.copy(), nan)
+    assert "total of shape (2,), dtype float32 may have been overwritten" in str(error.value)
+    assert "grad of shape (2,), dtype float32 held NaN" in str(error.value)
+    for owned in (False, True):
+        with pytest.raises(NonFiniteError) as error:
+            device.momentum_update([one], [nan], [one.copy()], Step(0.1, owned=owned), 0.9, 0.0, False)
+        assert ("velocities[0] of shape (2,), dtype float32 may have been overwritten" in str(error.value)) is owned
+        assert "params[0] of shape (2,), dtype float32 is finite" in str(error.value)
+
+
+def test_memory_that_is_not_consumed_stays_as_it_is() -> None:
+    """The conformance suite has it for all operations; here, that what is consumed really is."""
+    total, grad = np.ones((100_000,), np.float32), np.ones((100_000,), np.float32)
+    assert np.shares_memory(D.accumulate(total, grad), total)
+    assert grad.sum() == grad.size
+
+
+@pytest.mark.parametrize("op", operations().values(), ids=operations())
+def test_an_operation_that_computes_says_its_flops(op: Operation) -> None:
+    """It is 1 for each element of an elementwise one, and 0 where elements are only moved or made."""
+    computes = op.algebra in (Algebra.GENERAL, Algebra.LINEAR, Algebra.BILINEAR)
+    traits = op.function.__operation__.traits  # type: ignore[attr-defined]  # set by the declaration
+    assert op.elementwise or not computes or "flops" in traits, f"@derived({op.algebra}, …) of {op.name} lacks flops=…"
+
+
+X, W = (2, 3, 8, 8), (4, 3, 3, 3)
+"""An image (N, C, H, W), and the weight of a convolution."""
+FLOPS: list[tuple[str, list[Any], tuple[int, ...], int]] = [
+    ("add", [(5, 7), (7,)], (5, 7), 35),
+    ("exp", [(5, 7)], (5, 7), 3 * 35),
+    ("where", [(5, 1), (7,), None], (5, 7), 35),
+    ("lt", [(5, 7), None], (5, 7), 35),
+    ("to_float", [(5, 7), None], (5, 7), 0),
+    ("matmul", [(5, 7), (7, 3)], (5, 3), 2 * 5 * 7 * 3),
+    ("matmul_tn", [(7, 5), (7, 3)], (5, 3), 2 * 5 * 7 * 3),
+    ("linear", [(2, 5, 7), (7, 3), (3,)], (2, 5, 3), 2 * 2 * 5 * 7 * 3 + 2 * 5 * 3),
+    ("conv2d", [X, W, None, None, None, None], (2, 4, 6, 6), 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3)),
+    ("conv2d_bias", [X, W, (4,), None, None, None, None], (2, 4, 6, 6), (2 * 27 + 1) * (2 * 4 * 6 * 6)),
+    ("conv2d", [(2, 4, 8, 8), (4, 1, 3, 3), None, None, None, None], (2, 4, 6, 6), 2 * (2 * 4 * 6 * 6) * 9),
+    ("conv2d_input", [(2, 4, 6, 6), W, None, None, None, None, None], X, 2 * (2 * 4 * 6 * 6) * 27),
+    ("conv2d_weight", [(2, 4, 6, 6), X, None, None, None, None, None], W, 2 * (2 * 4 * 6 * 6) * 27),
+    # for each of 2 · 5 · 7 scores: 2 · 8 of q kᵀ, 1 of the scale, 7 of the softmax, 2 · 6 of the weighted sum
+    ("attention", [(2, 5, 8), (2, 7, 8), (2, 7, 6), None, None, None], (2, 5, 6), 70 * (16 + 1 + 7 + 12)),
+    ("softmax", [(5, 7), None], (5, 7), 35 * (1 + 1 + 3 + 1 + 1)),  # maximum, difference, exp, sum, quotient
+    ("sum", [(5, 7), None, None], (5,), 35),
+    ("sum_to", [(5, 7), (7,)], (7,), 35),
+    ("sum_to", [(5, 7), (5, 7)], (5, 7), 0),
+    ("index_add", [(10, 8), None, (2,), (2, 8)], (10, 8), 16),
+    ("gather", [(10, 8), None, (2, 8)], (2, 8), 0),
+    ("cat", [None, None], (12,), 0),
+    ("cross_entropy_backward", [(5,), (5, 7), (5, 1), (5,), None], (5, 7), 6 * 35),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "result", "flops"), FLOPS, ids=[row[0] for row in FLOPS])
+def test_flops_are_those_counted_by_hand(name: str, given: Any, result: Any, flops: int) -> None:
+    assert operations()[name].flops(given, result) == flops
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flops_can_be_counted_of_every_call(name: str) -> None:
+    for op, args, results in called(name):
+        shapes = [a.shape if isinstance(a, np.ndarray) else None for a in args]
+        for result in results[0] if op.lists else results[:1]:
+            flops = op.flops(shapes, np.shape(result))
+            assert isinstance(flops, int)
+            assert flops >= 0
+
+
+def test_a_declaration_that_names_no_argument_is_refused() -> None:
+    @derived(Algebra.LINEAR, view="y", flops=lambda x, z: 0)
+    def wrong(self: Any, x: Float) -> Float:
+        return x
+
+    with pytest.raises(TypeError, match=r"the declaration of wrong names \['y', 'z'\]"):
+        operation(wrong)

@@ -1,0 +1,201 @@
+"""Every operation has a rule, examples, and a public method or function: what is missing is named with its file.
+
+An operation reaches users by its own name, as a method of the tensors of its kinds or as a function; by an expression
+of `REACHED`; or not at all, for a reason that `INTERNAL` gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import burnpy
+from burnpy import nn, optim
+from burnpy.backend import Algebra, NumPy, Operation, Profiled, operations
+from burnpy.nn import functional
+from burnpy.tensor.base import TensorBase
+
+BY_DEFAULT = {
+    "mean": "its default, a sum and a product with a number, keeps nothing",
+    "run": "its default executes a program with operations that have rules",
+    "max_dim": "its default gathers at the index, whose rule keeps no more",
+    "min_dim": "its default gathers at the index, whose rule keeps no more",
+    "accumulate": "its default is add",
+    "accumulate_slice": "its default is slice_scatter of a sum",
+    "accumulate_index": "its default is index_add",
+}
+"""Differentiable operations without a rule, apart from those that end in _backward, of second derivatives."""
+
+REACHED = {
+    "adagrad_update": "step(optim.AdaGrad())",
+    "adam_update": "step(optim.Adam())",
+    "adopt_numpy": "Tensor[Counted].from_data(x.to_numpy(), copy=False)",
+    "amsgrad_update": "step(optim.Adam(amsgrad=True))",
+    "attention": "functional.scaled_dot_product_attention(image, image, image)",
+    "cast": "x.to_dtype('float64')",
+    "clamp_between": "x.clamp(x, x)",
+    "conv2d_bias": "functional.conv2d(image, image[:, :, :1, :1], x[0, :1])",
+    "from_numpy": "Tensor[Counted].from_data([[1.0]])",
+    "index_add": "x.at[i].add(x[i])",
+    "index_put": "x.at[i].set(x[i])",
+    "index_reduce": "x.at[i].mul(x[i])",
+    "masked_scale": "functional.dropout(x, 0.5)",
+    "max_dim": "x.max(1)",
+    "max_pool2d_indices": "functional.max_pool2d(image, 2, return_indices=True)",
+    "min_dim": "x.min(1)",
+    "momentum_update": "step(optim.Sgd(momentum=0.9))",
+    "normalize": "functional.layer_norm(x, 3)",
+    "random_integers": "IntTensor[Counted].randint(0, 9, (2,))",
+    "random_mask": "functional.dropout(x, 0.5)",
+    "random_normal": "Tensor[Counted].normal((2,))",
+    "random_permutation": "IntTensor[Counted].permutation(3)",
+    "random_uniform": "Tensor[Counted].uniform((2,))",
+    "rmsprop_momentum_update": "step(optim.RmsProp(momentum=0.9))",
+    "rmsprop_update": "step(optim.RmsProp())",
+    "sgd_update": "step(optim.Sgd())",
+    "slice": "x[0]",
+    "slice_scatter": "x.at[0].set(1.0)",
+    "to_bool": "x.bool()",
+    "to_float": "i.float()",
+    "to_int": "x.int()",
+}
+"""How users reach operations that have no method or function of their own name."""
+
+INTERNAL = {
+    "run": "executes the programs of backends and of decorators",
+    "accumulate": "the backward pass adds up gradients",
+    "accumulate_index": "the backward pass adds the gradient of an index into a total",
+    "accumulate_slice": "the backward pass adds the gradient of a slice into a total",
+    "center": "the rules of var and std",
+    "conv2d_input": "the gradient of conv2d by its input",
+    "conv2d_weight": "the gradient of conv2d by its weight",
+    "index_order": "the rules of operations that write at indices",
+    "matmul_nt": "the gradient of matmul by its first operand",
+    "matmul_tn": "the gradient of matmul by its second operand",
+    "rms_norm": "for layers that users write: burnpy has none of that name",
+    "sum_to": "the gradient of an operand that was broadcast",
+}
+"""What operations are for that users do not reach, apart from those that end in _backward."""
+
+NOT_OF = {
+    **{(name, "BoolTensor"): "true and false have no order" for name in ("lt", "le", "gt", "ge")},
+    **{(name, "BoolTensor"): "comparisons of numbers give bools" for name in ("arange", "eye", "linspace")},
+    ("linspace", "IntTensor"): "the steps would be rounded",
+}
+"""The classes of tensors that lack a method although the operation takes their kind, and why."""
+
+CLASSES = {"float": burnpy.Tensor, "int": burnpy.IntTensor, "bool": burnpy.BoolTensor}
+KINDS = {
+    "Float": ("float",),
+    "Int": ("int",),
+    "Bool": ("bool",),
+    "Number": ("float", "int"),
+    "Discrete": ("int", "bool"),
+    "Value": ("float", "int", "bool"),
+}
+
+
+def file_of(folder: str, op: Operation) -> str:
+    """The file of a folder that has the operations of one file of declarations, or the file to make."""
+    return f"{folder}/{op.function.__module__.rpartition('.')[2]}.py"
+
+
+def test_every_operation_has_a_rule() -> None:
+    from burnpy.autodiff.rules import RULES
+
+    missing = [
+        f"{op.name} has no rule: give it one in {file_of('burnpy/autodiff/rules', op)}"
+        for op in operations().values()
+        if op.algebra is not Algebra.NONDIFFERENTIABLE and op.float_arguments and any(op.float_results)
+        if op.name not in RULES and op.name not in BY_DEFAULT and not op.name.endswith("_backward")
+    ]
+    assert not missing, "\n".join(["", *missing, "or say in BY_DEFAULT why its default is differentiated"])
+    assert not BY_DEFAULT.keys() & RULES.keys()
+
+
+def test_every_operation_has_examples() -> None:
+    from burnpy.testing.cases import PROPERTIES, ROWS
+
+    missing = [
+        f"{op.name} has no examples: give it a row in {file_of('burnpy/testing/cases', op)}"
+        for op in operations().values()
+        if op.name not in ROWS and op.name not in PROPERTIES
+    ]
+    assert not missing, "\n".join(["", *missing])
+
+
+def public_classes(op: Operation) -> Iterator[Any]:
+    """The classes of tensors that should have the operation as a method: those of the kinds of its first argument."""
+    kinds = [a.kind for a in op.arguments if a.kind] or [kind for kind in op.results if kind]
+    first = next((kind for kind in kinds if kind != "Bool"), "Bool")
+    yield from (CLASSES[kind] for kind in KINDS[first])
+
+
+def homes(op: Operation) -> str:
+    """The files of the methods and functions whose operations are declared beside it, the most frequent first."""
+    files: Counter[str] = Counter()
+    for other in operations().values():
+        if other.function.__module__ == op.function.__module__:
+            if other.name in functional.__all__:
+                files[getattr(functional, other.name).__module__] += 1
+            elif other.arguments[:1] == op.arguments[:1]:
+                for cls in public_classes(other):
+                    for base in cls.__mro__[1:]:
+                        if base is not TensorBase and other.name in vars(base):
+                            files[getattr(vars(base)[other.name], "module", base.__module__)] += 1
+    return " or ".join(f"{name.replace('.', '/')}.py" for name, _ in files.most_common(2)) or "burnpy/tensor"
+
+
+def test_every_operation_is_public() -> None:
+    missing = []
+    for op in operations().values():
+        listed = op.name in REACHED or op.name in INTERNAL or op.name.endswith("_backward")
+        if listed or op.name in burnpy.__all__ or op.name in functional.__all__:
+            continue
+        missing += [
+            f"{cls.__name__} has no {op.name}: give it a method in {homes(op)}"
+            for cls in public_classes(op)
+            if not hasattr(cls, op.name) and (op.name, cls.__name__) not in NOT_OF
+        ]
+    assert not missing, "\n".join(["", *missing, "or list it in REACHED, INTERNAL or NOT_OF"])
+
+
+Counted = Profiled[NumPy]
+
+
+def step(optimizer: Any) -> None:
+    model = nn.Linear(2, 1, device=burnpy.Autodiff[Counted])
+    loss = model(burnpy.Tensor[burnpy.Autodiff[Counted]].ones((1, 2))).sum()
+    optimizer.step(0.1, model, loss.backward())
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_it_is_reached(name: str) -> None:
+    names: dict[str, Any] = {
+        "Tensor": burnpy.Tensor,
+        "IntTensor": burnpy.IntTensor,
+        "functional": functional,
+        "optim": optim,
+        "Counted": Counted,
+        "step": step,
+        "x": burnpy.Tensor[Counted].ones((2, 3)),
+        "i": burnpy.IntTensor[Counted].from_data([0, 1]),
+        "image": burnpy.Tensor[Counted].ones((1, 1, 2, 2)),
+    }
+    with Profiled.record(lines=False) as profile:
+        eval(REACHED[name], names)
+    assert name in {row.operation for row in profile.rows()}, f"{REACHED[name]} does not call {name}"
+
+
+def test_the_lists_have_no_more_than_they_need() -> None:
+    names = {*BY_DEFAULT, *REACHED, *INTERNAL, *(name for name, _ in NOT_OF)}
+    assert names <= operations().keys()
+    assert not REACHED.keys() & INTERNAL.keys()
+    for name in {*REACHED, *INTERNAL}:
+        assert name not in functional.__all__
+        assert not any(hasattr(cls, name) for cls in CLASSES.values()), f"{name} is a method: it needs no entry"
+    for name, cls in NOT_OF:
+        assert not hasattr(getattr(burnpy, cls), name), f"{cls} has {name}"

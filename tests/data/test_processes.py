@@ -1,0 +1,319 @@
+"""Processes that make batches: the same bits, recycled memory, and a sentence for each way in which they fail."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import multiprocessing
+import operator
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff
+from burnpy.backend import NumPy
+from burnpy.data import ArrayDataset, Batch, Loader, collate
+from burnpy.data.engines import shared_memory
+from burnpy.data.engines.processes import ProcessEngine
+from burnpy.data.engines.worker import WorkerTraceback
+from burnpy.errors import LoadingError, OutOfMemoryError, WorkerError
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="needs a system that passes files to processes"),
+]
+
+
+def data(n: int = 20) -> ArrayDataset:
+    return ArrayDataset(x=np.arange(n * 3, dtype=np.float32).reshape(n, 3), i=np.arange(n))
+
+
+def loader(source: Any = None, **options: Any) -> Loader[Batch[Any]]:
+    settings = {"batch_size": 3, "shuffle": True, "engine": "processes", "workers": 2, **options}
+    return Loader(data() if source is None else source, collate(device=NumPy), **settings)
+
+
+def bits(batch: Batch[Any]) -> list[bytes]:
+    return [batch[name].to_numpy().tobytes() for name in batch]
+
+
+def ended(within: float = 10.0) -> bool:
+    limit = time.monotonic() + within
+    while multiprocessing.active_children() and time.monotonic() < limit:
+        time.sleep(0.01)
+    return not multiprocessing.active_children()
+
+
+def engine_of(epoch: Any) -> ProcessEngine:
+    assert isinstance(epoch._engine, ProcessEngine)
+    return epoch._engine
+
+
+@pytest.fixture(autouse=True)
+def no_descriptors_left() -> Any:
+    """No test leaves files open, nor processes. The first starts the fork server, which stays."""
+    multiprocessing.get_context("forkserver").Process(target=operator.index, args=(0,)).start()
+    assert ended()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    assert ended()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_the_same_bits_as_without_workers() -> None:
+    alone = [bits(batch) for batch in loader(workers=0).epoch(1)]
+    batches = list(loader().epoch(1))  # more than there are slots for
+    assert [bits(batch) for batch in batches] == alone
+    assert [bits(batch) for batch in loader(prefetch=1).epoch(1, start=3)] == alone[3:]
+    shard = loader().shard(1, 2)
+    assert [batch.i.tolist() for batch in shard.epoch(1)] == [b.i.tolist()[len(b) // 2 :] for b in batches]
+
+
+def test_batches_on_an_autodiff_device() -> None:
+    (batch,) = Loader(data(2), collate(device=Autodiff[NumPy]), batch_size=2, engine="processes", workers=1)
+    assert batch.x.device is Autodiff(NumPy())
+    assert batch.x.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_slots_are_recycled() -> None:
+    epoch = loader(data(300), prefetch=2).epoch(0)
+    workers = engine_of(epoch)._workers
+    for _ in epoch:
+        pass
+    assert 2 <= sum(worker.made for worker in workers) <= 8  # for a hundred batches
+
+
+def test_a_batch_that_is_kept_is_not_written_over() -> None:
+    epoch = loader(data(300), shuffle=False).epoch(0)
+    first = next(epoch)
+    column = next(epoch).x.to_numpy()  # the batch itself goes
+    for _ in epoch:
+        pass
+    assert first.i.tolist() == [0, 1, 2]
+    assert column[:, 0].tolist() == [9, 12, 15]
+
+
+def test_larger_batches_than_before() -> None:
+    growing = [{"x": np.full(1000 * k, k)} for k in range(1, 12)]
+    batches = Loader(growing, collate(device=NumPy), batch_size=1, engine="processes", workers=2)
+    assert [batch.x.tolist() for batch in batches] == [[[k] * 1000 * k] for k in range(1, 12)]
+
+
+def test_a_function_collates() -> None:
+    assert [*Loader(range(5), sum, batch_size=2, engine="processes", workers=2)] == [1, 5, 4]
+
+
+def test_memory_maps_are_opened_by_path(tmp_path: Path) -> None:
+    orders: Any = "CF"
+    for order in orders:
+        array: Any = np.arange(12.0).reshape(4, 3)
+        np.save(tmp_path / "x.npy", np.asarray(array, order=order))
+        source = ArrayDataset(x=np.load(tmp_path / "x.npy", mmap_mode="r")).map(operator.itemgetter("x"))
+        types = Loader(source, partial(map, type), batch_size=4, workers=0)
+        assert [*next(types.epoch(0))] == [np.memmap] * 4
+        (batch,) = Loader(source, np.stack, batch_size=4, engine="processes", workers=1)
+        assert batch.tolist() == np.arange(12.0).reshape(4, 3).tolist()
+
+
+def test_an_exception_arrives_with_its_index_and_traceback() -> None:
+    source = data().map(operator.itemgetter("x")).map(operator.methodcaller("nothing"))
+    with pytest.raises(LoadingError, match=r"sample 0 of batch 0 of epoch 0 .*: .*nothing") as caught:
+        next(loader(source, shuffle=False).epoch(0))
+    assert caught.value.index == 0
+    cause = caught.value.__cause__
+    assert isinstance(cause, AttributeError)
+    assert isinstance(cause.__cause__, WorkerTraceback)
+    assert re.search(r"views\.py.*in draw", str(cause.__cause__))
+
+
+def test_ragged_samples() -> None:
+    with pytest.raises(ValueError, match=r"x has shape \(1,\) in sample 0 and \(2,\) in sample 1"):
+        next(loader([{"x": [1]}, {"x": [1, 2]}], shuffle=False).epoch(0))
+
+
+@pytest.mark.parametrize("when", ["at once", "amid"])
+def test_a_killed_worker_is_a_sentence(when: str) -> None:
+    epoch = loader(data(3000), prefetch=4).epoch(0)
+    if when == "amid":
+        for _ in range(5):
+            next(epoch)
+    for child in multiprocessing.active_children():
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(WorkerError, match=r"was killed by SIGKILL"):
+        for _ in epoch:
+            pass
+
+
+def test_a_worker_that_exits_is_a_sentence() -> None:
+    source = data().map(operator.itemgetter("i")).map(os._exit)
+    with pytest.raises(WorkerError, match="ended with status 0 at batch 0"):
+        next(loader(source, shuffle=False, workers=1).epoch(0))
+
+
+class Holder:
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __call__(self, sample: Any) -> Any:
+        return self.held
+
+
+def doubled(sample: Any) -> Any:
+    def inner(sample: Any) -> Any:
+        return sample
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (
+            lambda sample: sample,
+            r"dataset\.function cannot be sent: it is a lambda, defined in .*test_processes\.py at",
+        ),
+        (doubled(None), r"it is the function doubled\.<locals>\.inner, .*; define it by def at the top"),
+        (partial(operator.add, (i for i in range(3))), r"dataset\.function\.args\[0\] .* it is a generator"),
+        (Holder({"a": [1, sys.stderr]}), r"dataset\.function\.held\['a'\]\[1\] .*; open it where"),
+    ],
+)
+def test_what_cannot_be_pickled_is_named(function: Any, said: str) -> None:
+    with pytest.raises(WorkerError, match=said):
+        loader(data().map(function)).epoch(0)
+
+
+def test_a_transform_that_cannot_be_pickled_is_named() -> None:
+    with pytest.raises(WorkerError, match=r"sends collator to .* collator\.transforms\[0\] .* a lambda"):
+        Loader(
+            data(), collate(device=NumPy, transform=lambda c, rng: c), batch_size=2, workers=1, engine="processes"
+        ).epoch(0)
+
+
+def test_a_full_memory_is_seen_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoch = loader().epoch(0)
+    monkeypatch.setattr(shared_memory, "_available", lambda: 100)
+    with pytest.raises(OutOfMemoryError, match=r"the dataset, .* takes .* MiB of shared memory"):
+        loader().epoch(0)
+    monkeypatch.undo()
+
+    def full(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OutOfMemoryError, match=r"a batch takes .* \(No space left on device\)"):
+        next(epoch)
+
+
+@pytest.mark.parametrize("how", ["exhaust", "close", "drop", "with"])
+def test_processes_end(how: str) -> None:
+    epoch: Any = loader(data(300)).epoch(0)
+    next(epoch)
+    assert len(multiprocessing.active_children()) == 2
+    if how == "exhaust":
+        list(epoch)
+    elif how == "close":
+        epoch.close()
+        assert list(epoch) == []
+    elif how == "with":
+        with pytest.raises(ZeroDivisionError), epoch:
+            raise ZeroDivisionError
+    else:
+        del epoch
+        gc.collect()
+    assert not multiprocessing.active_children()
+
+
+def ran(
+    tmp_path: Path, program: str, *, interrupt: bool = False, how: Callable[[Path], list[str]] | None = None
+) -> tuple[int, str, str]:
+    """Run a program in a process group of its own; its status, output and errors."""
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(program))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "backends")])}
+    with subprocess.Popen(
+        [sys.executable, *(how(path) if how else [str(path)])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline() if interrupt else ""
+        if interrupt:
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+        try:
+            out, errors = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, first + out, errors
+
+
+PROGRAM = """
+    import signal
+    import time
+    import numpy as np
+    from burnpy.backend import NumPy
+    from burnpy.data import ArrayDataset, Loader, collate
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells switch off for programs in the background
+
+    def half(sample):
+        time.sleep(PAUSE)
+        return {"x": sample["x"] / 2}
+
+    def train():
+        data = ArrayDataset(x=np.arange(6.0)).map(half)
+        for batch in Loader(data, collate(device=NumPy), batch_size=2, workers=2, engine="processes").epoch(0):
+            print(batch.x.tolist(), flush=True)
+"""
+
+
+def test_functions_of_the_program(tmp_path: Path) -> None:
+    program = PROGRAM.replace("PAUSE", "0") + "\n    if __name__ == '__main__':\n        train()\n"
+    assert ran(tmp_path, program) == (0, "[0.0, 0.5]\n[1.0, 1.5]\n[2.0, 2.5]\n", "")
+
+
+def test_an_unguarded_program_is_explained(tmp_path: Path) -> None:
+    status, out, errors = ran(tmp_path, PROGRAM.replace("PAUSE", "0") + "\n    train()\n")
+    assert (status, out) == (1, "")
+    assert errors.count("Traceback") == 1
+    assert "put what it does under: if __name__ == '__main__':" in errors
+
+
+def test_a_function_of_an_interactive_session_is_explained(tmp_path: Path) -> None:
+    program = textwrap.dedent(PROGRAM.replace("PAUSE", "0") + "\n    train()\n")
+    status, out, errors = ran(tmp_path, program, how=lambda path: ["-c", program])
+    assert (status, out) == (1, "")
+    assert errors.count("Traceback") == 1
+    assert "half" in errors.splitlines()[-1]
+    assert "interactive session" in errors.splitlines()[-1]
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    program = (
+        PROGRAM.replace("PAUSE", "0 if sample['x'] < 2 else 60") + "\n    if __name__ == '__main__':\n        train()\n"
+    )
+    start = time.monotonic()
+    status, out, errors = ran(tmp_path, program, interrupt=True)
+    assert time.monotonic() - start < 50  # no worker was waited for
+    assert status == -signal.SIGINT
+    assert out == "[0.0, 0.5]\n"
+    assert errors.count("Traceback") == 1
+    assert errors.rstrip().endswith("KeyboardInterrupt")

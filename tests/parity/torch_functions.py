@@ -1,0 +1,172 @@
+"""The PyTorch function of each operation, called with the arguments of the operation.
+
+Where PyTorch has a function of the same name that takes the same arguments, nothing is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+F: Any = torch.nn.functional
+
+
+def operand(y: Any, x: Any) -> Any:
+    return y if isinstance(y, torch.Tensor) else torch.as_tensor(y, dtype=x.dtype)
+
+
+def over(function: Any) -> Callable[..., Any]:
+    """A reduction over several dimensions, which PyTorch understands as all where none is given."""
+    return lambda x, dims, keepdim: function(x, dim=dims, keepdim=keepdim) if dims else one_by_one(x, function)
+
+
+def one_by_one(x: Any, function: Any) -> Any:
+    """A reduction over no dimensions."""
+    return function(x.unsqueeze(0), dim=0, keepdim=False)
+
+
+def prod(x: Any, dims: Any, keepdim: bool) -> Any:
+    if not dims:
+        return one_by_one(x, torch.prod)
+    for dim in sorted(dims, reverse=True):
+        x = x.prod(dim, keepdim=keepdim)
+    return x
+
+
+def logsumexp(x: Any, dims: Any, keepdim: bool) -> Any:
+    return x.logsumexp(dims, keepdim) if dims else x
+
+
+def spread(function: Any) -> Callable[..., Any]:
+    """The variance or standard deviation."""
+    return lambda x, dims, keepdim, correction: function(x, dim=dims, correction=correction, keepdim=keepdim)
+
+
+def sliced(x: Any, key: Any) -> Any:
+    """Basic indexing; steps backward, which PyTorch lacks, by indices."""
+    dim, out = 0, x
+    for k in key:
+        if k is None:
+            out = out.unsqueeze(dim)
+        elif isinstance(k, int):
+            out = out.select(dim, k)
+            continue
+        else:
+            out = out.index_select(dim, torch.tensor(range(out.shape[dim])[k], dtype=torch.int64))
+        dim += 1
+    return out
+
+
+def slice_scattered(x: Any, key: Any, src: Any) -> Any:
+    places = sliced(torch.arange(x.numel()).reshape(x.shape), key)
+    flat = operand(src, x).expand(places.shape).reshape(-1)
+    return x.reshape(-1).index_copy(0, places.reshape(-1), flat).reshape(x.shape)
+
+
+def cross_entropy(x: Any, index: Any, dim: int) -> Any:
+    losses = F.cross_entropy(x.movedim(dim, min(x.ndim - 1, 1)), index, reduction="none")
+    return losses, x.logsumexp(dim, keepdim=True)
+
+
+def conv2d(x: Any, weight: Any, *where: Any) -> Any:
+    return F.conv2d(x, weight, None, *where)
+
+
+def arange(start: int, stop: int, step: int, dtype: Any) -> Any:
+    """PyTorch refuses a range whose end lies behind its start."""
+    return torch.arange(start, stop if (stop - start) * step > 0 else start, step, dtype=dtype)
+
+
+def converted(x: Any, dtype: Any) -> Any:
+    return x.to(dtype)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "adaptive_avg_pool2d": F.adaptive_avg_pool2d,
+    "all": over(torch.all),
+    "amax": over(torch.amax),
+    "amin": over(torch.amin),
+    "any": over(torch.any),
+    "arange": arange,
+    "avg_pool2d": F.avg_pool2d,
+    "cast": converted,
+    "clamp_between": torch.clamp,
+    "conv2d": conv2d,
+    "conv2d_bias": F.conv2d,
+    "conv2d_input": lambda grad, weight, shape, *where: torch.nn.grad.conv2d_input(shape, weight, grad, *where),
+    "conv2d_weight": lambda grad, x, shape, *where: torch.nn.grad.conv2d_weight(x, shape, grad, *where),
+    "cross_entropy": cross_entropy,
+    "embedding": lambda weight, index, padding: F.embedding(index, weight, padding),
+    "expand": lambda x, shape: x.expand(shape),
+    "floor_divide": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "eye": lambda n, m, dtype: torch.eye(n, m, dtype=dtype),
+    "full": lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),
+    "gelu": lambda x, approximate: F.gelu(x, approximate="tanh" if approximate else "none"),
+    "index_order": lambda index, size: torch.argsort(index, stable=True),
+    "index_put": torch.index_copy,
+    "linear": lambda x, weight, bias: F.linear(x, weight.mT, bias),
+    "linspace": lambda start, stop, num, dtype: torch.linspace(start, stop, num, dtype=dtype),
+    "logsumexp": logsumexp,
+    "masked_scale": lambda x, mask, scale: torch.where(mask, x * scale, 0.0),
+    "matmul_nt": lambda x, y: x @ y.mT,
+    "matmul_tn": lambda x, y: x.mT @ y,
+    "max_dim": torch.max,
+    "max_pool2d": F.max_pool2d,
+    "max_pool2d_indices": lambda *arguments: F.max_pool2d(*arguments, return_indices=True)[1],
+    "maximum": lambda x, y: torch.maximum(x, operand(y, x)),
+    "mean": over(torch.mean),
+    "min_dim": torch.min,
+    "minimum": lambda x, y: torch.minimum(x, operand(y, x)),
+    "mT": lambda x: x.mT,
+    "one_hot": F.one_hot,
+    "prod": prod,
+    "rms_norm": lambda x, weight, dims, eps: x * (x.square().mean(dims, keepdim=True) + eps).rsqrt() * weight,
+    "silu": F.silu,
+    "slice": sliced,
+    "slice_scatter": slice_scattered,
+    "softplus": lambda x, beta: F.softplus(x, beta, threshold=40.0),
+    "std": spread(torch.std),
+    "sum": over(torch.sum),
+    "sum_to": lambda x, shape: x.sum_to_size(shape),
+    "to_bool": lambda x: x.bool(),
+    "to_float": converted,
+    "to_int": converted,
+    "var": spread(torch.var),
+}
+"""Functions of other names or arguments."""
+
+NONE = {
+    "accumulate": "a sum, for the backward pass",
+    "accumulate_index": "a sum, for the backward pass",
+    "accumulate_slice": "a sum, for the backward pass",
+    "attention": "functional.scaled_dot_product_attention is compared in test_nn.py",
+    "center": "a part of the variance",
+    "detach": "nothing is computed",
+    "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
+}
+"""Operations that are not compared here; nor are updates (test_optim.py) and, by themselves, gradients."""
+
+
+def torch_function(name: str) -> Callable[..., Any] | None:
+    """The function of an operation; None where it is compared elsewhere."""
+    if name in NONE or name.endswith(("_backward", "_update")):
+        return None
+    function: Callable[..., Any] | None = FUNCTIONS.get(name) or getattr(torch, name, None)
+    assert function is not None, f"PyTorch has no function {name}: name one in tests/parity/torch_functions.py"
+    return function
+
+
+def to_torch(argument: Any) -> Any:
+    """An argument for PyTorch."""
+    if isinstance(argument, list):
+        return [to_torch(member) for member in argument]
+    if isinstance(argument, np.dtype):
+        return getattr(torch, argument.name)
+    if not isinstance(argument, np.ndarray):
+        return argument
+    tensor = torch.tensor(np.ascontiguousarray(argument).reshape(argument.shape))
+    return tensor.requires_grad_() if tensor.is_floating_point() else tensor

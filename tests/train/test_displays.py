@@ -1,0 +1,186 @@
+"""What a person sees of a run: on a terminal, in a file, on a page, and in TensorBoard's files."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from burnpy.backend import NumPy
+from burnpy.errors import ArgumentError
+from burnpy.metrics import ConfusionMatrix
+from burnpy.nn import Module
+from burnpy.train import BatchEnd, Dashboard, Jsonl, Learner, Progress, Step, TensorBoard, find_lr
+from burnpy.train.board.__main__ import main as serve
+from burnpy.train.board.__main__ import server_of
+from burnpy.train.board.page import page
+from burnpy.train.board.runs import runs_in
+from burnpy.train.display.history import History
+
+from .training import Batches, learner, net, train_step, valid_batches, valid_step, weights
+
+ROOT = Path(__file__).parents[2]
+
+
+def fit(logger: Any, epochs: int = 3) -> Any:
+    return learner(loggers=[logger]).fit(net(), Batches(), valid_batches(), epochs=epochs)
+
+
+def test_a_file_gets_a_line_for_each_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(Dashboard())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 epochs of 4 batches"
+    assert [line[:9] for line in lines[1:]] == ["epoch 1/3", "epoch 2/3", "epoch 3/3", "done"]
+    assert re.search(r"step 4: train/loss [\d.]+, train/accuracy .*, valid/accuracy .*, lr .* samples/s\)", lines[1])
+
+
+def test_a_terminal_shows_bars_values_and_curves() -> None:
+    out = io.StringIO()
+    fit(Dashboard(Console(file=out, force_terminal=True, width=100, height=30)))
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue())
+    last = shown[shown.rindex("epochs") :]
+    for text in ("3/3", "valid/accuracy", "train/loss", "best", "step 12", "samples/s", "done"):
+        assert text in last, text
+    assert re.search(r"valid/loss +[\d.]+ +[\d.]+ +[▁▂▃▄▅▆▇█]{3}", last)
+
+
+def test_losses_are_read_ten_times_a_second_at_most() -> None:
+    history = History()
+    for event in learner().events(net(), Batches(), valid_batches(), epochs=1):
+        history.note(event)
+        if isinstance(event, BatchEnd):
+            assert len(history.losses) == 1
+    assert history.best("valid/accuracy") == history.values["valid/accuracy"][0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
+def test_on_a_real_terminal_it_draws_prints_pass_and_ctrl_c_gives_the_terminal_back() -> None:
+    script = (
+        "import os, signal, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from burnpy.train import BatchEnd, Dashboard\n"
+        "from tests.train.training import *; from tests.train.training import learner as make\n"
+        "def act(event):\n"
+        "    if isinstance(event, BatchEnd) and event.step == 2: print('a print of the user')\n"
+        "    if isinstance(event, BatchEnd) and event.step == 6: os.kill(os.getpid(), signal.SIGINT)\n"
+        "result = make(callbacks=[act], loggers=[Dashboard()]).fit(net(), Batches(), valid_batches(), epochs=3)\n"
+        "print('ended', result.stopped, result.step)\n"
+    )
+    parent, child = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+    environment.pop("CI", None)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(ROOT)], stdout=child, stderr=child, cwd=ROOT, env=environment
+    )
+    os.close(child)
+    shown = b""
+    while True:
+        try:
+            part = os.read(parent, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(parent)
+    assert process.wait() == 0, shown.decode()
+    text = shown.decode()
+    assert "a print of the user" in text
+    assert "ended interrupted 6" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is shown again
+
+
+def test_progress_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(Progress(title="files").over("abc")) == ["a", "b", "c"]
+    assert capsys.readouterr().out.splitlines() == ["files 1/3", "files 2/3", "files 3/3"]
+    with Progress(1000) as progress:
+        for _ in range(1000):
+            progress.advance()
+    assert len(capsys.readouterr().out.splitlines()) == 11
+
+
+def test_tensorboard_files_are_read_back(tmp_path: Path) -> None:
+    proto: Any = import_module("tensorboardX.proto.event_pb2")  # which has no types
+    result = fit(TensorBoard(tmp_path, every=2))
+    (path,) = tmp_path.glob("events.*")
+    data, at, seen = path.read_bytes(), 0, dict[tuple[str, int], float]()
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 8], "little")
+        event = proto.Event.FromString(data[at + 12 : at + 12 + length])
+        at += 16 + length
+        seen |= {(value.tag, event.step): value.simple_value for value in event.summary.value}
+    assert seen["valid/accuracy", 12] == pytest.approx(result.history[-1]["valid/accuracy"], rel=1e-6)
+    assert seen["train/loss", 4] == pytest.approx(result.history[0]["train/loss"], rel=1e-6)
+    assert {step for tag, step in seen if tag == "batch/loss"} == {2, 4, 6, 8, 10, 12}
+
+
+def matrix_step(model: Module[NumPy], batch: Any) -> Step[NumPy]:
+    step = valid_step(model, batch)  # type: ignore[arg-type]  # a Net
+    return Step(step.loss, matrix=ConfusionMatrix.of(model(batch[0]), batch[1]), accuracy=step.metrics["accuracy"])
+
+
+def test_the_page_shows_runs_side_by_side(tmp_path: Path) -> None:
+    for name in ("a", "b<script>"):
+        log = Jsonl(tmp_path / name / "log.jsonl", every=1, settings={"rate": 0.01})
+        made: Any = Learner(train_step, matrix_step, **{**vars_of(learner()), "loggers": [log]})
+        made.fit(net(), Batches(), valid_batches(), epochs=2)
+    with (tmp_path / "a" / "log.jsonl").open("a") as file:
+        file.write('{"event": "epo')  # a line that is being written
+    runs = runs_in(tmp_path)
+    assert [run.name for run in runs] == ["a", "b<script>"]
+    assert len(runs[0].curves["valid/accuracy"]) == 2
+    assert sum(map(sum, runs[0].matrices["valid/matrix"])) == 50
+    text = page(runs)
+    assert "<script>b" not in text
+    assert "b&lt;script&gt;" in text
+    for part in ("<h2>valid/accuracy</h2>", "<polyline", "<h2>valid/matrix, a</h2>", "<rect", "rate 0.01", "done"):
+        assert part in text, part
+    server = server_of(tmp_path, 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}"
+        with urllib.request.urlopen(address) as answer:
+            assert answer.read().decode() == text
+        with urllib.request.urlopen(address + "/runs") as answer:
+            assert answer.read().decode() in text
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(address + "/../secret")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def vars_of(made: Learner[Any, Any, Any, Any]) -> dict[str, Any]:
+    return {"optim": made.optim, "lr": made.schedule}
+
+
+def test_the_server_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="there is no folder"):
+        serve([str(tmp_path / "nothing")])
+    with server_of(tmp_path, 0) as server, pytest.raises(SystemExit, match="choose another with --port"):
+        serve([str(tmp_path), "--port", str(server.server_port)])
+
+
+def test_the_learning_rate_finder_changes_nothing_and_suggests() -> None:
+    made, model = learner(), net()
+    before = weights(model)
+    found = find_lr(made, model, Batches(), start=1e-5, end=10.0, steps=60)
+    assert weights(model) == before
+    assert made.optim.state() == {}
+    assert found.rates[0] < found.suggestion < found.rates[-1]
+    assert len(found.rates) == len(found.losses)
+    with pytest.raises(ArgumentError, match="upwards from above 0"):
+        find_lr(made, model, Batches(), start=1.0, end=0.1)
