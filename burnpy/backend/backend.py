@@ -17,6 +17,7 @@ from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
+from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.shape import Shaping
@@ -46,6 +47,7 @@ class Backend(
     Normalization,
     Attention,
     Optimizer,
+    Programs,
 ):
     """The abstract base class of backends, which store arrays and compute on them.
 

@@ -37,7 +37,7 @@ def method_of(name: str) -> Method:
     if not floats or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         method = _constant(op)
     elif any(a.sequence for a in floats):
-        method = _sequence(op)
+        method = _sequence(op) if rule else _defaulted(op)
     elif len(op.results) > 1 or (rule.joint if rule else not linear and op.algebra is not Algebra.BILINEAR):
         method = _defaulted(op)
     elif len(floats) == 1 and op.arguments[0].floats:
@@ -78,8 +78,9 @@ def _defaulted(op: Operation) -> Method:
         if keywords or len(args) != count:
             args = complete(op, args, keywords)
         for a in args:
-            if a.__class__ is Dual and a.tangent is not None:
-                return default(self, *args)
+            for x in a if a.__class__ is list else (a,):
+                if x.__class__ is Dual and x.tangent is not None:
+                    return default(self, *args)
         return _duals(getattr(self.inner, name)(*map(_value, args)), is_float)
 
     return defaulted
