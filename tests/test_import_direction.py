@@ -23,15 +23,8 @@ DOOR = "burnpy.tensor.autodiff_tools"
 
 CORE = (
     *("autodiff", "buffer_updates", "codegen", "current", "engine", "graph", "instrumented", "modes", "multi_output"),
-    *(
-        "forward.dual",
-        "forward.forward",
-        "forward.methods",
-        "inspect.nodes",
-        "rematerialize",
-        "rules",
-        "saved_tensors.slots",
-    ),
+    *("forward.dual", "forward.forward", "forward.methods", "inspect.nodes", "rematerialize", "rules"),
+    *("saved_tensors.slots", "strategy"),
 )
 """The parts of `burnpy.autodiff` that compute with primitives and know no tensors; all other modules are tools."""
 

@@ -424,7 +424,7 @@ def _elementwise(op: Operation, rule: Rule) -> list[str]:
 
     The adjoints of broadcasting and promotion are recorded only where shapes or dtypes differ.
     """
-    floats = op.float_arguments
+    floats = list(op.float_arguments)
     if len(floats) > 2:
         return _elementwise_many(op, rule)
     left, right = floats[0].name, floats[-1].name

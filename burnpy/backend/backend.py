@@ -79,6 +79,8 @@ class Backend(
         def inner(self) -> Backend | None:
             """The device that computes for this one; None if it wraps no other."""
 
+        gradient_device: None  # a method of `Autodiff`; without this, `__getattr__` would say that all backends have it
+
     else:
         inner = None
 

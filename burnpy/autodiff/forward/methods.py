@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, TypeAlias
 
 from burnpy.autodiff.forward.dual import Dual
-from burnpy.autodiff.rules import RULES, Rule
+from burnpy.autodiff.rules import RULES
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import complete
 from burnpy.backend.entries import Operation, operation
@@ -32,6 +32,8 @@ def method_of(name: str) -> Method:
     rule = RULES.get(name)
     linear = op.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL)
     floats = op.float_arguments
+    # The Jacobian of an elementwise operation is diagonal, so that its vjps are its jvps.
+    jvps = None if rule is None else rule.vjps if rule.jvps is None and op.elementwise else rule.jvps
     if not floats or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         method = _constant(op)
     elif any(a.sequence for a in floats):
@@ -39,11 +41,11 @@ def method_of(name: str) -> Method:
     elif len(op.results) > 1 or (rule.joint if rule else not linear and op.algebra is not Algebra.BILINEAR):
         method = _defaulted(op)
     elif len(floats) == 1 and op.arguments[0].floats:
-        method = _unary(op, _jvp(op, rule, 0))
+        method = _unary(op, None if jvps is None else _bound(op, jvps[0]))
     elif len(floats) == 2 and op.arguments[:2] == floats:
-        method = _binary(op, _jvp(op, rule, 0), _jvp(op, rule, 1), linear)
+        method = _binary(op, _jvp(op, jvps, 0), _jvp(op, jvps, 1), linear)
     else:
-        method = _differentiated(op, [_jvp(op, rule, k) for k in range(len(floats))], linear)
+        method = _differentiated(op, [_jvp(op, jvps, k) for k in range(len(floats))], linear)
     method.__name__ = name
     method.__qualname__ = f"Forward.{name}"
     method.__doc__ = op.function.__doc__
@@ -102,8 +104,8 @@ def _sequence(op: Operation) -> Method:
     return sequence
 
 
-def _unary(op: Operation, jvp: Jvp) -> Method:
-    """Make a method whose first argument is its only float one."""
+def _unary(op: Operation, jvp: Jvp | None) -> Method:
+    """Make a method whose first argument is its only float one; without a jvp, the operation takes the tangent too."""
     name, count = op.name, len(op.arguments)
     widens = sum(a.elementwise for a in op.arguments) > 1
 
@@ -112,14 +114,15 @@ def _unary(op: Operation, jvp: Jvp) -> Method:
             x, *args = complete(op, (x, *args), keywords)  # type: ignore[assignment]  # a list is unpacked as well
         i = self.inner
         x_ = x.value
-        value = getattr(i, name)(x_, *args)
+        operate = getattr(i, name)
+        value = operate(x_, *args)
         out = _new(Dual)
         out.value = value
         tangent = x.tangent
         if tangent is None or ((mode := self.mode()) is not None and mode.silences(self.level)):
             out.tangent = None
             return out
-        tangent = jvp(i, tangent, (x_, *args), value)
+        tangent = operate(tangent, *args) if jvp is None else jvp(i, tangent, (x_, *args), value)
         if widens and tangent.shape != value.shape:
             tangent = i.expand(tangent, value.shape)
         out.tangent = tangent
@@ -200,10 +203,12 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
         out = Dual(value)
         if not known or ((mode := self.mode()) is not None and mode.silences(self.level)):
             return out
+        tangent: Any = None
         if linear and len(known) == len(places) > 1:
-            tangent = operate(*[args[k].tangent if k in places else a for k, a in enumerate(values)])
+            for k in places:
+                values[k] = args[k].tangent
+            tangent = operate(*values)
         else:
-            tangent = None
             for n in known:
                 part = jvps[n](i, args[places[n]].tangent, values, value)
                 tangent = part if tangent is None else i.add(tangent, part)
@@ -213,18 +218,17 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
     return differentiated
 
 
-def _jvp(op: Operation, rule: Rule | None, k: int) -> Jvp:
-    """Return the jvp by the k-th float argument.
+def _jvp(op: Operation, jvps: Sequence[Callable[..., Float]] | None, k: int) -> Jvp:
+    """Return the jvp by the k-th float argument, of the rule's or else the operation itself.
 
-    The Jacobian of an elementwise operation is diagonal, so that its vjps are its jvps. An operation that is linear in
-    its arguments, together or each, is applied to a tangent instead, with zeros or the values of the other arguments.
+    An operation that is linear in its arguments, together or each, is applied to a tangent, with zeros or the values of
+    the other arguments.
     """
-    jvps = None if rule is None else rule.vjps if rule.jvps is None and op.elementwise else rule.jvps
     if jvps is not None:
         return _bound(op, jvps[k])
     name, bilinear = op.name, op.algebra is Algebra.BILINEAR
     place = op.arguments.index(op.float_arguments[k])
-    if place == 0 and (bilinear or len(op.float_arguments) == 1):
+    if place == 0 and bilinear:
         return lambda i, tangent, values, out: getattr(i, name)(tangent, *values[1:])
     if place == 1 and bilinear:
         return lambda i, tangent, values, out: getattr(i, name)(values[0], tangent, *values[2:])
@@ -294,9 +298,10 @@ def _value(x: Any) -> Any:
 
 def _duals(out: Any, is_float: tuple[bool, ...]) -> Any:
     """Wrap the float results of an operation, or the members of lists of them, as constants."""
-    if len(is_float) > 1:
-        return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
-    return _dual(out) if is_float[0] else out
+    if len(is_float) == 1:
+        (wrap,) = is_float
+        return _dual(out) if wrap else out
+    return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
 
 
 def _dual(x: Any) -> Any:
