@@ -17,6 +17,7 @@ from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.compiled.attention import CompiledAttention
+from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
@@ -36,7 +37,16 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(
-    Compiled, CompiledAttention, CompiledUpdates, Activation, Softmax, Convolution, Pooling, Normalization, Accumulation
+    Compiled,
+    CompiledAttention,
+    CompiledChannels,
+    CompiledUpdates,
+    Activation,
+    Softmax,
+    Convolution,
+    Pooling,
+    Normalization,
+    Accumulation,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 

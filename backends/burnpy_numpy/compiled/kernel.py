@@ -20,6 +20,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.program import Extent, Program, ProgramError
+from burnpy.backend.program.explain import executed
 from burnpy_numpy.compiled import cache as disk
 from burnpy_numpy.compiled import operations, updates
 from burnpy_numpy.compiled.compiler import Kernel as Function
@@ -30,8 +31,6 @@ from burnpy_numpy.threads import COUNT, shared
 _kernels: dict[Program, Kernel | None] = {}
 _failure: list[str] = []
 """Why kernels are off, once compiling one has failed."""
-executed: list[list[Kernel]] = []
-"""Lists that note each kernel that runs, see `burnpy_numpy.compiled.explain`."""
 
 
 class Kernel:

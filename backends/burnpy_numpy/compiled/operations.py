@@ -41,6 +41,10 @@ class Compiled(ArrayBackend):
         kernel = _elementwise("erf", (), x)
         return super().erf(x) if kernel is None else _applied(kernel, x)
 
+    def relu_backward(self, grad: Any, out: Any) -> Any:
+        kernel = _elementwise("relu_backward", (), grad, out)
+        return super().relu_backward(grad, out) if kernel is None else _applied(kernel, grad, out)
+
     def gelu(self, x: Any, approximate: bool) -> Any:
         kernel = _elementwise("gelu", (approximate,), x)
         return super().gelu(x, approximate) if kernel is None else _applied(kernel, x)
