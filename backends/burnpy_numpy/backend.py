@@ -37,12 +37,12 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(
+    Softmax,  # of few elements, before others look at them
     Compiled,
     CompiledAttention,
     CompiledChannels,
     CompiledUpdates,
     Activation,
-    Softmax,
     Convolution,
     Pooling,
     Normalization,

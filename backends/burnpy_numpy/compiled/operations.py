@@ -34,36 +34,32 @@ class Compiled(ArrayBackend):
         return list(self._call(run, super().run, program, xs, numbers))
 
     def sigmoid(self, x: Any) -> Any:
-        kernel = _elementwise("sigmoid", (), x)
-        return super().sigmoid(x) if kernel is None else _applied(kernel, x)
+        kernel = elementwise_kernel("sigmoid", (), x)
+        return super().sigmoid(x) if kernel is None else applied(kernel, x)
 
     def erf(self, x: Any) -> Any:
-        kernel = _elementwise("erf", (), x)
-        return super().erf(x) if kernel is None else _applied(kernel, x)
-
-    def relu_backward(self, grad: Any, out: Any) -> Any:
-        kernel = _elementwise("relu_backward", (), grad, out)
-        return super().relu_backward(grad, out) if kernel is None else _applied(kernel, grad, out)
+        kernel = elementwise_kernel("erf", (), x)
+        return super().erf(x) if kernel is None else applied(kernel, x)
 
     def gelu(self, x: Any, approximate: bool) -> Any:
-        kernel = _elementwise("gelu", (approximate,), x)
-        return super().gelu(x, approximate) if kernel is None else _applied(kernel, x)
+        kernel = elementwise_kernel("gelu", (approximate,), x)
+        return super().gelu(x, approximate) if kernel is None else applied(kernel, x)
 
     def gelu_backward(self, grad: Any, x: Any, approximate: bool) -> Any:
-        kernel = _elementwise("gelu_backward", (approximate,), grad, x)
-        return super().gelu_backward(grad, x, approximate) if kernel is None else _applied(kernel, grad, x)
+        kernel = elementwise_kernel("gelu_backward", (approximate,), grad, x)
+        return super().gelu_backward(grad, x, approximate) if kernel is None else applied(kernel, grad, x)
 
     def silu(self, x: Any) -> Any:
-        kernel = _elementwise("silu", (), x)
-        return super().silu(x) if kernel is None else _applied(kernel, x)
+        kernel = elementwise_kernel("silu", (), x)
+        return super().silu(x) if kernel is None else applied(kernel, x)
 
     def silu_backward(self, grad: Any, x: Any) -> Any:
-        kernel = _elementwise("silu_backward", (), grad, x)
-        return super().silu_backward(grad, x) if kernel is None else _applied(kernel, grad, x)
+        kernel = elementwise_kernel("silu_backward", (), grad, x)
+        return super().silu_backward(grad, x) if kernel is None else applied(kernel, grad, x)
 
     def softplus(self, x: Any, beta: float) -> Any:
-        kernel = _elementwise("softplus", (beta,), x)
-        return super().softplus(x, beta) if kernel is None else _applied(kernel, x)
+        kernel = elementwise_kernel("softplus", (beta,), x)
+        return super().softplus(x, beta) if kernel is None else applied(kernel, x)
 
     def softmax(self, x: Any, dim: int) -> Any:
         kernel = _rowwise("softmax", (1,), dim, x)
@@ -179,7 +175,7 @@ def forget() -> None:
     _found.clear()
 
 
-def _elementwise(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an elementwise operation, if the arrays are large and of one shape and a usual dtype."""
     if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64):
         return None
@@ -188,7 +184,7 @@ def _elementwise(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Ker
     return kernel_of(name, (_FULL, _FULL), x.dtype, rest) if y.shape == x.shape and y.dtype is x.dtype else None
 
 
-def _applied(kernel: Kernel, *xs: Any) -> Any:
+def applied(kernel: Kernel, *xs: Any) -> Any:
     """Return the result of an elementwise kernel."""
     (out,) = kernel([_whole(x) for x in xs], (), 1, xs[0].size)
     return out.reshape(xs[0].shape)
@@ -197,7 +193,7 @@ def _applied(kernel: Kernel, *xs: Any) -> Any:
 def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an operation along the last dimension."""
     if x.ndim and dim == x.ndim - 1 and x.shape[dim] <= LONGEST:
-        return _elementwise(name, rest, x, y)
+        return elementwise_kernel(name, rest, x, y)
     return None
 
 
