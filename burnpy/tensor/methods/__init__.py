@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
     from burnpy.tensor.methods.random import Random
+    from burnpy.tensor.methods.rearranging import Rearranging
     from burnpy.tensor.methods.selecting import Selecting
 
-__all__ = ["Elementary", "Filling", "Random", "Selecting"]
+__all__ = ["Elementary", "Filling", "Random", "Rearranging", "Selecting"]
 
 METHODS = {
     "elementary.Elementary": (
@@ -34,6 +35,18 @@ METHODS = {
         "categorical",
         "normal_like",
         "uniform_like",
+    ),
+    "rearranging.Rearranging": (
+        "_diagonal",
+        "broadcast_to",
+        "chunk",
+        "expand_as",
+        "flip",
+        "movedim",
+        "roll",
+        "tril",
+        "triu",
+        "unbind",
     ),
     "selecting.Selecting": (
         "_elements",
