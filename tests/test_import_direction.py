@@ -45,14 +45,6 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
 
-FACTORIES = {
-    "data": [
-        ["burnpy.data.dataset", "burnpy.data.splits", "burnpy.data.views"],
-        [f"burnpy.data.engines.{name}" for name in ("base", "processes", "serial", "threads")],
-    ],
-}
-"""The circles that are let through: a base class has methods or a function that make its subclasses, in functions."""
-
 FACADES = ("burnpy", "burnpy.autodiff")
 """Packages whose ``__init__`` has lazy names of several parts; modules of burnpy import from where it is defined."""
 
@@ -186,7 +178,7 @@ def test_no_modules_import_each_other(part: str) -> None:
         module: {target for target, kind in IMPORTS[module] if kind != "typing" and target in members}
         for module in members
     }
-    assert circles(graph) == FACTORIES.get(part, [])
+    assert circles(graph) == []
 
 
 def test_circles_are_found() -> None:
