@@ -6,7 +6,10 @@ from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
+from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
+from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
@@ -30,7 +33,10 @@ __all__ = [
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
+    "Conv1d",
     "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",

@@ -20,6 +20,7 @@ class Example(NamedTuple):
 
 
 _POOLED = ((2, 4, 9, 9),)
+_SEQUENCES = ((2, 4, 9),)
 _TRANSFORMER = {"feedforward": 12, "dropout": 0.25, "activation": "gelu", "norm_first": True, "eps": 0.125}
 
 EVERY: dict[str, Example] = {
@@ -31,6 +32,19 @@ EVERY: dict[str, Example] = {
         (4,), {"eps": 0.125, "momentum": None, "affine": False, "track_running_stats": False}, ((3, 4, 5),)
     ),
     "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "Conv1d": Example(
+        (4, 6, 3), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _SEQUENCES
+    ),
+    "ConvTranspose1d": Example(
+        (4, 6, 3),
+        {"stride": 2, "padding": 1, "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _SEQUENCES,
+    ),
+    "ConvTranspose2d": Example(
+        (4, 6, (3, 2)),
+        {"stride": 2, "padding": (1, 0), "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _POOLED,
+    ),
     "Conv2d": Example(
         (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _POOLED
     ),

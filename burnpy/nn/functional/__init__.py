@@ -10,7 +10,14 @@ from burnpy.backend.lazy import attached
 
 _LATER = {
     "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
-    "burnpy.nn.functional.convolution": ("conv2d",),
+    "burnpy.nn.functional.convolution": (
+        "conv1d",
+        "conv2d",
+    ),
+    "burnpy.nn.functional.transposed_convolution": (
+        "conv_transpose1d",
+        "conv_transpose2d",
+    ),
     "burnpy.nn.functional.regularization": ("dropout",),
     "burnpy.nn.functional.embeddings": ("embedding",),
     "burnpy.nn.functional.dense": ("linear",),

@@ -1,12 +1,13 @@
 """The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.exports``."""
 
 from burnpy.nn.functional.attention import scaled_dot_product_attention
-from burnpy.nn.functional.convolution import conv2d
+from burnpy.nn.functional.convolution import conv1d, conv2d
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.functional.embeddings import embedding
 from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
 from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
 from burnpy.nn.functional.regularization import dropout
+from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
@@ -16,7 +17,10 @@ __all__ = [
     "batch_norm",
     "batch_normed",
     "binary_cross_entropy_with_logits",
+    "conv1d",
     "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "cross_entropy",
     "dropout",
     "embedding",
