@@ -53,6 +53,24 @@ _LATER = {
         "Lstm",
         "LstmState",
     ),
+    "burnpy.nn.layers.adaptive_pooling": (
+        "AdaptiveAvgPool1d",
+        "AdaptiveMaxPool1d",
+        "AdaptiveMaxPool2d",
+    ),
+    "burnpy.nn.layers.pooling1d": (
+        "AvgPool1d",
+        "MaxPool1d",
+    ),
+    "burnpy.nn.layers.pixels": (
+        "ChannelShuffle",
+        "PixelShuffle",
+        "PixelUnshuffle",
+    ),
+    "burnpy.nn.layers.unfolding": (
+        "Fold",
+        "Unfold",
+    ),
     "burnpy.nn.layers.pooling": (
         "AdaptiveAvgPool2d",
         "AvgPool2d",

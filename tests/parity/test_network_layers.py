@@ -46,6 +46,34 @@ CASES = {
         lambda: torch.nn.ConvTranspose2d(4, 2, 3, bias=False),
         (IMAGES[0],),
     ),
+    "max_pool1d": Case(
+        lambda: ours.MaxPool1d(3, stride=2, padding=1, dilation=2, ceil_mode=True),
+        lambda: torch.nn.MaxPool1d(3, 2, 1, 2, ceil_mode=True),
+        (SEQUENCES,),
+    ),
+    "avg_pool1d": Case(
+        lambda: ours.AvgPool1d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        lambda: torch.nn.AvgPool1d(3, 2, 1, True, False),
+        (SEQUENCES,),
+    ),
+    "adaptive_avg_pool1d": Case(lambda: ours.AdaptiveAvgPool1d(4), lambda: torch.nn.AdaptiveAvgPool1d(4), (SEQUENCES,)),
+    "adaptive_max_pool1d": Case(lambda: ours.AdaptiveMaxPool1d(4), lambda: torch.nn.AdaptiveMaxPool1d(4), (SEQUENCES,)),
+    "adaptive_max_pool2d": Case(
+        lambda: ours.AdaptiveMaxPool2d((3, 4)), lambda: torch.nn.AdaptiveMaxPool2d((3, 4)), (IMAGES,)
+    ),
+    "unfold": Case(
+        lambda: ours.Unfold((3, 2), dilation=(1, 2), padding=1, stride=2),
+        lambda: torch.nn.Unfold((3, 2), (1, 2), 1, 2),
+        (IMAGES,),
+    ),
+    "fold": Case(
+        lambda: ours.Fold((5, 6), (3, 2), dilation=(1, 2), padding=1, stride=2),
+        lambda: torch.nn.Fold((5, 6), (3, 2), (1, 2), 1, 2),
+        (data(2, 12, 9),),
+    ),
+    "pixel_shuffle": Case(lambda: ours.PixelShuffle(2), lambda: torch.nn.PixelShuffle(2), (IMAGES,)),
+    "pixel_unshuffle": Case(lambda: ours.PixelUnshuffle(3), lambda: torch.nn.PixelUnshuffle(3), (data(2, 2, 6, 9),)),
+    "channel_shuffle": Case(lambda: ours.ChannelShuffle(2), lambda: torch.nn.ChannelShuffle(2), (IMAGES,)),
 }
 
 

@@ -134,3 +134,93 @@ def test_conv1d_with_uneven_padding(sides: tuple[int, int]) -> None:
         data(2, 3, 7),
         data(4, 3, 3),
     )
+
+
+POOLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("max_pool1d", (2,), {}),
+    ("max_pool1d", (3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}),
+    ("avg_pool1d", (2,), {}),
+    ("avg_pool1d", (3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}),
+    ("adaptive_avg_pool1d", (4,), {}),
+    ("adaptive_max_pool1d", (3,), {}),
+    ("adaptive_max_pool1d", (4,), {}),
+    ("adaptive_max_pool1d", (11,), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "settings"), POOLS, ids=str)
+@pytest.mark.parametrize("shape", [(2, 3, 9), (3, 9), (0, 3, 9)], ids=str)
+def test_pools_of_sequences(name: str, sizes: Any, settings: dict[str, Any], shape: tuple[int, ...]) -> None:
+    if name in ("adaptive_avg_pool1d", "adaptive_max_pool1d") and not shape[0]:
+        assert getattr(F, name)(Tensor[NumPy].zeros(shape), *sizes).shape == (*shape[:-1], *sizes)
+        return
+    ours, theirs = getattr(F, name), getattr(T, name)
+    agree(lambda x: ours(x, *sizes, **settings), lambda x: theirs(x, *sizes, **settings), data(*shape))
+
+
+@pytest.mark.parametrize("size", [1, 3, (2, 4), (5, 6), (7, 9)], ids=str)
+@pytest.mark.parametrize("shape", [(2, 3, 5, 6), (3, 5, 6)], ids=str)
+def test_adaptive_max_pool2d(size: Any, shape: tuple[int, ...]) -> None:
+    agree(lambda x: F.adaptive_max_pool2d(x, size), lambda x: T.adaptive_max_pool2d(x, size), data(*shape))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_indices_of_adaptive_pools_and_of_ties(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-2, 3, (2, 3, *map(int, rng.integers(2, 9, 2)))).astype("float64")
+    size = tuple(map(int, rng.integers(1, 9, 2)))
+    given, mine = torch.from_numpy(x).requires_grad_(), Tensor[Train].from_data(x).require_grad()
+    expected, places = T.adaptive_max_pool2d(given, size, return_indices=True)
+    found, indices = F.adaptive_max_pool2d(mine, size, return_indices=True)
+    assert_close(found, expected)
+    np.testing.assert_array_equal(indices.to_numpy(), places.numpy())
+    expected.sum().backward()
+    assert_close(found.sum().backward()[mine], given.grad)
+    expected, places = T.adaptive_max_pool1d(given[0, 0], size[1], return_indices=True)
+    found, indices = F.adaptive_max_pool1d(mine[0, 0], size[1], return_indices=True)
+    np.testing.assert_array_equal(indices.to_numpy(), places.numpy())
+    expected, places = T.max_pool1d(given[0], 2, return_indices=True) if x.shape[3] > 1 else (None, None)
+    if places is not None:
+        np.testing.assert_array_equal(
+            F.max_pool1d(mine[0, :, 0], 2, return_indices=True)[1].to_numpy(),
+            T.max_pool1d(given[0, :, 0], 2, return_indices=True)[1].numpy(),
+        )
+
+
+WINDOWS: list[dict[str, Any]] = [
+    {},
+    {"stride": 2, "padding": 1},
+    {"stride": (1, 3), "padding": (0, 2), "dilation": (1, 2)},
+    {"stride": 2, "dilation": 2, "padding": 2},
+]
+
+
+@pytest.mark.parametrize("settings", WINDOWS, ids=str)
+@pytest.mark.parametrize("shape", [(2, 3, 5, 6), (3, 5, 6)], ids=str)
+def test_unfold_and_fold(settings: dict[str, Any], shape: tuple[int, ...]) -> None:
+    agree(lambda x: F.unfold(x, (2, 3), **settings), lambda x: T.unfold(x, (2, 3), **settings), data(*shape))
+    columns = data(*F.unfold(Tensor[NumPy].zeros(shape), (2, 3), **settings).shape)
+    size = shape[-2:]
+    agree(lambda x: F.fold(x, size, (2, 3), **settings), lambda x: T.fold(x, size, (2, 3), **settings), columns)
+
+
+def test_unfold_of_an_empty_batch() -> None:
+    assert F.unfold(Tensor[NumPy].zeros((0, 3, 5, 6)), 2).shape == (0, 12, 20)
+    assert F.fold(Tensor[NumPy].zeros((0, 12, 20)), (5, 6), 2).shape == (0, 3, 5, 6)
+
+
+@pytest.mark.parametrize("lead", [(2,), (), (2, 3)], ids=str)
+def test_pixel_shuffle_and_back(lead: tuple[int, ...]) -> None:
+    agree(lambda x: F.pixel_shuffle(x, 2), lambda x: T.pixel_shuffle(x, 2), data(*lead, 8, 3, 5))
+    agree(lambda x: F.pixel_unshuffle(x, 3), lambda x: T.pixel_unshuffle(x, 3), data(*lead, 2, 3, 6))
+
+
+def test_pixel_shuffle_of_an_empty_batch() -> None:
+    """PyTorch's derivative refuses one."""
+    x = Tensor[Train].zeros((0, 8, 3, 5)).require_grad()
+    out = F.pixel_unshuffle(F.pixel_shuffle(x, 2), 2)
+    assert out.shape == x.shape == out.sum().backward()[x].shape
+
+
+def test_channel_shuffle() -> None:
+    agree(lambda x: F.channel_shuffle(x, 3), lambda x: T.channel_shuffle(x, 3), data(2, 6, 3, 2))

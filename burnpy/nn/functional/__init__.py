@@ -32,6 +32,24 @@ _LATER = {
         "avg_pool2d",
         "max_pool2d",
     ),
+    "burnpy.nn.functional.adaptive_pooling": (
+        "adaptive_avg_pool1d",
+        "adaptive_max_pool1d",
+        "adaptive_max_pool2d",
+    ),
+    "burnpy.nn.functional.pooling1d": (
+        "avg_pool1d",
+        "max_pool1d",
+    ),
+    "burnpy.nn.functional.unfolding": (
+        "fold",
+        "unfold",
+    ),
+    "burnpy.nn.functional.pixels": (
+        "channel_shuffle",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+    ),
     "burnpy.tensor.losses": (
         "binary_cross_entropy_with_logits",
         "cross_entropy",
