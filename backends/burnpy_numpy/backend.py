@@ -26,6 +26,7 @@ from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.pooling import Pooling
+from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
@@ -45,6 +46,7 @@ class NumPy(
     Activation,
     Convolution,
     Pooling,
+    Resampling,
     Normalization,
     Accumulation,
 ):

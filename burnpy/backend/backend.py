@@ -20,6 +20,7 @@ from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
+from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.schema import Algebra, derived
@@ -44,6 +45,7 @@ class Backend(
     Convolution,
     Dense,
     Pooling,
+    Resampling,
     Normalization,
     Attention,
     Optimizer,

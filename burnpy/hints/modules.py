@@ -22,6 +22,27 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "sparse": "gradients are dense",
         "_weight": "make it, and put the weight in: layer.replace(weight=Param(tensor))",
     },
+    "GroupNorm": {
+        "num_groups": _AS_CALLED.format("groups"),
+        "num_channels": _AS_CALLED.format("channels"),
+    },
+    "InstanceNorm": {
+        **_CHANNELS,
+        "momentum": "it has no running statistics",
+        "track_running_stats": "it has none; burnpy.nn.functional.instance_norm takes those of others",
+    },
+    "RmsNorm": {"elementwise_affine": "a norm without a weight is burnpy.nn.functional.rms_norm(x, shape)"},
+    "Bilinear": {
+        "in1_features": _AS_CALLED.format("in1"),
+        "in2_features": _AS_CALLED.format("in2"),
+        "out_features": _AS_CALLED.format("outputs"),
+    },
+    "Conv1d": {"padding_mode": "around the sequences are zeros always"},
+    "ConvTranspose1d": {"padding_mode": "around the sequences are zeros always"},
+    "ConvTranspose2d": {"padding_mode": "around the images are zeros always"},
+    "MaxPool1d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
+    "AdaptiveMaxPool1d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
+    "AdaptiveMaxPool2d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
     "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
     "Lstm": {
         "input_size": _AS_CALLED.format("inputs"),

@@ -11,6 +11,12 @@ MultiheadAttention | MultiHeadAttention
 BatchNorm1d | BatchNorm
 BatchNorm2d | BatchNorm
 BatchNorm3d | BatchNorm
+InstanceNorm1d | InstanceNorm
+InstanceNorm2d | InstanceNorm
+InstanceNorm3d | InstanceNorm
+RMSNorm | RmsNorm
+UpsamplingNearest2d | Upsample
+UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
 SyncBatchNorm | – | not yet: with distributed training
 NLLLoss | NllLoss
 MSELoss | MseLoss
@@ -56,7 +62,9 @@ tanhshrink | x - x.tanh()
 mish | x * x.softplus().tanh()
 softmin | (-x).softmax(dim=1)
 normalize | x / x.square().sum(dim=1, keepdim=True).sqrt()
-rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
+upsample | interpolate(image, 4)
+upsample_nearest | interpolate(image, 4)
+upsample_bilinear | interpolate(image, 4, mode="bilinear", align_corners=True)
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
 pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
 """

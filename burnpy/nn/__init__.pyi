@@ -7,6 +7,7 @@ from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmo
 from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.bilinear import Bilinear
 from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
 from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
@@ -14,6 +15,8 @@ from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
+from burnpy.nn.layers.group_norm import GroupNorm
+from burnpy.nn.layers.instance_norm import InstanceNorm
 from burnpy.nn.layers.layer_norm import LayerNorm
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
@@ -21,9 +24,11 @@ from burnpy.nn.layers.lstm import Lstm, LstmState
 from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
+from burnpy.nn.layers.rms_norm import RmsNorm
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.unfolding import Fold, Unfold
+from burnpy.nn.layers.upsample import Upsample
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.select import Where
 from burnpy.nn.state import Entry, State, StateReport
@@ -38,6 +43,7 @@ __all__ = [
     "AvgPool2d",
     "BatchNorm",
     "BceWithLogitsLoss",
+    "Bilinear",
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
@@ -53,8 +59,10 @@ __all__ = [
     "Flatten",
     "Fold",
     "Gelu",
+    "GroupNorm",
     "Identity",
     "Initializer",
+    "InstanceNorm",
     "IntBuffer",
     "LayerNorm",
     "Linear",
@@ -71,6 +79,7 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "Relu",
+    "RmsNorm",
     "Sequential",
     "Sigmoid",
     "Silu",
@@ -83,6 +92,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "Unfold",
+    "Upsample",
     "Where",
     "functional",
     "init",

@@ -146,6 +146,7 @@ NONE = {
     "attention": "functional.scaled_dot_product_attention is compared in test_nn.py",
     "center": "a part of the variance",
     "detach": "nothing is computed",
+    "resample": "functional.interpolate is compared in test_networks.py",
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
 }
 """Operations that are not compared here; nor are updates (test_optim.py) and, by themselves, gradients."""

@@ -3,8 +3,11 @@
 from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_max_pool1d, adaptive_max_pool2d
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.convolution import conv1d, conv2d
-from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.dense import bilinear, linear
 from burnpy.nn.functional.embeddings import embedding
+from burnpy.nn.functional.grid_sampling import affine_grid, grid_sample
+from burnpy.nn.functional.group_normalization import group_norm, instance_norm, rms_norm
+from burnpy.nn.functional.interpolation import interpolate
 from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
 from burnpy.nn.functional.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
@@ -20,10 +23,12 @@ __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "affine_grid",
     "avg_pool1d",
     "avg_pool2d",
     "batch_norm",
     "batch_normed",
+    "bilinear",
     "binary_cross_entropy_with_logits",
     "channel_shuffle",
     "conv1d",
@@ -34,6 +39,10 @@ __all__ = [
     "dropout",
     "embedding",
     "fold",
+    "grid_sample",
+    "group_norm",
+    "instance_norm",
+    "interpolate",
     "layer_norm",
     "linear",
     "max_pool1d",
@@ -42,6 +51,7 @@ __all__ = [
     "nll_loss",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "rms_norm",
     "scaled_dot_product_attention",
     "unfold",
 ]

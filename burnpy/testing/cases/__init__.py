@@ -15,6 +15,7 @@ from burnpy.testing.cases import (
     pooling,
     programs,
     reduction,
+    resampling,
     shape,
 )
 from burnpy.testing.cases.properties import PROPERTIES
@@ -36,5 +37,6 @@ __all__ = [
     "pooling",
     "programs",
     "reduction",
+    "resampling",
     "shape",
 ]
