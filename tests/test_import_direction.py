@@ -170,7 +170,7 @@ def test_the_door_leads_from_tensors_to_the_tools_alone() -> None:
     assert {part_of(module) for module in users} == {"tensor"}
 
 
-@pytest.mark.parametrize("part", [part for part in PARTS if part != "nn"])
+@pytest.mark.parametrize("part", PARTS)
 def test_no_modules_import_each_other(part: str) -> None:
     """What only type checkers import does not count: a method of a base class may return the class made of it."""
     members = {module for module in SOURCES if part_of(module) == part}
