@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from burnpy.backend.program import Program
     from burnpy_numpy.compiled.kernel import Kernel
 
-LEAST = 4096
+LEAST = 2048
 """The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
+_LEAST_NORMALIZED = 512
+"""The same for normalizations over the last dimensions, which are ten calls of NumPy."""
 LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
@@ -224,7 +226,7 @@ def _normalizing(
     x = full[-1]
     dtype = x.dtype
     if (
-        x.size < LEAST
+        x.size < _LEAST_NORMALIZED
         or not (dtype is float32 or dtype is float64)
         or dims[0] != x.ndim - len(dims)
         or any(a.shape != x.shape[dims[0] :] for a in row)
