@@ -13,9 +13,10 @@
 from __future__ import annotations
 
 from burnpy.data.arrays import ArrayDataset
+from burnpy.data.base import Indexable, Sample
 from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, Samples, Transform, collate
-from burnpy.data.dataset import Dataset, Indexable, Sample, from_sequence
+from burnpy.data.dataset import Dataset, from_sequence
 from burnpy.data.epochs import Epoch, StreamEpoch
 from burnpy.data.loader import Loader
 from burnpy.data.padding import pad_collate

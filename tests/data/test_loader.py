@@ -332,3 +332,15 @@ def test_batches_on_an_autodiff_device() -> None:
     assert type(batch.y) is IntTensor
     assert batch.x.device is Autodiff(NumPy())
     assert batch.inner().x.device is NumPy()
+
+
+def test_settings_tell_what_a_resumed_run_needs() -> None:
+    assert loader().settings() == {
+        "samples": N,
+        "batch_size": 4,
+        "sampler": "Shuffled",
+        "seed": 5,
+        "drop_last": False,
+        "ranks": 1,
+    }
+    assert loader().shard(0, 2).settings() != loader().settings() == loader(workers=3).settings()

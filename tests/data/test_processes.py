@@ -185,11 +185,11 @@ def doubled(sample: Any) -> Any:
     [
         (
             lambda sample: sample,
-            r"dataset\.function cannot be sent: it is a lambda, defined in .*test_processes\.py at",
+            r"dataset\.view\.function cannot be sent: it is a lambda, defined in .*test_processes\.py at",
         ),
         (doubled(None), r"it is the function doubled\.<locals>\.inner, .*; define it by def at the top"),
-        (partial(operator.add, (i for i in range(3))), r"dataset\.function\.args\[0\] .* it is a generator"),
-        (Holder({"a": [1, sys.stderr]}), r"dataset\.function\.held\['a'\]\[1\] .*; open it where"),
+        (partial(operator.add, (i for i in range(3))), r"dataset\.view\.function\.args\[0\] .* it is a generator"),
+        (Holder({"a": [1, sys.stderr]}), r"dataset\.view\.function\.held\['a'\]\[1\] .*; open it where"),
     ],
 )
 def test_what_cannot_be_pickled_is_named(function: Any, said: str) -> None:

@@ -37,7 +37,7 @@ def method_of(name: str) -> Method:
     if not floats or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         method = _constant(op)
     elif any(a.sequence for a in floats):
-        method = _sequence(op)
+        method = _sequence(op) if rule else _defaulted(op)
     elif rule and rule.joint_jvp:
         method = _together(op, rule.joint_jvp)
     elif len(op.results) > 1 or (rule.joint if rule else not linear and op.algebra is not Algebra.BILINEAR):
@@ -80,8 +80,9 @@ def _defaulted(op: Operation) -> Method:
         if keywords or len(args) != count:
             args = complete(op, args, keywords)
         for a in args:
-            if a.__class__ is Dual and a.tangent is not None:
-                return default(self, *args)
+            for x in a if a.__class__ is list else (a,):
+                if x.__class__ is Dual and x.tangent is not None:
+                    return default(self, *args)
         return _duals(getattr(self.inner, name)(*map(_value, args)), is_float)
 
     return defaulted
@@ -238,12 +239,12 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
         out = Dual(value)
         if not known or ((mode := self.mode()) is not None and mode.silences(self.level)):
             return out
+        tangent: Any = None
         if linear and len(known) == len(places) > 1:
             for k in places:
                 values[k] = args[k].tangent
             tangent = operate(*values)
         else:
-            tangent = None
             for n in known:
                 part = jvps[n](i, args[places[n]].tangent, values, value)
                 tangent = part if tangent is None else i.add(tangent, part)
@@ -333,9 +334,10 @@ def _value(x: Any) -> Any:
 
 def _duals(out: Any, is_float: tuple[bool, ...]) -> Any:
     """Wrap the float results of an operation, or the members of lists of them, as constants."""
-    if len(is_float) > 1:
-        return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
-    return _dual(out) if is_float[0] else out
+    if len(is_float) == 1:
+        (wrap,) = is_float
+        return _dual(out) if wrap else out
+    return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
 
 
 def _dual(x: Any) -> Any:

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.filling import Filling
     from burnpy.tensor.methods.matrices import Matrices
     from burnpy.tensor.methods.random import Random
+    from burnpy.tensor.methods.rearranging import Rearranging
     from burnpy.tensor.methods.selecting import Selecting
 
-__all__ = ["Elementary", "Filling", "Matrices", "Random", "Selecting"]
+__all__ = ["Elementary", "Filling", "Matrices", "Random", "Rearranging", "Selecting"]
 
 METHODS = {
     "elementary.Elementary": (
@@ -43,6 +44,18 @@ METHODS = {
         "categorical",
         "normal_like",
         "uniform_like",
+    ),
+    "rearranging.Rearranging": (
+        "_diagonal",
+        "broadcast_to",
+        "chunk",
+        "expand_as",
+        "flip",
+        "movedim",
+        "roll",
+        "tril",
+        "triu",
+        "unbind",
     ),
     "selecting.Selecting": (
         "_elements",
