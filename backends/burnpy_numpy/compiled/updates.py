@@ -125,7 +125,7 @@ def _updated(
     """
     flags = (bool(step.weight_decay), step.maximize, *flags)
     kernels = [_kernel(name, param.dtype, len(lists), len(numbers), flags) for param in lists[0]]
-    if not kernels or None in kernels:
+    if not kernels or None in kernels or not all(map(_fits, *lists)):
         return None
     results: tuple[list[Any], ...] = tuple([[] for _ in lists[1:]])
     packed = kernels[0].packed(numbers) if kernels[0] is not None else None
@@ -142,6 +142,12 @@ def _updated(
         for result, out in zip(results, outs, strict=True):
             result.append(out)
     return results
+
+
+def _fits(param: Any, *others: Any) -> bool:
+    """Whether a gradient and states have the shape and dtype of their parameter."""
+    shape, dtype = param.shape, param.dtype
+    return all(x.dtype is dtype and x.shape == shape for x in others)
 
 
 def _kernel(name: str, dtype: Any, arrays: int, numbers: int, flags: tuple[bool, ...]) -> Kernel | None:
