@@ -13,6 +13,7 @@ from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.indexing import Indexing
+from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
@@ -46,6 +47,7 @@ class Backend(
     Pooling,
     Normalization,
     Attention,
+    LinearAlgebra,
     Optimizer,
     Programs,
 ):

@@ -306,11 +306,13 @@ def test_a_function_of_an_interactive_session_is_explained(tmp_path: Path) -> No
     assert "interactive session" in errors.splitlines()[-1]
 
 
-def test_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["processes", "threads"])
+def test_ctrl_c(engine: str, tmp_path: Path) -> None:
     program = (
         PROGRAM.replace("PAUSE", "0 if sample['x'] < 2 else 60") + "\n    if __name__ == '__main__':\n        train()\n"
     )
     start = time.monotonic()
+    program = program.replace('engine="processes"', f'engine="{engine}"')
     status, out, errors = ran(tmp_path, program, interrupt=True)
     assert time.monotonic() - start < 50  # no worker was waited for
     assert status == -signal.SIGINT

@@ -13,11 +13,12 @@ from burnpy.tensor.lazy_methods import lazy_classes
 if TYPE_CHECKING:
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
+    from burnpy.tensor.methods.matrices import Matrices
     from burnpy.tensor.methods.random import Random
     from burnpy.tensor.methods.rearranging import Rearranging
     from burnpy.tensor.methods.selecting import Selecting
 
-__all__ = ["Elementary", "Filling", "Random", "Rearranging", "Selecting"]
+__all__ = ["Elementary", "Filling", "Matrices", "Random", "Rearranging", "Selecting"]
 
 METHODS = {
     "elementary.Elementary": (
@@ -29,6 +30,14 @@ METHODS = {
         "full_like",
         "ones_like",
         "zeros_like",
+    ),
+    "matrices.Matrices": (
+        "det",
+        "inverse",
+        "logdet",
+        "matrix_exp",
+        "matrix_power",
+        "slogdet",
     ),
     "random.Random": (
         "bernoulli",
