@@ -157,6 +157,7 @@ NONE = {
     "center": "a part of the variance",
     "detach": "nothing is computed",
     **{name: "linalg is compared in test_linalg.py, whatever the signs" for name in ("eigh", "lu_factor", "qr", "svd")},
+    "run": "programs are compared by the operations that they are made of",
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
 }
 """Operations that are not compared here; nor are updates (test_optim.py) and, by themselves, gradients."""
