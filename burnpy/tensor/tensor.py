@@ -14,7 +14,7 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Elementary, Filling, Random, Selecting
+from burnpy.tensor.methods import Diagonals, Elementary, Filling, Placing, Random, Rearranging, Selecting
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -33,6 +33,9 @@ class Tensor(
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Rearranging[B],
+    Diagonals[B],
     Differentiation[B],
     Elementary[B],
     Filling[B],

@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
+    from burnpy.tensor.methods.placing import Placing
     from burnpy.tensor.methods.random import Random
+    from burnpy.tensor.methods.rearranging import Rearranging
     from burnpy.tensor.methods.selecting import Selecting
 
-__all__ = ["Elementary", "Filling", "Random", "Selecting"]
+__all__ = ["Diagonals", "Elementary", "Filling", "Placing", "Random", "Rearranging", "Selecting"]
 
 METHODS = {
+    "diagonals.Diagonals": (
+        "diag",
+        "diag_embed",
+        "diagonal",
+        "trace",
+    ),
     "elementary.Elementary": (
         "expm1",
         "log1p",
@@ -29,11 +38,41 @@ METHODS = {
         "ones_like",
         "zeros_like",
     ),
+    "placing.Placing": (
+        "_back",
+        "_need_numbers",
+        "_place",
+        "_slices",
+        "_vectors",
+        "argwhere",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_reduce",
+        "masked_scatter",
+        "scatter_reduce",
+        "take",
+    ),
     "random.Random": (
         "bernoulli",
         "categorical",
         "normal_like",
         "uniform_like",
+    ),
+    "rearranging.Rearranging": (
+        "_interleaved",
+        "_repeated",
+        "narrow",
+        "ravel",
+        "repeat",
+        "repeat_interleave",
+        "rot90",
+        "select",
+        "swapaxes",
+        "tensor_split",
+        "tile",
+        "unflatten",
+        "unfold",
     ),
     "selecting.Selecting": (
         "_elements",
