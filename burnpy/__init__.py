@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from burnpy import data as data
     from burnpy import errors
     from burnpy import func as func
+    from burnpy import linalg as linalg
     from burnpy import metrics as metrics
     from burnpy import nn as nn
     from burnpy import optim as optim
@@ -104,7 +105,7 @@ _LATER = {
     "burnpy.tensor.stacking": ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "dstack", "hstack", "vstack"),
     **{
         f"burnpy.{room}": ()
-        for room in ("data", "errors", "func", "metrics", "nn", "optim", "record", "testing", "train")
+        for room in ("data", "errors", "func", "linalg", "metrics", "nn", "optim", "record", "testing", "train")
     },
 }
 """Names that are imported at first use, by module, and packages: inference alone needs no differentiation."""

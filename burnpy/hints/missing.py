@@ -18,6 +18,7 @@ _PACKAGES = {
     "burnpy.optim": (packages.OPTIM, torch_names.OPTIM),
     "burnpy.func": (packages.FUNC, torch_names.FUNC),
     "burnpy.autodiff": (packages.AUTODIFF, ""),
+    "burnpy.data": (packages.DATA, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 

@@ -124,3 +124,23 @@ forward_ad | make_dual, unpack_dual
 gradcheck | burnpy.testing.gradcheck
 gradgradcheck | burnpy.testing.gradgradcheck
 """
+
+DATA = """
+DataLoader | Loader(data, collate(device=device), batch_size=64)
+TensorDataset | ArrayDataset(x=images, y=labels)
+ConcatDataset | data + other
+ChainDataset | a Stream that reads one after another
+StackDataset | data.zip(other)
+Subset | data.subset(indices)
+IterableDataset | Stream
+random_split | data.split(0.8, seed=0)
+default_collate | collate(device=device)
+default_convert | collate(device=device)
+get_worker_info | – | a sample does not depend on the worker; BatchRandom has its random numbers
+BatchSampler | Sampler | its plan() decides what goes into a batch
+SequentialSampler | InOrder
+RandomSampler | Shuffled
+SubsetRandomSampler | Loader(data.subset(indices), collate(device=device), batch_size=64, shuffle=True)
+WeightedRandomSampler | Weighted(weights, n=100)
+DistributedSampler | loader.shard(rank, size)
+"""

@@ -14,7 +14,18 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Diagonals, Elementary, Filling, Placing, Random, Rearranging, Selecting
+from burnpy.tensor.methods import (
+    Diagonals,
+    Elementary,
+    Filling,
+    Matrices,
+    Placing,
+    Random,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+)
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -30,15 +41,18 @@ class Tensor(
     Pointwise[B],
     MatrixProduct[B],
     FloatReductions[B],
+    Rearranging[B],
     Shaping[B],
     Indexing[B],
     Selecting[B],
     Placing[B],
-    Rearranging[B],
+    Regrouping[B],
+    Repeating[B],
     Diagonals[B],
     Differentiation[B],
     Elementary[B],
     Filling[B],
+    Matrices[B],
     Random[B],
     FloatConversion[B],
     Protocols[B],

@@ -133,13 +133,8 @@ def check_derivatives(device: Any, row: Row, example: str, layout: str, order: i
                 args[k] = primitive
             else:
                 args[k][member] = primitive
-        results = getattr(on, row.operation.name)(*args)
-        results = results if isinstance(results, tuple) else (results,)
-        return [
-            new_tensor(Tensor, on, r)
-            for r, is_float in zip(results, row.operation.float_results, strict=True)
-            if is_float
-        ]
+        results = row.flat_results(getattr(on, row.operation.name)(*args))
+        return [new_tensor(Tensor, on, r) for k, r in results if row.operation.float_results[k]]
 
     inputs = [new_tensor(Tensor, device, p) for p in floats]
     try:

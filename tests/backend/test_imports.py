@@ -20,7 +20,7 @@ EVERYBODY_NEEDS = {
     ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
-        *("optimizer", "pointwise", "pooling", "random", "reduction", "shape", "windows"),
+        *("optimizer", "pointwise", "pooling", "programs", "random", "reduction", "shape", "windows"),
     ],
     "burnpy.hints": ["", "torch_names", "numpy_names"],
     "burnpy.tensor": [

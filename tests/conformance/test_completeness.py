@@ -20,6 +20,7 @@ from burnpy.tensor.base import TensorBase
 
 BY_DEFAULT = {
     "mean": "its default, a sum and a product with a number, keeps nothing",
+    "run": "its default executes a program with operations that have rules",
     "max_dim": "its default gathers at the index, whose rule keeps no more",
     "min_dim": "its default gathers at the index, whose rule keeps no more",
     "accumulate": "its default is add",
@@ -62,6 +63,7 @@ REACHED = {
 """How users reach operations that have no method or function of their own name."""
 
 INTERNAL = {
+    "run": "executes the programs of backends and of decorators",
     "accumulate": "the backward pass adds up gradients",
     "accumulate_index": "the backward pass adds the gradient of an index into a total",
     "accumulate_slice": "the backward pass adds the gradient of a slice into a total",

@@ -185,11 +185,11 @@ def doubled(sample: Any) -> Any:
     [
         (
             lambda sample: sample,
-            r"dataset\.function cannot be sent: it is a lambda, defined in .*test_processes\.py at",
+            r"dataset\.view\.function cannot be sent: it is a lambda, defined in .*test_processes\.py at",
         ),
         (doubled(None), r"it is the function doubled\.<locals>\.inner, .*; define it by def at the top"),
-        (partial(operator.add, (i for i in range(3))), r"dataset\.function\.args\[0\] .* it is a generator"),
-        (Holder({"a": [1, sys.stderr]}), r"dataset\.function\.held\['a'\]\[1\] .*; open it where"),
+        (partial(operator.add, (i for i in range(3))), r"dataset\.view\.function\.args\[0\] .* it is a generator"),
+        (Holder({"a": [1, sys.stderr]}), r"dataset\.view\.function\.held\['a'\]\[1\] .*; open it where"),
     ],
 )
 def test_what_cannot_be_pickled_is_named(function: Any, said: str) -> None:
@@ -306,11 +306,13 @@ def test_a_function_of_an_interactive_session_is_explained(tmp_path: Path) -> No
     assert "interactive session" in errors.splitlines()[-1]
 
 
-def test_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["processes", "threads"])
+def test_ctrl_c(engine: str, tmp_path: Path) -> None:
     program = (
         PROGRAM.replace("PAUSE", "0 if sample['x'] < 2 else 60") + "\n    if __name__ == '__main__':\n        train()\n"
     )
     start = time.monotonic()
+    program = program.replace('engine="processes"', f'engine="{engine}"')
     status, out, errors = ran(tmp_path, program, interrupt=True)
     assert time.monotonic() - start < 50  # no worker was waited for
     assert status == -signal.SIGINT

@@ -147,6 +147,7 @@ NONE = {
     "center": "a part of the variance",
     "detach": "nothing is computed",
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
+    "run": "PyTorch has no programs",
 }
 """Operations that are not compared here; nor are updates (test_optim.py) and, by themselves, gradients."""
 

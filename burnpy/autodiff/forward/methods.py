@@ -37,7 +37,9 @@ def method_of(name: str) -> Method:
     if not floats or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         method = _constant(op)
     elif any(a.sequence for a in floats):
-        method = _sequence(op)
+        method = _sequence(op) if rule else _defaulted(op)
+    elif rule and rule.joint_jvp:
+        method = _together(op, rule.joint_jvp)
     elif len(op.results) > 1 or (rule.joint if rule else not linear and op.algebra is not Algebra.BILINEAR):
         method = _defaulted(op)
     elif len(floats) == 1 and op.arguments[0].floats:
@@ -78,11 +80,46 @@ def _defaulted(op: Operation) -> Method:
         if keywords or len(args) != count:
             args = complete(op, args, keywords)
         for a in args:
-            if a.__class__ is Dual and a.tangent is not None:
-                return default(self, *args)
+            for x in a if a.__class__ is list else (a,):
+                if x.__class__ is Dual and x.tangent is not None:
+                    return default(self, *args)
         return _duals(getattr(self.inner, name)(*map(_value, args)), is_float)
 
     return defaulted
+
+
+def _together(op: Operation, jvp: Callable[..., tuple[Float, ...]]) -> Method:
+    """Make a method of which one jvp computes the tangents of all results."""
+    name, count, is_float = op.name, len(op.arguments), op.float_results
+    places = {a.name: k for k, a in enumerate(op.arguments)}
+    floats = [places[a.name] for a in op.float_arguments]
+    getters = [_result_getter(n) or _getter(places, n) for n in list(signature(jvp).parameters)[2:]]
+
+    def together(self: Any, *args: Any, **keywords: Any) -> Any:
+        if keywords or len(args) != count:
+            args = complete(op, args, keywords)
+        values = list(map(_value, args))
+        out = getattr(self.inner, name)(*values)
+        duals = _duals(out, is_float)
+        tangents = tuple([args[k].tangent for k in floats])
+        if all(t is None for t in tangents) or _silent(self):
+            return duals
+        results = out if len(is_float) > 1 else (out,)
+        parts = iter(jvp(self.inner, tangents, *[get(values, results) for get in getters]))
+        for dual, carries in zip(duals if len(is_float) > 1 else (duals,), is_float, strict=True):
+            if carries:
+                dual.tangent = next(parts)
+        return duals
+
+    return together
+
+
+def _result_getter(name: str) -> Callable[[Sequence[Any], Any], Any] | None:
+    """Return a function that takes the result ``out``, ``out1`` … from all results; None for another name."""
+    if not name.startswith("out") or not (name[3:] or "0").isdigit():
+        return None
+    place = int(name[3:] or "0")
+    return lambda values, results: results[place]
 
 
 def _sequence(op: Operation) -> Method:
@@ -202,12 +239,12 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
         out = Dual(value)
         if not known or ((mode := self.mode()) is not None and mode.silences(self.level)):
             return out
+        tangent: Any = None
         if linear and len(known) == len(places) > 1:
             for k in places:
                 values[k] = args[k].tangent
             tangent = operate(*values)
         else:
-            tangent = None
             for n in known:
                 part = jvps[n](i, args[places[n]].tangent, values, value)
                 tangent = part if tangent is None else i.add(tangent, part)
@@ -297,9 +334,10 @@ def _value(x: Any) -> Any:
 
 def _duals(out: Any, is_float: tuple[bool, ...]) -> Any:
     """Wrap the float results of an operation, or the members of lists of them, as constants."""
-    if len(is_float) > 1:
-        return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
-    return _dual(out) if is_float[0] else out
+    if len(is_float) == 1:
+        (wrap,) = is_float
+        return _dual(out) if wrap else out
+    return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
 
 
 def _dual(x: Any) -> Any:

@@ -14,12 +14,26 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
+    from burnpy.tensor.methods.matrices import Matrices
     from burnpy.tensor.methods.placing import Placing
     from burnpy.tensor.methods.random import Random
     from burnpy.tensor.methods.rearranging import Rearranging
+    from burnpy.tensor.methods.regrouping import Regrouping
+    from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.selecting import Selecting
 
-__all__ = ["Diagonals", "Elementary", "Filling", "Placing", "Random", "Rearranging", "Selecting"]
+__all__ = [
+    "Diagonals",
+    "Elementary",
+    "Filling",
+    "Matrices",
+    "Placing",
+    "Random",
+    "Rearranging",
+    "Regrouping",
+    "Repeating",
+    "Selecting",
+]
 
 METHODS = {
     "diagonals.Diagonals": (
@@ -37,6 +51,14 @@ METHODS = {
         "full_like",
         "ones_like",
         "zeros_like",
+    ),
+    "matrices.Matrices": (
+        "det",
+        "inverse",
+        "logdet",
+        "matrix_exp",
+        "matrix_power",
+        "slogdet",
     ),
     "placing.Placing": (
         "_back",
@@ -60,19 +82,33 @@ METHODS = {
         "uniform_like",
     ),
     "rearranging.Rearranging": (
-        "_interleaved",
-        "_repeated",
+        "_diagonal",
+        "broadcast_to",
+        "chunk",
+        "expand_as",
+        "flip",
+        "movedim",
+        "roll",
+        "tril",
+        "triu",
+        "unbind",
+    ),
+    "regrouping.Regrouping": (
         "narrow",
         "ravel",
-        "repeat",
-        "repeat_interleave",
         "rot90",
         "select",
         "swapaxes",
         "tensor_split",
-        "tile",
         "unflatten",
         "unfold",
+    ),
+    "repeating.Repeating": (
+        "_interleaved",
+        "_repeated",
+        "repeat",
+        "repeat_interleave",
+        "tile",
     ),
     "selecting.Selecting": (
         "_elements",

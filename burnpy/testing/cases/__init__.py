@@ -13,6 +13,7 @@ from burnpy.testing.cases import (
     optimizer,
     pointwise,
     pooling,
+    programs,
     reduction,
     shape,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "optimizer",
     "pointwise",
     "pooling",
+    "programs",
     "reduction",
     "shape",
 ]

@@ -12,6 +12,8 @@ import numpy as np
 from burnpy.backend.dtypes import int64, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from burnpy.backend.primitives import DType, Shape
@@ -142,6 +144,21 @@ class ByKind:
     def of(self, dtype: DType) -> Any:
         """Return the value for the kind of ``dtype``."""
         return {"float": self.of_float, "int": self.of_int, "bool": self.of_bool}[kind_of(dtype)]
+
+
+@dataclass(frozen=True)
+class ByDType:
+    """A Python value that is made from the dtype of the case."""
+
+    make: Callable[[DType], Any]
+    name: str
+
+    def of(self, dtype: DType) -> Any:
+        """Return the value for ``dtype``."""
+        return self.make(dtype)
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 class CaseDType:
