@@ -244,7 +244,7 @@ tensordot | x.reshape(2, 3) @ m.reshape(3, 3) | dimensions that are summed over 
 einsum | – | not yet; `x @ m`, sums and permutations do it
 cdist | (x.unsqueeze(1) - m).square().sum(-1).sqrt() | not yet as one operation, with gradient 0 at equal points
 pdist | – | not yet
-trace | (m * Tensor.eye(3, device=device)).sum()
+trace | m.trace()
 adjoint | x.mT | there are no complex numbers
 H | x.T | there are no complex numbers
 mH | x.mT | there are no complex numbers

@@ -58,7 +58,6 @@ softmin | (-x).softmax(dim=1)
 normalize | x / x.square().sum(dim=1, keepdim=True).sqrt()
 rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
-pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
 """
 
 INIT = """

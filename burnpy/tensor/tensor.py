@@ -14,7 +14,18 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Elementary, Filling, Matrices, Random, Rearranging, Selecting
+from burnpy.tensor.methods import (
+    Diagonals,
+    Elementary,
+    Filling,
+    Matrices,
+    Placing,
+    Random,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+)
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -34,6 +45,10 @@ class Tensor(
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     Differentiation[B],
     Elementary[B],
     Filling[B],

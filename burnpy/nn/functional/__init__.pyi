@@ -5,6 +5,7 @@ from burnpy.nn.functional.convolution import conv2d
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.functional.embeddings import embedding
 from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
+from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
 from burnpy.nn.functional.regularization import dropout
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
@@ -25,5 +26,6 @@ __all__ = [
     "max_pool2d",
     "mse_loss",
     "nll_loss",
+    "pad",
     "scaled_dot_product_attention",
 ]

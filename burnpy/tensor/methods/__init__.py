@@ -11,16 +11,37 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
     from burnpy.tensor.methods.matrices import Matrices
+    from burnpy.tensor.methods.placing import Placing
     from burnpy.tensor.methods.random import Random
     from burnpy.tensor.methods.rearranging import Rearranging
+    from burnpy.tensor.methods.regrouping import Regrouping
+    from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.selecting import Selecting
 
-__all__ = ["Elementary", "Filling", "Matrices", "Random", "Rearranging", "Selecting"]
+__all__ = [
+    "Diagonals",
+    "Elementary",
+    "Filling",
+    "Matrices",
+    "Placing",
+    "Random",
+    "Rearranging",
+    "Regrouping",
+    "Repeating",
+    "Selecting",
+]
 
 METHODS = {
+    "diagonals.Diagonals": (
+        "diag",
+        "diag_embed",
+        "diagonal",
+        "trace",
+    ),
     "elementary.Elementary": (
         "expm1",
         "log1p",
@@ -39,6 +60,21 @@ METHODS = {
         "matrix_power",
         "slogdet",
     ),
+    "placing.Placing": (
+        "_back",
+        "_need_numbers",
+        "_place",
+        "_slices",
+        "_vectors",
+        "argwhere",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_reduce",
+        "masked_scatter",
+        "scatter_reduce",
+        "take",
+    ),
     "random.Random": (
         "bernoulli",
         "categorical",
@@ -56,6 +92,23 @@ METHODS = {
         "tril",
         "triu",
         "unbind",
+    ),
+    "regrouping.Regrouping": (
+        "narrow",
+        "ravel",
+        "rot90",
+        "select",
+        "swapaxes",
+        "tensor_split",
+        "unflatten",
+        "unfold",
+    ),
+    "repeating.Repeating": (
+        "_interleaved",
+        "_repeated",
+        "repeat",
+        "repeat_interleave",
+        "tile",
     ),
     "selecting.Selecting": (
         "_elements",
