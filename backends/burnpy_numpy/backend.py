@@ -23,6 +23,7 @@ from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.rows import few, total
+from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import BLOCK, shared
@@ -32,7 +33,7 @@ from burnpy_numpy.where import blendable, blended, kept
 _dot: Any = np.ndarray.dot
 
 
-class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulation):
+class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulation, Shifts):
     """A backend that computes with NumPy arrays on the CPU.
 
     Creating the first device sets glibc's malloc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0``

@@ -13,7 +13,7 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Filling, Selecting
+from burnpy.tensor.methods import Combining, Filling, NumberTheory, Selecting
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
@@ -37,6 +37,8 @@ class IntTensor(
     Indexing[B],
     Selecting[B],
     DiscreteDifferentiation[B],
+    Combining[B, int],
+    NumberTheory[B],
     Filling[B],
     Protocols[B],
     Exchange[B],

@@ -14,7 +14,7 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Elementary, Filling, Random, Selecting
+from burnpy.tensor.methods import Binary, Combining, Elementary, Filling, Random, Selecting, Special
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -35,6 +35,9 @@ class Tensor(
     Selecting[B],
     Differentiation[B],
     Elementary[B],
+    Special[B],
+    Binary[B],
+    Combining[B, float],
     Filling[B],
     Random[B],
     FloatConversion[B],

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from burnpy.autodiff.rules import (
     attention,
+    binary,
     convolution,
     dense,
+    elementary,
     indexing,
     normalization,
     pointwise,
     pooling,
     reduction,
     shape,
+    special_functions,
 )
 from burnpy.autodiff.rules.algebra import RULES, Rule
 
@@ -19,12 +22,15 @@ __all__ = [
     "RULES",
     "Rule",
     "attention",
+    "binary",
     "convolution",
     "dense",
+    "elementary",
     "indexing",
     "normalization",
     "pointwise",
     "pooling",
     "reduction",
     "shape",
+    "special_functions",
 ]
