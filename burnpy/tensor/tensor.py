@@ -14,7 +14,7 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Binary, Combining, Elementary, Filling, Random, Selecting, Special
+from burnpy.tensor.methods import Activations, Binary, Combining, Elementary, Filling, Random, Selecting, Special
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -38,6 +38,7 @@ class Tensor(
     Special[B],
     Binary[B],
     Combining[B, float],
+    Activations[B],
     Filling[B],
     Random[B],
     FloatConversion[B],

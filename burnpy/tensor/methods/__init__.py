@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.activations import Activations
     from burnpy.tensor.methods.binary import Binary
     from burnpy.tensor.methods.combining import Combining
     from burnpy.tensor.methods.elementary import Elementary
@@ -20,9 +21,23 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.selecting import Selecting
     from burnpy.tensor.methods.special import Special
 
-__all__ = ["Binary", "Combining", "Elementary", "Filling", "NumberTheory", "Random", "Selecting", "Special"]
+__all__ = [
+    "Activations",
+    "Binary",
+    "Combining",
+    "Elementary",
+    "Filling",
+    "NumberTheory",
+    "Random",
+    "Selecting",
+    "Special",
+]
 
 METHODS = {
+    "activations.Activations": (
+        "hardshrink",
+        "prelu",
+    ),
     "binary.Binary": (
         "addcdiv",
         "atan2",
