@@ -44,6 +44,33 @@ class Attention(ArrayBase):
         grad_q, grad_k, grad_v = self._call(_backward, self, inputs, mask, offset, scale)
         return grad_q, grad_k, grad_v
 
+    def _attention_weights(self, scores: Any) -> tuple[Any, Any, Any]:
+        """Return the weights of limited scores before they are divided by their sums, the sums, and the logsumexps.
+
+        ``scores``, (heads, queries, keys), may be overwritten.
+        """
+        xp = self.xp
+        shift = scores.max(2, None, True)
+        shift = xp.where(xp.isfinite(shift), shift, scores.dtype.type(0))
+        xp.exp(xp.subtract(scores, shift, scores), scores)
+        sums = _sums(self, scores)
+        return scores, sums, xp.add(xp.log(sums), shift)
+
+    def _attention_weights_again(self, scores: Any, logsumexp: Any) -> tuple[Any, Any]:
+        """Return the weights and their sums, which are nearly 1, of limited scores with known logsumexps.
+
+        ``scores`` may be overwritten.
+        """
+        weights = self.xp.exp(self.xp.subtract(scores, logsumexp, scores), scores)
+        return weights, _sums(self, weights)
+
+    def _attention_scores_gradient(self, grad: Any, weights: Any, sums: Any) -> Any:
+        """Return the gradient by the scores of that by the weights, divided by their sums; both may be overwritten."""
+        xp = self.xp
+        xp.multiply(grad, weights, grad)
+        level = xp.divide(self._total(grad, (2,), True), sums)
+        return xp.subtract(grad, xp.multiply(weights, level, weights), grad)
+
 
 class Limits:
     """Upper limits of the scores: minus infinity for keys that a query does not attend to, infinity for others.
@@ -102,13 +129,10 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, offset: int | None
         for start, stop in _blocks(b, begin, end, queries * keys, q.dtype):
             scores = xp.matmul(xp.multiply(flat_q[start:stop], scale), flat_k[start:stop].swapaxes(1, 2))
             limits.apply(scores, start, stop)
-            shift = scores.max(2, None, True)
-            shift = xp.where(xp.isfinite(shift), shift, q.dtype.type(0))
-            xp.exp(xp.subtract(scores, shift, scores), scores)
-            sums = _sums(b, scores)
+            weights, sums, logs = b._attention_weights(scores)
             part = out[start:stop]
-            xp.divide(xp.matmul(scores, flat_v[start:stop]), sums, part)
-            total[start:stop] = xp.add(xp.log(sums), shift)[:, :, 0]
+            xp.divide(xp.matmul(weights, flat_v[start:stop]), sums, part)
+            total[start:stop] = logs[:, :, 0]
 
     if out.size and keys:
         b._share(work, flat_q.shape[0], queries * keys, products=True)
@@ -137,14 +161,11 @@ def _backward(
             scaled = xp.multiply(flat_q[start:stop], scale)
             weights = xp.matmul(scaled, flat_k[start:stop].swapaxes(1, 2))
             limits.apply(weights, start, stop)
-            xp.exp(xp.subtract(weights, totals[start:stop], weights), weights)
-            sums = _sums(b, weights)
+            weights, sums = b._attention_weights_again(weights, totals[start:stop])
             g = xp.divide(grads[start:stop], sums)
             grad_v[start:stop] = xp.matmul(weights.swapaxes(1, 2), g)
             grad_scores = xp.matmul(g, flat_v[start:stop].swapaxes(1, 2))
-            xp.multiply(grad_scores, weights, grad_scores)
-            level = xp.divide(b._total(grad_scores, (2,), True), sums)
-            xp.subtract(grad_scores, xp.multiply(weights, level, weights), grad_scores)
+            grad_scores = b._attention_scores_gradient(grad_scores, weights, sums)
             xp.multiply(xp.matmul(grad_scores, flat_k[start:stop]), scale, grad_q[start:stop])
             grad_k[start:stop] = xp.matmul(grad_scores.swapaxes(1, 2), scaled)
 

@@ -75,5 +75,5 @@ def in_order(sums: Mapping[int, Any]) -> Any:
 
 
 def is_half(dtype: DType) -> bool:
-    """Whether a dtype is float16 or bfloat16, whose sums and products are accumulated in float32."""
+    """Return whether a dtype is float16 or bfloat16, whose sums and products are accumulated in float32."""
     return dtype is not float32 and dtype is not float64 and dtype.itemsize == 2 and kind_of(dtype) == "float"

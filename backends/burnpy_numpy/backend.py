@@ -16,6 +16,10 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
+from burnpy_numpy.compiled.attention import CompiledAttention
+from burnpy_numpy.compiled.channels import CompiledChannels
+from burnpy_numpy.compiled.operations import Compiled
+from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
@@ -33,7 +37,19 @@ from burnpy_numpy.where import blendable, blended, kept
 _dot: Any = np.ndarray.dot
 
 
-class NumPy(Activation, Softmax, Convolution, Pooling, Normalization, Accumulation, Shifts):
+class NumPy(
+    Softmax,  # of few elements, before others look at them
+    Compiled,
+    CompiledAttention,
+    CompiledChannels,
+    CompiledUpdates,
+    Activation,
+    Convolution,
+    Pooling,
+    Normalization,
+    Accumulation,
+    Shifts,
+):
     """A backend that computes with NumPy arrays on the CPU.
 
     Creating the first device sets glibc's malloc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0``

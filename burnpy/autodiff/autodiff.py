@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, new_node, untracked
+from burnpy.autodiff.strategy import Strategy
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
@@ -17,11 +18,12 @@ from burnpy.backend.schema import declarations
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+I_co = TypeVar("I_co", bound=Backend, covariant=True)
+J = TypeVar("J", bound=Backend)
 
 
 @final
-class Autodiff(Subscriptable, Backend, Generic[I]):
+class Autodiff(Subscriptable, Backend, Generic[I_co]):
     """A backend that computes with the inner backend ``I`` and adds reverse-mode differentiation.
 
     In types it is written ``Autodiff[NumPy]``; as a device, ``Autodiff(NumPy())``. It nests: gradients computed on
@@ -37,10 +39,10 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
 
     differentiates = True
 
-    def __init__(self, inner: I | type[I]) -> None:
+    def __init__(self, inner: I_co | type[I_co]) -> None:
         self.wraps: Backend = device_of(inner)
-        planner = getattr(self.wraps, "planner", None)  # present on strategies such as `Balanced`
-        self.inner: I = planner.inner if planner else self.wraps  #: the device of gradients, and of ``x.inner()``
+        planner = self.wraps.planner if isinstance(self.wraps, Strategy) else None
+        self.inner: I_co = planner.inner if planner else device_of(inner)  #: that of gradients, and of ``x.inner()``
         self.computing: Any = planner or self.inner  #: the device whose operations recorded operations call
         self.discrete: Backend = self.inner.discrete
         self.in_place_updates = self.inner.in_place_updates
@@ -58,6 +60,16 @@ class Autodiff(Subscriptable, Backend, Generic[I]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Autodiff, (self.wraps,)
+
+    @overload  # type: ignore[override]  # no other backend has it
+    def gradient_device(self: Autodiff[Strategy[J]]) -> J: ...
+
+    @overload
+    def gradient_device(self: Autodiff[J]) -> J: ...
+
+    def gradient_device(self: Autodiff[Any]) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
+        """Return the device of gradients, which is `inner`; type checkers look through a `Strategy` only here."""
+        return self.inner
 
     def synchronize(self) -> None:
         """Wait for the inner device."""

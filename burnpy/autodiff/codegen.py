@@ -145,7 +145,7 @@ def source(name: str) -> str:
     ):
         lines += _unrecorded(op)
     elif any(a.sequence for a in op.float_arguments):
-        lines += _sequence(op)
+        lines += _sequence(op) if rule else _sequence_default(op)
     elif rule is None:
         lines += _defaulted(op)
     elif rule.joint is not None:
@@ -424,7 +424,7 @@ def _elementwise(op: Operation, rule: Rule) -> list[str]:
 
     The adjoints of broadcasting and promotion are recorded only where shapes or dtypes differ.
     """
-    floats = op.float_arguments
+    floats = list(op.float_arguments)
     if len(floats) > 2:
         return _elementwise_many(op, rule)
     left, right = floats[0].name, floats[-1].name
@@ -536,4 +536,17 @@ def _sequence(op: Operation) -> list[str]:
         "            edges.append((x.node, vjp0, (shape, dim, start)))",
         "        start += shape[dim]",
         *("    " + line for line in _linked()),
+    ]
+
+
+def _sequence_default(op: Operation) -> list[str]:
+    """Generate a method without a rule whose float argument is a sequence, in which ints and bools may be too."""
+    (xs,) = [a.name for a in op.arguments if a.sequence]
+    values = [
+        f"[x.value if x.__class__ is Tracked else x for x in {a.name}]" if a.sequence else a.name for a in op.arguments
+    ]
+    return [
+        f"    if all([x.__class__ is not Tracked or x.node is None for x in {xs}]):",
+        f"        return {_untracked(op, _call(op, values))}",
+        f"    return default(self, {', '.join(a.name for a in op.arguments)})",
     ]

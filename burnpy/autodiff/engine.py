@@ -50,7 +50,7 @@ def propagate(
     for root, seed in roots:
         _add(inner, totals, owned, root, seed)
     nodes = _reachable(totals)
-    watchers = watchers or None
+    watching = watchers or None
     on_path: Collection[Node | Leaf | None] = ()
     interior: dict[Any, Float] = {}  # the gradients of targets that are no leaves
     if targets is not None:
@@ -100,8 +100,8 @@ def propagate(
         # Once for each edge. Written out for each, a pass takes 2 % less in a chain of products and 2 % more in one of
         # sums; a loop over a tuple of the edges takes 100 to 160 ns more per node.
         while True:
-            if watchers is not None:
-                part = watched(watchers, inner, node, vjp, grad, kept_of(saved))
+            if watching is not None:
+                part = watched(watching, inner, node, vjp, grad, kept_of(saved))
             elif saved.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
                 part = vjp(inner, grad, *saved) if saved else vjp(inner, grad)
             else:

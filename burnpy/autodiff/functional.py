@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, TypeVar, overload
 
 from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.backend import Backend
@@ -15,36 +15,19 @@ from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.on_autodiff import TensorOnAutodiff
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
-@overload
 def backward(
-    tensors: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    tensors: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
     gradients: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
     *,
     retain_graph: bool = False,
-    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]] | None = None,
-) -> Gradients[I]: ...
-@overload
-def backward(
-    tensors: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
-    gradients: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
-    *,
-    retain_graph: bool = False,
-    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]] | None = None,
-) -> Gradients[I]: ...
-def backward(
-    tensors: Any,
-    gradients: Any = None,
-    *,
-    retain_graph: bool = False,
-    inputs: Any = None,
-    **removed: Any,
-) -> Gradients[Any]:
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]] | None = None,
+    **removed: Never,
+) -> Gradients[I]:
     """Compute the gradients of the sum of several tensors in one backward pass.
 
     Args:
@@ -83,8 +66,8 @@ def backward(
 
 @overload
 def grad(
-    outputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
-    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    outputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
     grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
     *,
     retain_graph: bool = False,
@@ -93,18 +76,8 @@ def grad(
 ) -> tuple[Tensor[I], ...]: ...
 @overload
 def grad(
-    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
-    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
-    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
-    *,
-    retain_graph: bool = False,
-    allow_unused: Literal[False] = False,
-    materialize_grads: bool = False,
-) -> tuple[Tensor[I], ...]: ...
-@overload
-def grad(
-    outputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
-    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
+    outputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
     grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
     *,
     retain_graph: bool = False,
@@ -113,28 +86,8 @@ def grad(
 ) -> tuple[Tensor[I], ...]: ...
 @overload
 def grad(
-    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
-    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
-    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
-    *,
-    retain_graph: bool = False,
-    allow_unused: bool,
-    materialize_grads: Literal[True],
-) -> tuple[Tensor[I], ...]: ...
-@overload
-def grad(
-    outputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
-    inputs: Tensor[Autodiff[Balanced[I]]] | Sequence[Tensor[Autodiff[Balanced[I]]]],
-    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
-    *,
-    retain_graph: bool = False,
-    allow_unused: bool,
-    materialize_grads: bool = False,
-) -> tuple[Tensor[I] | None, ...]: ...
-@overload
-def grad(
-    outputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
-    inputs: Tensor[Autodiff[I]] | Sequence[Tensor[Autodiff[I]]],
+    outputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
     grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
     *,
     retain_graph: bool = False,

@@ -22,14 +22,12 @@ next_seq = count().__next__
 the backward pass."""
 
 
-class Tracked:
-    """The primitive of `Autodiff`: a primitive of the inner backend and, if it is tracked, its graph node."""
+class Wrapped:
+    """A primitive that wraps a primitive of another backend, and has its shape and dtype."""
 
-    __slots__ = ("meta", "node", "value")
+    __slots__ = ()
 
     value: Any
-    node: Node | Leaf | None
-    meta: Meta | None  #: (shape, dtype), passed on from operation to operation if known; compared with ``is`` first
 
     @property
     def shape(self) -> Shape:
@@ -40,6 +38,15 @@ class Tracked:
     def dtype(self) -> DType:
         """The dtype of the value."""
         return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
+
+
+class Tracked(Wrapped):
+    """The primitive of `Autodiff`: a primitive of the inner backend and, if it is tracked, its graph node."""
+
+    __slots__ = ("meta", "node", "value")
+
+    node: Node | Leaf | None
+    meta: Meta | None  #: (shape, dtype), passed on from operation to operation if known; compared with ``is`` first
 
     def measured(self) -> Meta:
         """Return ``meta``, reading it from the value and storing it if it is not known yet."""

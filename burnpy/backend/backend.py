@@ -16,10 +16,12 @@ from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.integers import Integers
+from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
+from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.shape import Shaping
@@ -53,7 +55,9 @@ class Backend(
     Pooling,
     Normalization,
     Attention,
+    LinearAlgebra,
     Optimizer,
+    Programs,
 ):
     """The abstract base class of backends, which store arrays and compute on them.
 
@@ -84,6 +88,8 @@ class Backend(
         @property
         def inner(self) -> Backend | None:
             """The device that computes for this one; None if it wraps no other."""
+
+        gradient_device: None  # a method of `Autodiff`; without this, `__getattr__` would say that all backends have it
 
     else:
         inner = None

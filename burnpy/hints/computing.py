@@ -244,39 +244,39 @@ tensordot | x.reshape(2, 3) @ m.reshape(3, 3) | dimensions that are summed over 
 einsum | – | not yet; `x @ m`, sums and permutations do it
 cdist | (x.unsqueeze(1) - m).square().sum(-1).sqrt() | not yet as one operation, with gradient 0 at equal points
 pdist | – | not yet
-trace | (m * Tensor.eye(3, device=device)).sum()
+trace | m.trace()
 adjoint | x.mT | there are no complex numbers
 H | x.T | there are no complex numbers
 mH | x.mT | there are no complex numbers
 bilinear | – | not yet
 cosine_similarity | – | not yet
 pairwise_distance | – | not yet
-matrix_power | m @ m @ m
-matrix_exp | – | not yet: with linalg
-det | – | not yet: with linalg
-logdet | – | not yet: with linalg
-slogdet | – | not yet: with linalg
-inverse | – | not yet: with linalg
-pinverse | – | not yet: with linalg
-cholesky | – | not yet: with linalg
-cholesky_inverse | – | not yet: with linalg
-cholesky_solve | – | not yet: with linalg
-qr | – | not yet: with linalg
-geqrf | – | not yet: with linalg
-orgqr | – | not yet: with linalg
-ormqr | – | not yet: with linalg
-svd | – | not yet: with linalg
-svd_lowrank | – | not yet: with linalg
-pca_lowrank | – | not yet: with linalg
-eig | – | not yet: with linalg
-symeig | – | not yet: with linalg
-lu | – | not yet: with linalg
-lu_solve | – | not yet: with linalg
-lu_unpack | – | not yet: with linalg
-lstsq | – | not yet: with linalg
-solve | – | not yet: with linalg
-triangular_solve | – | not yet: with linalg
-nuclear_norm | – | not yet: with linalg
+matrix_power | m.matrix_power(3)
+matrix_exp | m.matrix_exp()
+det | m.det()
+logdet | m.logdet()
+slogdet | m.slogdet()
+inverse | m.inverse()
+pinverse | burnpy.linalg.pinv(x)
+cholesky | burnpy.linalg.cholesky(m)
+cholesky_inverse | burnpy.linalg.cholesky_solve(Tensor.eye(3, device=device), m)
+cholesky_solve | burnpy.linalg.cholesky_solve(m, m)
+qr | burnpy.linalg.qr(x)
+geqrf | burnpy.linalg.qr(x) | not yet in the form of reflectors
+orgqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
+ormqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
+svd | burnpy.linalg.svd(x) | with Vh, the transpose of V
+svd_lowrank | burnpy.linalg.svd(x) | not yet by random projections
+pca_lowrank | burnpy.linalg.svd(x) | not yet by random projections
+eig | – | of matrices that are not symmetric they are complex, and there are no complex numbers; of symmetric ones `burnpy.linalg.eigh(m)`
+symeig | burnpy.linalg.eigh(m)
+lu | burnpy.linalg.lu_factor(m) | or `burnpy.linalg.lu(m)` for P, L and U
+lu_solve | burnpy.linalg.lu_solve(*burnpy.linalg.lu_factor(m), m)
+lu_unpack | burnpy.linalg.lu(m) | of the matrix itself
+lstsq | burnpy.linalg.lstsq(m, m) | the matrices are the first argument
+solve | burnpy.linalg.solve(m, v) | the matrices are the first argument
+triangular_solve | burnpy.linalg.solve_triangular(m, m, upper=True) | the matrices are the first argument
+nuclear_norm | burnpy.linalg.svdvals(x).sum()
 stft | – | not yet: with fft
 istft | – | not yet: with fft
 """

@@ -13,8 +13,7 @@ from burnpy.nn.summary import Summarized
 from burnpy.tensor.call_errors import composed, explained
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.on_autodiff import OnAutodiff
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -86,12 +85,8 @@ class Module(ModuleMethods[B]):
             """Return the result of `forward`."""
             ...
 
-    @overload
-    def valid(self: Module[Autodiff[Balanced[I]]]) -> Module[I]: ...
-    @overload
-    def valid(self: Module[Autodiff[I]]) -> Module[I]: ...
     @explained
-    def valid(self: Module[Any]) -> Module[Any]:
+    def valid(self: OnAutodiff[I]) -> Module[I]:
         """Return the same model on the inner backend, which records no graph; the two share memory.
 
         It is in eval mode unless `train` was called.
@@ -99,7 +94,8 @@ class Module(ModuleMethods[B]):
         Raises:
             NotTrackedError: the module is already on a plain backend.
         """
-        return rebound(self)
+        module: Any = self
+        return rebound(module)
 
     @overload
     def fork(self) -> Self: ...

@@ -31,7 +31,7 @@ def number(value: Any, what: str) -> float:
         )
         raise ArgumentError(f"{what} is a number, and was given as {shown}{hint}")
     if math.isnan(value):
-        raise ArgumentError(f"{what} was given as NaN, of which nothing can be made")
+        raise ArgumentError(f"{what} was given as NaN")
     return value
 
 

@@ -25,9 +25,20 @@ from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from typing import Protocol
+
     from burnpy.nn.module import Module
+    from burnpy.tensor.on_autodiff import OnAutodiff
+
+    I_co = TypeVar("I_co", bound=Backend, covariant=True)
+
+    class ModelOnAutodiff(OnAutodiff[I_co], Protocol[I_co]):
+        """A module whose gradients are on ``I``."""
+
+        def named_params(self) -> Mapping[str, Any]:
+            """Only modules have this method."""
+            ...
+
 
 B = TypeVar("B", bound=Backend)
 B2 = TypeVar("B2", bound=Backend)
@@ -87,9 +98,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             object.__setattr__(self, name, value)
 
     @staticmethod
-    def from_grads(
-        grads: Gradients[I], model: Module[Autodiff[I]] | Module[Autodiff[Balanced[I]]]
-    ) -> GradientsParams[I]:
+    def from_grads(grads: Gradients[I], model: ModelOnAutodiff[I]) -> GradientsParams[I]:
         """Select the gradients of a model's parameters, except frozen ones.
 
         Args:
@@ -101,20 +110,18 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             DeviceError: the gradients are not on the device beneath the model's.
             KindError: ``grads`` are not `Gradients`.
         """
-        values, paths, updates = matched(grads, model)
+        module: Any = model
+        values, paths, updates = matched(grads, module)
         return GradientsParams(grads.device, values, paths=paths, updates=updates)
 
     @overload
     @staticmethod
-    def from_module(gradients: Module[Autodiff[Balanced[I]]]) -> GradientsParams[I]: ...
-    @overload
-    @staticmethod
-    def from_module(gradients: Module[Autodiff[I]]) -> GradientsParams[I]: ...
+    def from_module(gradients: ModelOnAutodiff[I]) -> GradientsParams[I]: ...
     @overload
     @staticmethod
     def from_module(gradients: Module[B2]) -> GradientsParams[B2]: ...
     @staticmethod
-    def from_module(gradients: Module[Any]) -> GradientsParams[Any]:
+    def from_module(gradients: Any) -> GradientsParams[Any]:
         """Extract the gradients from a module of gradients, as returned by `burnpy.func.grad`, except frozen ones.
 
         Args:

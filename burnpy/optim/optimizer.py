@@ -317,7 +317,7 @@ def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:
     """Return the error message for a step from parameters that the optimizer has replaced already."""
     of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
     return (
-        f"{optimizer}.step() was given {of} once more, of which it has made others already: a step changes no model "
+        f"{optimizer}.step() was given {of}, which it has updated already: a step changes no model "
         "but returns the next; write model = optim.step(...), or for several trials from one model take each step with "
         "a copy.copy(optim) made before"
     )

@@ -87,7 +87,7 @@ class Batch(NamedTuple):
             ident = m.param._id
             old, tensors = known.get(ident), {}
             for name, x in zip(slots, after, strict=True):
-                tensor = None if old is None else old.values[name]
+                tensor: Any = None if old is None else old.values[name]
                 in_place = tensor.__class__ is Tensor and tensor._primitive is x
                 tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
             results.append((ident, value, ParamState(m.path, number, tensors)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from burnpy.backend.backend import Backend
 from burnpy.tensor.base import B, new_tensor
@@ -12,15 +12,14 @@ from burnpy.tensor.exchange import Exchange
 from burnpy.tensor.factories import BoolTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.logic import Equality, Logic
-from burnpy.tensor.methods import Filling, Selecting
+from burnpy.tensor.methods import Diagonals, Filling, Placing, Rearranging, Regrouping, Repeating, Selecting
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import BoolReductions
 from burnpy.tensor.shaping import Shaping
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.on_autodiff import OnAutodiff
 
 B2 = TypeVar("B2", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -32,9 +31,14 @@ class BoolTensor(
     Logic[B, bool],
     Equality[B],
     BoolReductions[B],
+    Rearranging[B],
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     DiscreteDifferentiation[B],
     Filling[B],
     Protocols[B],
@@ -61,19 +65,14 @@ class BoolTensor(
         """
         return moved(self, device)  # type: ignore[no-any-return]  # of that class
 
-    @overload
-    def inner(self: BoolTensor[Autodiff[Balanced[I]]]) -> BoolTensor[I]: ...
-
-    @overload
-    def inner(self: BoolTensor[Autodiff[I]]) -> BoolTensor[I]: ...
-
-    def inner(self: BoolTensor[Any]) -> BoolTensor[Any]:
+    def inner(self: OnAutodiff[I]) -> BoolTensor[I]:
         """The tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
         """
-        return new_tensor(BoolTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
+        x: Any = self
+        return new_tensor(BoolTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> bool:
         """The only element, as a Python bool.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
@@ -14,12 +14,12 @@ from burnpy.tensor.host_reads import notify, watches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
     from burnpy.tensor.autodiff_tools import GradFn, HookHandle
     from burnpy.tensor.gradients import Gradients
+    from burnpy.tensor.on_autodiff import OnAutodiff, ThisOnAutodiff
     from burnpy.tensor.tensor import Tensor
 
+T = TypeVar("T")
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
@@ -110,17 +110,9 @@ class Differentiation(TensorBase[B]):
         """
         return self._like(self._backend.retain_grad(self._primitive))
 
-    @overload
     def register_hook(
-        self: Differentiation[Autodiff[Balanced[I]]], hook: Callable[[Tensor[I]], Tensor[I] | None]
-    ) -> tuple[Tensor[Autodiff[Balanced[I]]], HookHandle]: ...
-
-    @overload
-    def register_hook(
-        self: Differentiation[Autodiff[I]], hook: Callable[[Tensor[I]], Tensor[I] | None]
-    ) -> tuple[Tensor[Autodiff[I]], HookHandle]: ...
-
-    def register_hook(self: Differentiation[Any], hook: Callable[[Any], Any]) -> tuple[Tensor[Any], HookHandle]:
+        self: ThisOnAutodiff[I, T], hook: Callable[[Tensor[I]], Tensor[I] | None]
+    ) -> tuple[T, HookHandle]:
         """The same tensor with a hook on its gradient, and a handle that removes the hook.
 
         Compute with the tensor returned: gradients through the original do not call the hook. The hook is called once
@@ -144,30 +136,14 @@ class Differentiation(TensorBase[B]):
         """
         from burnpy.tensor.autodiff_tools import hook_gradient
 
-        return hook_gradient(self, hook)  # type: ignore[arg-type]  # a float tensor is a Tensor
+        return hook_gradient(self, hook)
 
-    @overload
     def register_node_hook(
-        self: Differentiation[Autodiff[Balanced[I]]],
+        self: ThisOnAutodiff[I, T],
         *,
         before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
         after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None = None,
-    ) -> tuple[Tensor[Autodiff[Balanced[I]]], HookHandle]: ...
-
-    @overload
-    def register_node_hook(
-        self: Differentiation[Autodiff[I]],
-        *,
-        before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
-        after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None = None,
-    ) -> tuple[Tensor[Autodiff[I]], HookHandle]: ...
-
-    def register_node_hook(
-        self: Differentiation[Any],
-        *,
-        before: Callable[[Any], Any] | None = None,
-        after: Callable[[Any, Any], Any] | None = None,
-    ) -> tuple[Tensor[Any], HookHandle]:
+    ) -> tuple[T, HookHandle]:
         """The same tensor with hooks before and after the vjp of the operation that created it, and a handle.
 
         The handle removes the hooks. Compute with the tensor returned: gradients through the original do not call them.
@@ -193,7 +169,7 @@ class Differentiation(TensorBase[B]):
         """
         from burnpy.tensor.autodiff_tools import hook_node
 
-        return hook_node(self, before, after)  # type: ignore[arg-type]  # a float tensor is a Tensor
+        return hook_node(self, before, after)
 
     @property
     def grad_fn(self) -> GradFn | None:
@@ -212,15 +188,7 @@ class Differentiation(TensorBase[B]):
 
         return grad_fn_of(self)
 
-    @overload
-    def inner(
-        self: Differentiation[Autodiff[Balanced[I]]],
-    ) -> Tensor[I]: ...  # Balanced is a strategy: the inner backend in the type is the one inside of it
-
-    @overload
-    def inner(self: Differentiation[Autodiff[I]]) -> Tensor[I]: ...
-
-    def inner(self: Differentiation[Any]) -> Tensor[Any]:
+    def inner(self: OnAutodiff[I]) -> Tensor[I]:
         """The same values on the inner backend, where nothing is recorded; the result shares memory.
 
         Raises:
@@ -231,24 +199,15 @@ class Differentiation(TensorBase[B]):
         >>> Tensor[Autodiff[NumPy]].ones((2,)).inner().device
         NumPy
         """
-        device = inner_of(self, "inner()")
+        x: Any = self
+        device = inner_of(x, "inner()")
         if watches:
-            notify(self, "inner()")
-        return new_tensor(type(self), device, self._device.lower(self._primitive))  # type: ignore[no-any-return]  # of that class
-
-    @overload
-    def backward(
-        self: Differentiation[Autodiff[Balanced[I]]], gradient: Tensor[I] | None = None, *, retain_graph: bool = False
-    ) -> Gradients[I]: ...
-
-    @overload
-    def backward(
-        self: Differentiation[Autodiff[I]], gradient: Tensor[I] | None = None, *, retain_graph: bool = False
-    ) -> Gradients[I]: ...
+            notify(x, "inner()")
+        return new_tensor(type(x), device, x._device.lower(x._primitive))  # type: ignore[no-any-return]  # of that class
 
     def backward(
-        self: Differentiation[Any], gradient: Tensor[Any] | None = None, *, retain_graph: bool = False, **removed: Any
-    ) -> Gradients[Any]:
+        self: OnAutodiff[I], gradient: Tensor[I] | None = None, *, retain_graph: bool = False, **removed: Never
+    ) -> Gradients[I]:
         """The gradients of this tensor with respect to the leaves that it was computed from.
 
         No tensor is changed. The graph is freed during the pass, so that a second pass through it is an error.
@@ -273,39 +232,34 @@ class Differentiation(TensorBase[B]):
         """
         if removed:
             refuse_arguments("backward", removed)
-        seed = seed_of(self, gradient, "backward")
-        device = self._device
-        return _gradients_class()(device, device.gradients([(self._primitive, seed)], retain_graph=retain_graph))
+        root: Any = self
+        seed, device = seed_of(root, gradient, "backward"), root._device
+        return _gradients_class()(device, device.gradients([(root._primitive, seed)], retain_graph=retain_graph))
 
-    @overload
-    def grad(self: Differentiation[Autodiff[Balanced[I]]], grads: Gradients[I]) -> Tensor[I] | None: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def grad(self: Differentiation[Autodiff[I]], grads: Gradients[I]) -> Tensor[I] | None: ...
+        def grad(self: OnAutodiff[I], grads: Gradients[I]) -> Tensor[I] | None:
+            """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it."""
+            ...
 
-    def grad(self: Differentiation[Any], grads: Any = None) -> Tensor[Any] | None:
-        """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it.
+        def grad_remove(self: OnAutodiff[I], grads: Gradients[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
+            """The gradient of this leaf, or None, and a new `Gradients` without it."""
+            ...
 
-        Raises:
-            NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
-            DeviceError: the gradients are of another level or device.
-        """
-        gradient: Tensor[Any] | None = _gradients("grad", self, grads).get(self)
-        return gradient
+    else:  # without the gradients, which PyTorch stores in tensors, the error says where to get them
 
-    @overload
-    def grad_remove(
-        self: Differentiation[Autodiff[Balanced[I]]], grads: Gradients[I]
-    ) -> tuple[Tensor[I] | None, Gradients[I]]: ...
+        def grad(self, grads=None):
+            """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it.
 
-    @overload
-    def grad_remove(
-        self: Differentiation[Autodiff[I]], grads: Gradients[I]
-    ) -> tuple[Tensor[I] | None, Gradients[I]]: ...
+            Raises:
+                NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
+                DeviceError: the gradients are of another level or device.
+            """
+            return _gradients("grad", self, grads).get(self)
 
-    def grad_remove(self: Differentiation[Any], grads: Any = None) -> tuple[Tensor[Any] | None, Gradients[Any]]:
-        """The gradient of this leaf, or None, and a new `Gradients` without it."""
-        return _gradients("grad_remove", self, grads).remove(self)  # type: ignore[no-any-return]  # of Gradients
+        def grad_remove(self, grads=None):
+            """The gradient of this leaf, or None, and a new `Gradients` without it."""
+            return _gradients("grad_remove", self, grads).remove(self)
 
 
 @cache
@@ -316,7 +270,7 @@ def _gradients_class() -> type[Gradients[Any]]:
     return Gradients
 
 
-def _gradients(operation: str, leaf: TensorBase[Any], grads: Any) -> Any:
+def _gradients(operation: str, leaf: Any, grads: Any) -> Any:
     """Return ``grads`` after checking that they are `Gradients` and that the leaf can have one."""
     inner_of(leaf, f"{operation}()")
     if not hasattr(grads, "without"):

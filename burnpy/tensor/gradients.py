@@ -22,14 +22,14 @@ from burnpy.tensor.base import TensorBase, describe, new_tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.on_autodiff import TensorOnAutodiff
     from burnpy.tensor.tensor import Tensor
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 @final
-class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]", "Tensor[I]"], Generic[I]):
+class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     """The gradients of one backward pass: an immutable mapping from leaves to tensors on the inner backend ``I``.
 
     Leaves are compared by identity: ``grads[x]`` and ``x.grad(grads)`` need the very tensor that ``require_grad``
@@ -99,7 +99,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         """
         return MappingProxyType({buffer: self._tensor(update) for buffer, update in self._updates.items()})
 
-    def __getitem__(self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]) -> Tensor[I]:
+    def __getitem__(self, leaf: TensorOnAutodiff[I]) -> Tensor[I]:
         """Return the gradient of a leaf.
 
         Raises:
@@ -110,8 +110,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         try:
             return self._tensor(self._values[key])
         except KeyError:
+            x: Any = leaf
             raise MissingGradientError(
-                f"these gradients hold none for the leaf of shape {leaf.shape} and dtype {leaf.dtype}: the loss does "
+                f"these gradients hold none for the leaf of shape {x.shape} and dtype {x.dtype}: the loss does "
                 "not "
                 "depend on it; x.grad(grads) gives None instead of this error"
             ) from None
@@ -130,7 +131,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
     def __contains__(self, leaf: object) -> bool:
         return _is_float(leaf) and self.key(leaf) in self._values
 
-    def __iter__(self) -> Iterator[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]:
+    def __iter__(self) -> Iterator[Tensor[Any]]:
         for leaf in self._values:
             tracked = untracked(leaf.value)
             tracked.node = leaf
@@ -150,13 +151,12 @@ class Gradients(Subscriptable, Mapping["Tensor[Autodiff[I]] | Tensor[Autodiff[Ba
         leaves = "1 leaf" if len(self) == 1 else f"{len(self)} leaves"
         return f"Gradients({leaves} of shapes [{shapes}], device={self._device.inner.name})"
 
-    def remove(
-        self, leaf: Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]
-    ) -> tuple[Tensor[I] | None, Gradients[I]]:
+    def remove(self, leaf: TensorOnAutodiff[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
         """Return the gradient of a leaf, or None, and new gradients without it."""
-        return self.get(leaf), self.without([leaf])
+        value = self._values.get(self.key(leaf))
+        return None if value is None else self._tensor(value), self.without([leaf])
 
-    def without(self, leaves: Iterable[Tensor[Autodiff[I]] | Tensor[Autodiff[Balanced[I]]]]) -> Gradients[I]:
+    def without(self, leaves: Iterable[TensorOnAutodiff[I]]) -> Gradients[I]:
         """Return new gradients without those of ``leaves``."""
         dropped = {self.key(leaf) for leaf in leaves}
         remaining = {leaf: v for leaf, v in self._values.items() if leaf not in dropped}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from burnpy.backend.backend import Backend
 from burnpy.tensor.base import B, new_tensor
@@ -13,15 +13,24 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Combining, Filling, NumberTheory, Selecting
+from burnpy.tensor.methods import (
+    Combining,
+    Diagonals,
+    Filling,
+    NumberTheory,
+    Placing,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+)
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
 from burnpy.tensor.shaping import Shaping
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.on_autodiff import OnAutodiff
 
 B2 = TypeVar("B2", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -33,9 +42,14 @@ class IntTensor(
     Integers[B],
     MatrixProduct[B],
     NumberReductions[B],
+    Rearranging[B],
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     DiscreteDifferentiation[B],
     Combining[B, int],
     NumberTheory[B],
@@ -64,19 +78,14 @@ class IntTensor(
         """
         return moved(self, device)  # type: ignore[no-any-return]  # of that class
 
-    @overload
-    def inner(self: IntTensor[Autodiff[Balanced[I]]]) -> IntTensor[I]: ...
-
-    @overload
-    def inner(self: IntTensor[Autodiff[I]]) -> IntTensor[I]: ...
-
-    def inner(self: IntTensor[Any]) -> IntTensor[Any]:
+    def inner(self: OnAutodiff[I]) -> IntTensor[I]:
         """The tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
         """
-        return new_tensor(IntTensor, inner_of(self, "inner()"), self._primitive)  # type: ignore[no-any-return]  # of that class
+        x: Any = self
+        return new_tensor(IntTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> int:
         """The only element, as a Python int.

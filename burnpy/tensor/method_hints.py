@@ -28,7 +28,7 @@ class Lacking(Missing):
 
     def __get__(self, tensor: TensorBase[Any] | None, cls: type[TensorBase[Any]]) -> NoReturn:
         theirs = TensorBase.kinds[self.owner]
-        value = _methods(theirs)[self.name]
+        value = next(vars(base)[self.name] for base in theirs.__mro__ if self.name in vars(base))
         if isinstance(value, LazyMethod):
             value = value.load()
         if isinstance(value, classmethod):
@@ -65,10 +65,10 @@ def explain_missing_methods() -> None:
     """Add the placeholders to the tensor classes: `Lacking` for the public methods of other kinds that a kind lacks,
     and `Elsewhere` for the names that only PyTorch or NumPy has.
     """
-    methods: dict[KindName, dict[str, object]] = {kind: _methods(cls) for kind, cls in TensorBase.kinds.items()}
+    methods: dict[KindName, set[str]] = {kind: _public_names(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
         for owner, theirs in methods.items():
-            for name in theirs.keys() - methods[kind].keys():
+            for name in theirs - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
     own = vars(TensorBase)
     for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES}:
@@ -78,7 +78,6 @@ def explain_missing_methods() -> None:
             )  # the attributes of the kinds, which are subclasses, take precedence
 
 
-def _methods(cls: type) -> dict[str, object]:
-    """Return the public attributes of a class, including factories and inherited ones."""
-    inherited = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
-    return {name: value for name, value in inherited.items() if not name.startswith("_")}
+def _public_names(cls: type) -> set[str]:
+    """Return the names of the public attributes of a class, including factories and inherited ones."""
+    return {name for base in cls.__mro__ for name in vars(base) if not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""Methods that rearrange elements: reshaping, permuting, expanding and splitting, for tensors of all kinds."""
+"""Methods that change shapes: reshaping, permuting, expanding and splitting, for tensors of all kinds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self, overload
 
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import B, TensorBase, blank, describe, owned
+from burnpy.tensor.base import B, TensorBase, blank, owned
 from burnpy.tensor.call_errors import refuse
 from burnpy.tensor.dims import (
     addressable,
     dim_of,
     dims_of,
     distinct,
-    integer,
     integers,
     listed,
     new_dim_of,
@@ -53,7 +52,7 @@ class Shaping(TensorBase[B]):
         old = primitive.shape
         count = math.prod(old)
         if math.prod(sizes) != count or (sizes and min(sizes) < 0):
-            sizes = _inferred(old, sizes)
+            sizes = inferred(old, sizes, "reshape")
         out: Self = blank()
         out._device = self._device
         out._primitive = self._backend.reshape(primitive, sizes)
@@ -103,24 +102,6 @@ class Shaping(TensorBase[B]):
         order[first], order[second] = second, first
         return self._like(self._backend.permute(self._primitive, tuple(order)))
 
-    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """The tensor with dims ``source`` moved to the positions ``destination``; the others keep their order.
-
-        Raises:
-            ArgumentError: the numbers of dims and of positions differ.
-        """
-        ndim = self.ndim or 1  # a 0-d tensor is treated as a vector
-        sources = distinct(integers((source,), "dim", "movedim"), ndim, "movedim")
-        places = distinct(integers((destination,), "dim", "movedim"), ndim, "movedim")
-        if len(sources) != len(places):
-            raise ArgumentError(f"movedim() was asked to move dims {sources} to {places}; give as many places as dims")
-        if not self.ndim:
-            return self._like(self._backend.permute(self._primitive, ()))
-        source_at = dict(zip(places, sources, strict=True))
-        others = iter([d for d in range(ndim) if d not in sources])
-        order = tuple([source_at[d] if d in source_at else next(others) for d in range(ndim)])
-        return self._like(self._backend.permute(self._primitive, order))
-
     @property
     def mT(self) -> Self:  # noqa: N802  # PyTorch's and NumPy's name
         """The tensor with its last two dimensions swapped; it needs at least two."""
@@ -168,57 +149,6 @@ class Shaping(TensorBase[B]):
             )
         return self._like(self._backend.expand(self._primitive, addressable(full, "expand")))
 
-    def broadcast_to(self, shape: Sequence[int]) -> Self:
-        """The tensor broadcast to ``shape``, as `expand`."""
-        return self.expand(shape)
-
-    def expand_as(self, other: TensorBase[B]) -> Self:
-        """The tensor expanded to the shape of another tensor."""
-        if not isinstance(other, TensorBase):
-            raise KindError(
-                f"expand_as() takes a tensor, and was given {describe(other)}; for a shape there is expand()"
-            )
-        return self.expand(other.shape)
-
-    @overload
-    def flip(self, *along: int | Sequence[int]) -> Self: ...
-    @overload
-    def flip(self, *, dims: int | Sequence[int]) -> Self: ...
-    def flip(self, *along: Any, dims: Any = None) -> Self:
-        """The tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``."""
-        resolved = dims_of(listed(along, dims, "dims", "dim", "flip"), self.ndim, "flip")
-        return self._like(self._backend.flip(self._primitive, resolved))
-
-    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """The tensor with its elements shifted by ``shifts`` along ``dims``, cyclically.
-
-        With ``dims`` None, the elements are shifted in row-major order by a single shift, and the shape stays.
-
-        Raises:
-            ArgumentError: the numbers of shifts and of dims differ.
-
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
-        >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
-        >>> x.roll(1, 0).tolist(), x.roll(1).tolist()
-        ([[3, 4], [1, 2]], [[4, 1], [2, 3]])
-        """
-        backend, value, shape = self._backend, self._primitive, self.shape
-        if dims is None:
-            return self.reshape((math.prod(shape),)).roll(shifts, (0,)).reshape(shape)
-        places = integers((dims,), "dim", "roll")
-        steps = integers((shifts,), "shift", "roll")
-        if len(places) != len(steps):
-            raise ArgumentError(f"roll() was asked for shifts {steps} along dims {places}; give one for each")
-        for place, step in zip(places, steps, strict=True):
-            dim = dim_of(place, len(shape), "roll")
-            cut = -step % shape[dim] if shape[dim] else 0
-            if cut:
-                lead = (slice(None),) * dim
-                ends = (slice(cut, shape[dim], 1), slice(0, cut, 1))
-                value = backend.cat([backend.slice(value, (*lead, end)) for end in ends], dim)
-        return self._like(value)
-
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """A tuple of parts along ``dim``: all of size ``split_size``, the last may be smaller, or of the sizes listed.
 
@@ -251,45 +181,8 @@ class Shaping(TensorBase[B]):
             start += n
         return tuple(parts)
 
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        """A tuple of at most ``chunks`` parts along ``dim``, all of one size except the last, which may be smaller.
 
-        Raises:
-            ArgumentError: ``chunks`` is below 1.
-        """
-        if integer(chunks, "number of parts", "chunk") < 1:
-            raise ArgumentError(f"chunk() was asked for {chunks} parts; ask for 1 or more")
-        size = self.shape[dim_of(dim, self.ndim, "chunk")]
-        return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
-
-    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """A tuple of the slices along ``dim``, which is removed."""
-        shape = self.shape
-        resolved = dim_of(dim, len(shape), "unbind")
-        lead = (slice(None),) * resolved
-        return tuple([self._like(self._backend.slice(self._primitive, (*lead, k))) for k in range(shape[resolved])])
-
-    def tril(self, diagonal: int = 0) -> Self:
-        """The lower triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 includes one diagonal above."""
-        return self._like(self._backend.tril(self._primitive, self._diagonal("tril", diagonal)))
-
-    def triu(self, diagonal: int = 0) -> Self:
-        """The upper triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 starts one diagonal above."""
-        return self._like(self._backend.triu(self._primitive, self._diagonal("triu", diagonal)))
-
-    def _diagonal(self, operation: str, diagonal: int) -> int:
-        """Return the offset of a diagonal, limited to the range in which it changes the result.
-
-        Raises:
-            ShapeError: the tensor has less than two dimensions.
-        """
-        shape, number = self.shape, integer(diagonal, "diagonal", operation)
-        if len(shape) < 2:
-            raise ShapeError(f"{operation}() was asked of shape {shape}; it needs two dimensions or more")
-        return max(-shape[-2], min(number, shape[-1]))
-
-
-def _inferred(old: Shape, sizes: Shape) -> Shape:
+def inferred(old: Shape, sizes: Shape, operation: str) -> Shape:
     """Return ``sizes`` with -1 replaced by the size that keeps the number of elements of shape ``old``.
 
     Raises:
@@ -299,7 +192,7 @@ def _inferred(old: Shape, sizes: Shape) -> Shape:
     rest = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0 and min(sizes) == -1:
         return tuple([count // rest if n == -1 else n for n in sizes])
-    request = f"reshape() was asked to take shape {old} to {sizes}"
+    request = f"{operation}() was asked to take shape {old} to {sizes}"
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
         raise ShapeError(f"{request}; one size may be -1, none else negative")
     if -1 in sizes and rest == 0:

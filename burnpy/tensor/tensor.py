@@ -14,7 +14,22 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Activations, Binary, Combining, Elementary, Filling, Random, Selecting, Special
+from burnpy.tensor.methods import (
+    Activations,
+    Binary,
+    Combining,
+    Diagonals,
+    Elementary,
+    Filling,
+    Matrices,
+    Placing,
+    Random,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+    Special,
+)
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -30,9 +45,14 @@ class Tensor(
     Pointwise[B],
     MatrixProduct[B],
     FloatReductions[B],
+    Rearranging[B],
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     Differentiation[B],
     Elementary[B],
     Special[B],
@@ -40,6 +60,7 @@ class Tensor(
     Combining[B, float],
     Activations[B],
     Filling[B],
+    Matrices[B],
     Random[B],
     FloatConversion[B],
     Protocols[B],

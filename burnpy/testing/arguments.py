@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.autodiff import Forward
 from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, kind_of
 from burnpy.testing.cases import ROWS, Row
-from burnpy.testing.cases.samples import CASE, LAYOUTS, ByKind, Sample, arranged, laid_out
+from burnpy.testing.cases.samples import CASE, LAYOUTS, ByDType, ByKind, Sample, arranged, laid_out
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
@@ -31,7 +31,7 @@ class Arguments:
         """Convert samples to NumPy arrays, and placeholders to their values for the dtype."""
         if isinstance(a, Sample):
             return arranged(a.array(self.dtype, seed), self.layout)
-        if isinstance(a, ByKind):
+        if isinstance(a, (ByKind, ByDType)):
             return a.of(self.dtype)
         if isinstance(a, list):
             return [self._resolved(member, 10 * seed + k) for k, member in enumerate(a)]

@@ -96,6 +96,14 @@ def test_three_floats_and_a_mask(interpolate: Any, which: int | None, narrow: tu
     assert gradgradcheck(lambda *xs: interpolate(keep, *xs), inputs)
 
 
+@pytest.mark.parametrize("wide", [0, 1, 2])
+def test_one_float_is_larger_than_all_others(interpolate: Any, wide: int) -> None:
+    """So that the tangent by another is smaller than the result."""
+    inputs = [x64(*((2, 3) if k == wide else (3,)), seed=k) for k in range(3)]
+    assert gradcheck(lambda *xs: interpolate(KEEP[0], *xs), inputs)
+    assert gradgradcheck(lambda *xs: interpolate(KEEP[0], *xs), inputs)
+
+
 @pytest.mark.parametrize("narrow", [(2, 3), *NARROW])
 def test_the_last_may_be_a_number(interpolate: Any, narrow: tuple[int, ...]) -> None:
     inputs = [x64(*narrow), x64(2, 3, seed=1)]
@@ -112,9 +120,11 @@ def test_three_floats_promote(interpolate: Any, device: Any, wide: int) -> None:
     dtypes = ["float64" if k == wide else "float32" for k in range(3)]
     inputs = [Tensor.from_data(x64(2, 3, seed=k).to_numpy(), dtype=dtypes[k], device=device) for k in range(3)]
     if isinstance(device, Forward):
-        duals = [device.dual(t._primitive.value, np.ones((2, 3), t.dtype)) for t in inputs]
-        out = device.lerp(KEEP, *duals)
-        assert out.dtype == out.tangent.dtype == "float64"
+        for k in range(3):
+            duals = [t._primitive for t in inputs]
+            duals[k] = device.dual(duals[k].value, np.ones((2, 3), dtypes[k]))
+            out = device.lerp(KEEP, *duals)
+            assert out.dtype == out.tangent.dtype == "float64"
         return
     leaves = [t.require_grad() for t in inputs]
     out = interpolate(KEEP, *leaves)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, tiny, training
+from benchmarks import chains, data, tiny, training
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
@@ -53,6 +53,18 @@ def test_losses_are_those_of_pytorch(model: str, dtype: str) -> None:
     apart = training.furthest_apart(figures, SMOKE.steps)
     assert apart is not None
     assert apart <= training.LOSSES[dtype][1]
+
+
+@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+def test_data(peer: str) -> None:
+    if peer == "torch":
+        pytest.importorskip("torch")
+    times, memory = Notebook(), Notebook()
+    data.work(load(peer), SMOKE, times, {"what": "times", "engine": "threads"})
+    data.work(load(peer), SMOKE, memory, {"what": "memory", "engine": "threads"})
+    assert not times.errors
+    assert len(times.values) == 8
+    assert not memory.errors or not Path("/proc/self/smaps_rollup").exists()  # which only Linux tells
 
 
 def test_where_the_time_goes() -> None:

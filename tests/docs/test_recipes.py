@@ -134,7 +134,7 @@ def follow(root: Path, changes: list[Change], generated: tuple[str, ...] = GENER
         run(root, "-m", module)  # where it fails, so do the tests
 
 
-def tested(root: Path, *tests: str) -> str:
+def failures_of(root: Path, *tests: str) -> str:
     """What failing tests say in a copy; nothing where all pass."""
     options = ["-q", "--tb=short", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     done = run(root, "-m", "pytest", *options, *tests)
@@ -162,7 +162,7 @@ def test_an_operation_takes_four_files(tmp_path: Path) -> None:
     four = without(*OPTIONAL)
     assert len({change.path for change in four}) == 4
     follow(tmp_path, four)
-    assert tested(tmp_path, *COMPLETE, *PAGES, *CBRT) == ""
+    assert failures_of(tmp_path, *COMPLETE, *PAGES, *CBRT) == ""
     for k in OPTIONAL:
         CHANGES[k].apply(tmp_path)
     assert run(tmp_path, "-c", NATIVE).stderr == ""
@@ -181,13 +181,13 @@ def test_an_operation_takes_four_files(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_left_out_is_named(left_out: tuple[int, ...], said: str, tmp_path: Path) -> None:
     follow(tmp_path, without(*left_out, *OPTIONAL), (METHODS,))
-    assert said in tested(tmp_path, *COMPLETE)
+    assert said in failures_of(tmp_path, *COMPLETE)
 
 
 @pytest.mark.slow
 def test_pages_that_are_out_of_date_are_named(tmp_path: Path) -> None:
     follow(tmp_path, CHANGES, (METHODS,))
-    output = tested(tmp_path, *PAGES)
+    output = failures_of(tmp_path, *PAGES)
     assert "operations.md is out of date" in output
     assert "MIGRATING.md is out of date" in output
 

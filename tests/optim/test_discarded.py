@@ -18,7 +18,8 @@ from burnpy.optim.memory import Memory
 from tests.optim.models import Mlp, Train, batch, of_two, two, values
 
 NOTICED = (
-    r"^Sgd.step\(\) was given a, b of this Two once more, .*; write model = optim.step\(...\), or .* copy.copy\(optim\)"
+    r"^Sgd.step\(\) was given a, b of this Two, which it has updated already: .*; "
+    r"write model = optim.step\(...\), or .* copy.copy\(optim\)"
 )
 
 
@@ -28,9 +29,9 @@ def test_a_dropped_step_is_noticed() -> None:
     for _ in range(2):
         with pytest.raises(errors.StateError, match=NOTICED):
             optim.step(0.1, model, of_two(model))
-    with pytest.raises(errors.StateError, match="of which it has made others"):
+    with pytest.raises(errors.StateError, match="which it has updated"):
         optim.step(0.1, model, of_two(model).without("b"))
-    with pytest.raises(errors.StateError, match="of which it has made others"):
+    with pytest.raises(errors.StateError, match="which it has updated"):
         optim.step(0.1, model, model().backward())
 
 
@@ -40,7 +41,7 @@ def test_however_often_others_took_steps_since() -> None:
     for _ in range(3):
         other = optim.step(0.1, other, of_two(other))
     before = optim.state()
-    with pytest.raises(errors.StateError, match="of which it has made others"):
+    with pytest.raises(errors.StateError, match="which it has updated"):
         optim.step(0.1, model, of_two(model))
     assert optim.state() == before
 
@@ -157,7 +158,7 @@ def test_trials_with_copies_made_before() -> None:
     for rate in (0.1, 0.2, 0.3):
         trial = copy.copy(optim)
         losses.append(trial.step(rate, model, grads)().item())
-        with pytest.raises(errors.StateError, match="of which it has made others"):
+        with pytest.raises(errors.StateError, match="which it has updated"):
             trial.step(rate, model, grads)
     assert len({*losses}) == 3
     assert optim.state()[model.a.id].step == 1

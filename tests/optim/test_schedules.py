@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from burnpy.optim import (
     StepLr,
     WarmUpLr,
 )
+from burnpy.record import load, save
 
 EXPECTED: list[tuple[LrSchedule, list[float]]] = [
     # What torch.optim.lr_scheduler's of PyTorch 2.13 give, step by step.
@@ -142,5 +144,12 @@ def test_a_rate_falls_on_a_plateau_and_no_further_than_the_least() -> None:
         plateau = pickle.loads(pickle.dumps(plateau)).observe(metric)
         rates.append(plateau.lr)
     assert rates == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3]
-    assert (plateau.best, plateau.bad) == (pytest.approx(0.7), 0)
+    assert plateau.best == pytest.approx(0.7)
+    assert plateau.bad == 0
     assert ReduceOnPlateau(lr=1.0).observe(math.inf).best is None
+
+
+def test_a_plateau_is_saved_to_a_file(tmp_path: Path) -> None:
+    for plateau in (ReduceOnPlateau(lr=1.0), ReduceOnPlateau(lr=1.0, cooldown=2, patience=0).observe(1.0).observe(2.0)):
+        save(tmp_path / "run.safetensors", plateau=plateau)
+        assert ReduceOnPlateau(**load(tmp_path / "run.safetensors").plateau) == plateau

@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, TypeAlias
 
 from burnpy.autodiff.forward.dual import Dual
-from burnpy.autodiff.rules import RULES, Rule
+from burnpy.autodiff.rules import RULES
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import complete
 from burnpy.backend.entries import Operation, operation
@@ -32,18 +32,22 @@ def method_of(name: str) -> Method:
     rule = RULES.get(name)
     linear = op.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL)
     floats = op.float_arguments
+    # The Jacobian of an elementwise operation is diagonal, so that its vjps are its jvps.
+    jvps = None if rule is None else rule.vjps if rule.jvps is None and op.elementwise else rule.jvps
     if not floats or not any(op.float_results) or op.algebra is Algebra.NONDIFFERENTIABLE:
         method = _constant(op)
     elif any(a.sequence for a in floats):
-        method = _sequence(op)
+        method = _sequence(op) if rule else _defaulted(op)
+    elif rule and rule.joint_jvp:
+        method = _together(op, rule.joint_jvp)
     elif len(op.results) > 1 or (rule.joint if rule else not linear and op.algebra is not Algebra.BILINEAR):
         method = _defaulted(op)
     elif len(floats) == 1 and op.arguments[0].floats:
-        method = _unary(op, _jvp(op, rule, 0))
+        method = _unary(op, None if jvps is None else _bound(op, jvps[0]))
     elif len(floats) == 2 and op.arguments[:2] == floats:
-        method = _binary(op, _jvp(op, rule, 0), _jvp(op, rule, 1), linear)
+        method = _binary(op, _jvp(op, jvps, 0), _jvp(op, jvps, 1), linear)
     else:
-        method = _differentiated(op, [_jvp(op, rule, k) for k in range(len(floats))], linear)
+        method = _differentiated(op, [_jvp(op, jvps, k) for k in range(len(floats))], linear)
     method.__name__ = name
     method.__qualname__ = f"Forward.{name}"
     method.__doc__ = op.function.__doc__
@@ -76,11 +80,46 @@ def _defaulted(op: Operation) -> Method:
         if keywords or len(args) != count:
             args = complete(op, args, keywords)
         for a in args:
-            if a.__class__ is Dual and a.tangent is not None:
-                return default(self, *args)
+            for x in a if a.__class__ is list else (a,):
+                if x.__class__ is Dual and x.tangent is not None:
+                    return default(self, *args)
         return _duals(getattr(self.inner, name)(*map(_value, args)), is_float)
 
     return defaulted
+
+
+def _together(op: Operation, jvp: Callable[..., tuple[Float, ...]]) -> Method:
+    """Make a method of which one jvp computes the tangents of all results."""
+    name, count, is_float = op.name, len(op.arguments), op.float_results
+    places = {a.name: k for k, a in enumerate(op.arguments)}
+    floats = [places[a.name] for a in op.float_arguments]
+    getters = [_result_getter(n) or _getter(places, n) for n in list(signature(jvp).parameters)[2:]]
+
+    def together(self: Any, *args: Any, **keywords: Any) -> Any:
+        if keywords or len(args) != count:
+            args = complete(op, args, keywords)
+        values = list(map(_value, args))
+        out = getattr(self.inner, name)(*values)
+        duals = _duals(out, is_float)
+        tangents = tuple([args[k].tangent for k in floats])
+        if all(t is None for t in tangents) or _silent(self):
+            return duals
+        results = out if len(is_float) > 1 else (out,)
+        parts = iter(jvp(self.inner, tangents, *[get(values, results) for get in getters]))
+        for dual, carries in zip(duals if len(is_float) > 1 else (duals,), is_float, strict=True):
+            if carries:
+                dual.tangent = next(parts)
+        return duals
+
+    return together
+
+
+def _result_getter(name: str) -> Callable[[Sequence[Any], Any], Any] | None:
+    """Return a function that takes the result ``out``, ``out1`` … from all results; None for another name."""
+    if not name.startswith("out") or not (name[3:] or "0").isdigit():
+        return None
+    place = int(name[3:] or "0")
+    return lambda values, results: results[place]
 
 
 def _sequence(op: Operation) -> Method:
@@ -101,8 +140,8 @@ def _sequence(op: Operation) -> Method:
     return sequence
 
 
-def _unary(op: Operation, jvp: Jvp) -> Method:
-    """Make a method whose first argument is its only float one."""
+def _unary(op: Operation, jvp: Jvp | None) -> Method:
+    """Make a method whose first argument is its only float one; without a jvp, the operation takes the tangent too."""
     name, count = op.name, len(op.arguments)
     widens = sum(a.elementwise for a in op.arguments) > 1
 
@@ -111,14 +150,15 @@ def _unary(op: Operation, jvp: Jvp) -> Method:
             x, *args = complete(op, (x, *args), keywords)  # type: ignore[assignment]  # a list is unpacked as well
         i = self.inner
         x_ = x.value
-        value = getattr(i, name)(x_, *args)
+        operate = getattr(i, name)
+        value = operate(x_, *args)
         out = _new(Dual)
         out.value = value
         tangent = x.tangent
         if tangent is None or ((mode := self.mode()) is not None and mode.silences(self.level)):
             out.tangent = None
             return out
-        tangent = jvp(i, tangent, (x_, *args), value)
+        tangent = operate(tangent, *args) if jvp is None else jvp(i, tangent, (x_, *args), value)
         if widens and tangent.shape != value.shape:
             tangent = i.expand(tangent, value.shape)
         out.tangent = tangent
@@ -199,10 +239,12 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
         out = Dual(value)
         if not known or ((mode := self.mode()) is not None and mode.silences(self.level)):
             return out
+        tangent: Any = None
         if linear and len(known) == len(places) > 1:
-            tangent = operate(*[args[k].tangent if k in places else a for k, a in enumerate(values)])
+            for k in places:
+                values[k] = args[k].tangent
+            tangent = operate(*values)
         else:
-            tangent = None
             for n in known:
                 part = jvps[n](i, args[places[n]].tangent, values, value)
                 tangent = part if tangent is None else i.add(tangent, part)
@@ -212,18 +254,17 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
     return differentiated
 
 
-def _jvp(op: Operation, rule: Rule | None, k: int) -> Jvp:
-    """Return the jvp by the k-th float argument.
+def _jvp(op: Operation, jvps: Sequence[Callable[..., Float]] | None, k: int) -> Jvp:
+    """Return the jvp by the k-th float argument, of the rule's or else the operation itself.
 
-    The Jacobian of an elementwise operation is diagonal, so that its vjps are its jvps. An operation that is linear in
-    its arguments, together or each, is applied to a tangent instead, with zeros or the values of the other arguments.
+    An operation that is linear in its arguments, together or each, is applied to a tangent, with zeros or the values of
+    the other arguments.
     """
-    jvps = None if rule is None else rule.vjps if rule.jvps is None and op.elementwise else rule.jvps
     if jvps is not None:
         return _bound(op, jvps[k])
     name, bilinear = op.name, op.algebra is Algebra.BILINEAR
     place = op.arguments.index(op.float_arguments[k])
-    if place == 0 and (bilinear or len(op.float_arguments) == 1):
+    if place == 0 and bilinear:
         return lambda i, tangent, values, out: getattr(i, name)(tangent, *values[1:])
     if place == 1 and bilinear:
         return lambda i, tangent, values, out: getattr(i, name)(values[0], tangent, *values[2:])
@@ -293,9 +334,10 @@ def _value(x: Any) -> Any:
 
 def _duals(out: Any, is_float: tuple[bool, ...]) -> Any:
     """Wrap the float results of an operation, or the members of lists of them, as constants."""
-    if len(is_float) > 1:
-        return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
-    return _dual(out) if is_float[0] else out
+    if len(is_float) == 1:
+        (wrap,) = is_float
+        return _dual(out) if wrap else out
+    return tuple([_dual(x) if wrap else x for x, wrap in zip(out, is_float, strict=True)])
 
 
 def _dual(x: Any) -> Any:

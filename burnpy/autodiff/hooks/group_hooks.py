@@ -17,9 +17,9 @@ from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.rematerialize.balanced import Balanced
+    from burnpy.tensor.on_autodiff import ThisOnAutodiff
 
+T = TypeVar("T")
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
@@ -45,29 +45,18 @@ _LastingGroup = lasting(Group)
 
 @overload
 def register_multi_grad_hook(
-    tensors: Sequence[Tensor[Autodiff[Balanced[I]]]],
+    tensors: Sequence[ThisOnAutodiff[I, T]],
     hook: Callable[[list[Tensor[I] | None]], None],
     *,
     mode: Literal["all"] = "all",
-) -> tuple[tuple[Tensor[Autodiff[Balanced[I]]], ...], HookHandle]: ...
+) -> tuple[tuple[T, ...], HookHandle]: ...
 @overload
 def register_multi_grad_hook(
-    tensors: Sequence[Tensor[Autodiff[Balanced[I]]]], hook: Callable[[Tensor[I]], None], *, mode: Literal["any"]
-) -> tuple[tuple[Tensor[Autodiff[Balanced[I]]], ...], HookHandle]: ...
-@overload
+    tensors: Sequence[ThisOnAutodiff[I, T]], hook: Callable[[Tensor[I]], None], *, mode: Literal["any"]
+) -> tuple[tuple[T, ...], HookHandle]: ...
 def register_multi_grad_hook(
-    tensors: Sequence[Tensor[Autodiff[I]]],
-    hook: Callable[[list[Tensor[I] | None]], None],
-    *,
-    mode: Literal["all"] = "all",
-) -> tuple[tuple[Tensor[Autodiff[I]], ...], HookHandle]: ...
-@overload
-def register_multi_grad_hook(
-    tensors: Sequence[Tensor[Autodiff[I]]], hook: Callable[[Tensor[I]], None], *, mode: Literal["any"]
-) -> tuple[tuple[Tensor[Autodiff[I]], ...], HookHandle]: ...
-def register_multi_grad_hook(
-    tensors: Sequence[Tensor[Any]], hook: Callable[[Any], None], *, mode: Literal["all", "any"] = "all"
-) -> tuple[tuple[Tensor[Any], ...], HookHandle]:
+    tensors: Sequence[Any], hook: Callable[[Any], None], *, mode: Literal["all", "any"] = "all"
+) -> tuple[tuple[Any, ...], HookHandle]:
     """Register a function that is called with the gradients of several tensors in each pass that reaches any of them.
 
     Returns the tensors with the hook, and a handle that removes it. Compute with the returned tensors: the hook does

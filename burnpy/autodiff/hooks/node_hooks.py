@@ -15,7 +15,7 @@ from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
+    pass
 
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
@@ -37,10 +37,8 @@ class _Edge(NamedTuple):
 
 
 def hook_node(
-    x: Tensor[Autodiff[I]],
-    before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None,
-    after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None,
-) -> tuple[Tensor[Autodiff[I]], HookHandle]:
+    x: Any, before: Callable[[Any], Any] | None, after: Callable[[Any, Any], Any] | None
+) -> tuple[Any, HookHandle]:
     """Implement ``x.register_node_hook(before=…, after=…)``."""
     name = "register_node_hook"
     node = tracked(x, name)

@@ -32,9 +32,9 @@ def edges(node: Any) -> list[Edge]:
         part: Any = stack.pop()
         if part.__class__ is Edge:
             collected.append(part)
-            part = part.parent
-            if not isinstance(part, Relay):
+            if not isinstance(part.parent, Relay):
                 continue
+            part = part.parent
         own = [Edge(p.target, vjp, kept, edge_kind(part, vjp)) for p, vjp, kept in _slots(part) if p is not None]
         if part.__class__ is Retained:
             own = [edge for edge in own if edge.parent is not part.kept_leaf]

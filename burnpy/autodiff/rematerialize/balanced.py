@@ -11,17 +11,18 @@ from burnpy.autodiff.graph import Vjp, kept_of, with_relays
 from burnpy.autodiff.modes import Mode, current_mode
 from burnpy.autodiff.rematerialize.costs import cost_of
 from burnpy.autodiff.rematerialize.recipes import Computed, Source
+from burnpy.autodiff.strategy import Strategy
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import Decorator, complete
 from burnpy.backend.entries import Operation, operation
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import declarations
 
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+I_co = TypeVar("I_co", bound=Backend, covariant=True)
 
 
 @final
-class Balanced(Decorator[I], Generic[I]):
+class Balanced(Decorator[I_co], Strategy[I_co], Generic[I_co]):
     """A backend with which `Autodiff` saves less memory for the backward pass: ``Autodiff[Balanced[NumPy]]``.
 
     An array is not saved if it can be recomputed from other saved arrays at little cost per byte: results of activation
@@ -45,7 +46,7 @@ class Balanced(Decorator[I], Generic[I]):
     smallest: ClassVar[int] = 4096
     """Arrays of fewer bytes are always saved."""
 
-    def __init__(self, inner: I | type[I]) -> None:
+    def __init__(self, inner: I_co | type[I_co]) -> None:
         super().__init__(inner)
         self.discrete = self.inner.discrete
         self.planner: Planner = Planner.unregistered(self.inner)

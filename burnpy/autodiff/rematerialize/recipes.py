@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 from weakref import ref
 
+from burnpy.autodiff.graph import Wrapped
 from burnpy.backend.primitives import DType, Shape
 
 CHEAP = 56
@@ -245,13 +246,12 @@ class Source:
         return done[self][0]
 
 
-class Computed:
+class Computed(Wrapped):
     """The primitive of a balanced device: an array of the inner backend, and its source once that is needed."""
 
     __slots__ = ("held", "source", "value", "work")
 
     source: Source | None
-    value: Any
     work: int  #: the cost of all operations that led to the array, on the longest path
     held: bool  #: whether the graph keeps the array alive, if there is no source
 
@@ -262,16 +262,6 @@ class Computed:
     def holding(cls, array: Any) -> Computed:
         """Create a primitive with an array and no recipe."""
         return cls(array)
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the array."""
-        return self.value.shape  # type: ignore[no-any-return]  # a primitive's shape is a tuple of ints
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the array."""
-        return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
 
     def peek(self) -> Any:
         """Return the array."""

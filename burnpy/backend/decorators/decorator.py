@@ -21,10 +21,10 @@ from burnpy.backend.schema import declarations
 if TYPE_CHECKING:
     from burnpy.backend.fingerprint import Fingerprint
 
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+I_co = TypeVar("I_co", bound=Backend, covariant=True)
 
 
-class Decorator(Subscriptable, Backend, Generic[I]):
+class Decorator(Subscriptable, Backend, Generic[I_co]):
     """A backend around a plain backend, or around another decorator of this kind; `Autodiff` goes around it.
 
     A subclass writes `around` and `word`. If `around` may raise an error after the inner backend has computed, it sets
@@ -38,7 +38,7 @@ class Decorator(Subscriptable, Backend, Generic[I]):
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import Decorator, NumPy
-    >>> class Echo(Decorator[I], Generic[I]):
+    >>> class Echo(Decorator[I_co], Generic[I_co]):
     ...     word = "prints"
     ...
     ...     def around(self, op, f, args):
@@ -55,9 +55,9 @@ class Decorator(Subscriptable, Backend, Generic[I]):
 
     word: ClassVar[str]  #: a verb for its effect on operations, used in the message on wrong nesting
 
-    def __init__(self, inner: I | type[I]) -> None:
+    def __init__(self, inner: I_co | type[I_co]) -> None:
         super().__init__()
-        self.inner: I = device_of(inner)
+        self.inner: I_co = device_of(inner)
         self.eager_checks = self.inner.eager_checks
         self.in_place_updates = self.inner.in_place_updates
 

@@ -82,9 +82,8 @@ class Optimizer(OperationsBase):
     @derived(NONE, flops=2)
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
-        return for_each_param(
-            lambda param, grad: (self.sub(param, self.mul(step.gradient(self, param, grad), step.lr)),), params, grads
-        )[0]
+        rest: Any = (step.lr, step.weight_decay, bool(step.weight_decay), step.maximize)
+        return for_each_param(lambda *arrays: sgd_step(self, *arrays, *rest), params, grads)[0]
 
     @derived(NONE, consumes="velocities", flops=5)
     def momentum_update(
@@ -103,14 +102,11 @@ class Optimizer(OperationsBase):
         step of ``torch.optim.SGD``.
         Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
         """
-
-        def update(param: Float, grad: Float, velocity: Float) -> tuple[Float, ...]:
-            grad = step.gradient(self, param, grad)
-            velocity = self.add(self.mul(velocity, momentum), self.mul(grad, 1.0 - dampening) if dampening else grad)
-            change = self.add(grad, self.mul(velocity, momentum)) if nesterov else velocity
-            return self.sub(param, self.mul(change, step.lr)), velocity
-
-        return for_each_param(update, params, grads, velocities)  # type: ignore[return-value]  # as many lists
+        numbers: Any = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
+        flags: Any = (bool(step.weight_decay), step.maximize, nesterov)
+        return for_each_param(  # type: ignore[return-value]  # as many lists
+            lambda *arrays: momentum_step(self, *arrays, *numbers, *flags), params, grads, velocities
+        )
 
     @derived(NONE, consumes=("means", "squares"), flops=13)
     def adam_update(
@@ -131,13 +127,11 @@ class Optimizer(OperationsBase):
         With ``decoupled``, the parameter is multiplied by 1 - lr · weight_decay: AdamW.
         Source: Kingma and Ba, Adam, 2015; Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019.
         """
-
-        def update(param: Float, grad: Float, mean: Float, square: Float) -> tuple[Float, ...]:
-            param, grad = step.decayed(self, param, grad, decoupled)
-            mean, square = _moments(self, grad, mean, square, beta1, beta2)
-            return _adam(self, param, mean, square, step, beta1, beta2, eps), mean, square
-
-        return for_each_param(update, params, grads, means, squares)  # type: ignore[return-value]  # as many lists
+        numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
+        flags: Any = (bool(step.weight_decay), step.maximize, decoupled)
+        return for_each_param(  # type: ignore[return-value]  # as many lists
+            lambda *arrays: adam_step(self, *arrays, *numbers, *flags), params, grads, means, squares
+        )
 
     @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
@@ -157,14 +151,11 @@ class Optimizer(OperationsBase):
 
         Source: Reddi, Kale and Kumar, On the Convergence of Adam and Beyond, 2018.
         """
-
-        def update(param: Float, grad: Float, mean: Float, square: Float, most: Float) -> tuple[Float, ...]:
-            param, grad = step.decayed(self, param, grad, decoupled)
-            mean, square = _moments(self, grad, mean, square, beta1, beta2)
-            most = self.maximum(most, square)
-            return _adam(self, param, mean, most, step, beta1, beta2, eps), mean, square, most
-
-        return for_each_param(update, params, grads, means, squares, largest)  # type: ignore[return-value]  # as above
+        numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
+        flags: Any = (bool(step.weight_decay), step.maximize, decoupled)
+        return for_each_param(  # type: ignore[return-value]  # as many lists
+            lambda *arrays: amsgrad_step(self, *arrays, *numbers, *flags), params, grads, means, squares, largest
+        )
 
     @derived(NONE, consumes="squares", flops=8)
     def rmsprop_update(
@@ -180,13 +171,11 @@ class Optimizer(OperationsBase):
 
         Source: Tieleman and Hinton, Lecture 6.5 of Neural Networks for Machine Learning, 2012.
         """
-
-        def update(param: Float, grad: Float, square: Float) -> tuple[Float, ...]:
-            grad = step.gradient(self, param, grad)
-            square = self.add(self.mul(square, alpha), self.mul(self.square(grad), 1.0 - alpha))
-            return self.sub(param, self.div(self.mul(grad, step.lr), self.add(self.sqrt(square), eps))), square
-
-        return for_each_param(update, params, grads, squares)  # type: ignore[return-value]  # as many lists
+        numbers: Any = (step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
+        flags: Any = (bool(step.weight_decay), step.maximize)
+        return for_each_param(  # type: ignore[return-value]  # as many lists
+            lambda *arrays: rmsprop_step(self, *arrays, *numbers, *flags), params, grads, squares
+        )
 
     @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
@@ -238,25 +227,138 @@ class Optimizer(OperationsBase):
         With t = ``step.number``, rate = lr / (1 + (t - 1) · lr_decay).
         Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
         """
-        rate = step.lr / (1.0 + (step.number - 1) * lr_decay)
-
-        def update(param: Float, grad: Float, total: Float) -> tuple[Float, ...]:
-            grad = step.gradient(self, param, grad)
-            total = self.add(total, self.square(grad))
-            return self.sub(param, self.div(self.mul(grad, rate), self.add(self.sqrt(total), eps))), total
-
-        return for_each_param(update, params, grads, totals)  # type: ignore[return-value]  # as many lists
+        numbers = adagrad_numbers(step, lr_decay, eps)
+        flags: Any = (bool(step.weight_decay), step.maximize)
+        return for_each_param(  # type: ignore[return-value]  # as many lists
+            lambda *arrays: adagrad_step(self, *arrays, *numbers, *flags), params, grads, totals
+        )
 
 
-def _moments(b: Optimizer, grad: Float, mean: Float, square: Float, beta1: float, beta2: float) -> tuple[Float, Float]:
-    square = b.add(b.mul(square, beta2), b.mul(b.square(grad), 1.0 - beta2))
-    return lerp(b, mean, grad, 1.0 - beta1), square
+def sgd_step(
+    b: Any, param: Float, grad: Float, lr: Any, weight_decay: Any, decays: bool, maximize: bool
+) -> tuple[Float]:
+    """Update one parameter as `Optimizer.sgd_update` does.
+
+    This and the other functions of one parameter take first the arrays; then numbers, which change from step to step
+    and may be 0-d primitives; then flags, which decide what is computed. So a program can be traced of them that takes
+    the numbers at each call. ``decays`` is whether there is weight decay.
+    """
+    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    return (b.sub(param, b.mul(grad, lr)),)
 
 
-def _adam(
-    b: Optimizer, param: Float, mean: Float, square: Float, step: Step, beta1: float, beta2: float, eps: float
-) -> Float:
-    rate, root = adam_rates(step, beta1, beta2)
+def momentum_step(
+    b: Any,
+    param: Float,
+    grad: Float,
+    velocity: Float,
+    lr: Any,
+    momentum: Any,
+    share: Any,
+    weight_decay: Any,
+    decays: bool,
+    maximize: bool,
+    nesterov: bool,
+) -> tuple[Float, Float]:
+    """Update one parameter as `Optimizer.momentum_update` does, with the share 1 - dampening of the gradient."""
+    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    velocity = b.add(b.mul(velocity, momentum), b.mul(grad, share))
+    change = b.add(grad, b.mul(velocity, momentum)) if nesterov else velocity
+    return b.sub(param, b.mul(change, lr)), velocity
+
+
+def adam_step(b: Any, param: Float, grad: Float, mean: Float, square: Float, *rest: Any) -> tuple[Float, Float, Float]:
+    """Update one parameter as `Optimizer.adam_update` does; ``rest`` are the `adam_numbers` and the flags."""
+    param, mean, square = _moments(b, param, grad, mean, square, *rest)
+    return _adam(b, param, mean, square, *rest), mean, square
+
+
+def amsgrad_step(
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, largest: Float, *rest: Any
+) -> tuple[Float, Float, Float, Float]:
+    """Update one parameter as `Optimizer.amsgrad_update` does; ``rest`` are the `adam_numbers` and the flags."""
+    param, mean, square = _moments(b, param, grad, mean, square, *rest)
+    largest = b.maximum(largest, square)
+    return _adam(b, param, mean, largest, *rest), mean, square, largest
+
+
+def rmsprop_step(
+    b: Any,
+    param: Float,
+    grad: Float,
+    square: Float,
+    lr: Any,
+    alpha: Any,
+    share: Any,
+    eps: Any,
+    weight_decay: Any,
+    decays: bool,
+    maximize: bool,
+) -> tuple[Float, Float]:
+    """Update one parameter as `Optimizer.rmsprop_update` does, with the share 1 - alpha of the new square."""
+    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    square = b.add(b.mul(square, alpha), b.mul(b.square(grad), share))
+    return b.sub(param, b.div(b.mul(grad, lr), b.add(b.sqrt(square), eps))), square
+
+
+def adagrad_step(
+    b: Any,
+    param: Float,
+    grad: Float,
+    total: Float,
+    rate: Any,
+    eps: Any,
+    weight_decay: Any,
+    decays: bool,
+    maximize: bool,
+) -> tuple[Float, Float]:
+    """Update one parameter as `Optimizer.adagrad_update` does; the numbers are the `adagrad_numbers`."""
+    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    total = b.add(total, b.square(grad))
+    return b.sub(param, b.div(b.mul(grad, rate), b.add(b.sqrt(total), eps))), total
+
+
+def adam_numbers(step: Step, beta1: float, beta2: float, eps: float, decoupled: bool) -> tuple[float, ...]:
+    """Return the numbers of `adam_step`: the `adam_rates`, 1 - beta1, beta2, 1 - beta2, eps, and the weight decay or,
+    where it is decoupled, the factor by which it shrinks the parameter."""
+    decay = 1.0 - step.lr * step.weight_decay if decoupled else step.weight_decay
+    return *adam_rates(step, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, eps, decay
+
+
+def adagrad_numbers(step: Step, lr_decay: float, eps: float) -> tuple[float, ...]:
+    """Return the numbers of `adagrad_step`: the rate, eps and the weight decay."""
+    return step.lr / (1.0 + (step.number - 1) * lr_decay), eps, step.weight_decay
+
+
+def _gradient(b: Any, param: Float, grad: Float, weight_decay: Any, decays: bool, maximize: bool) -> Float:
+    return Step(0.0, 1, weight_decay if decays else 0.0, maximize).gradient(b, param, grad)
+
+
+def _moments(
+    b: Any,
+    param: Float,
+    grad: Float,
+    mean: Float,
+    square: Float,
+    rate: Any,
+    root: Any,
+    share1: Any,
+    beta2: Any,
+    share2: Any,
+    eps: Any,
+    decay: Any,
+    decays: bool,
+    maximize: bool,
+    decoupled: bool,
+) -> tuple[Float, Float, Float]:
+    """Apply weight decay; return the parameter and the new moments."""
+    grad = _gradient(b, param, grad, decay, decays and not decoupled, maximize)
+    square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
+    return b.mul(param, decay) if decays and decoupled else param, lerp(b, mean, grad, share1), square
+
+
+def _adam(b: Any, param: Float, mean: Float, square: Float, rate: Any, root: Any, *rest: Any) -> Float:
+    eps = rest[3]
     return b.sub(param, b.div(b.mul(mean, rate), b.add(b.div(b.sqrt(square), root), eps)))
 
 

@@ -17,7 +17,7 @@ _SMALL = (
     3.20937758913846947e3,
 )
 _SMALL_UNDER = (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3)
-_LARGE = (
+LARGE = (
     *(
         2.15311535474403846e-8,
         5.64188496988670089e-1,
@@ -27,7 +27,7 @@ _LARGE = (
     ),
     *(8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
 )
-_LARGE_UNDER = (
+LARGE_UNDER = (
     *(1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3),
     *(3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3),
 )
@@ -82,7 +82,7 @@ def erf(b: Any, x: Float) -> Float:
     squared = b.mul(small, small)
     near = b.div(b.mul(small, polynomial(b, squared, _SMALL)), polynomial(b, squared, _SMALL_UNDER))
     size = b.clamp(b.abs(x), 0.46875, 6.0)  # erf(6) is 1 to double precision
-    tail = b.div(polynomial(b, size, _LARGE), polynomial(b, size, _LARGE_UNDER))
+    tail = b.div(polynomial(b, size, LARGE), polynomial(b, size, LARGE_UNDER))
     far = b.add(b.neg(b.mul(b.exp(b.neg(b.mul(size, size))), tail)), 1.0)
     value = b.where(b.le(b.abs(x), 0.46875), near, b.mul(far, b.sign(x)))
     return b.where(b.ne(x, x), x, value)
@@ -93,7 +93,7 @@ def erfc(b: Any, x: Float) -> Float:
     size = b.abs(x)
     near = b.add(b.neg(erf(b, b.clamp(x, -0.5, 0.5))), 1.0)
     middle = b.clamp(size, 0.46875, 4.0)
-    ratio = b.div(polynomial(b, middle, _LARGE), polynomial(b, middle, _LARGE_UNDER))
+    ratio = b.div(polynomial(b, middle, LARGE), polynomial(b, middle, LARGE_UNDER))
     large = b.clamp(size, 4.0, 30.0)  # erfc(30) underflows in double precision
     inverse = b.reciprocal(b.mul(large, large))
     rest = b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))

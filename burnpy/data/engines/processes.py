@@ -15,6 +15,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from importlib import import_module
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -92,7 +93,7 @@ class ProcessEngine(Engine[Any]):
         try:
             memory = mapped(os.dup(descriptor))
             packed.write(memory)
-            context = multiprocessing.get_context(_start_method())
+            context = _context()
             for k in range(workers):
                 worker = _Worker(f"burnpy.data {k}", context)
                 self._workers.append(worker)
@@ -239,8 +240,19 @@ def _release(held: set[int], free: deque[_Slot], slot: _Slot) -> None:
     free.append(slot)
 
 
-def _start_method() -> str:
-    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+def _context() -> Any:
+    """Return what starts processes: a fork server that has imported the workers' program, or else spawning.
+
+    Each worker, of this epoch and of later ones, is then a fork of the server, and imports nothing but the program. A
+    list of imports that the program has chosen itself is left as it is.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    server = import_module("multiprocessing.forkserver")
+    if getattr(getattr(server, "_forkserver", None), "_preload_modules", None) == ["__main__"]:
+        context.set_forkserver_preload(["__main__", program.__name__])
+    return context
 
 
 def _refuse_unable() -> None:

@@ -43,6 +43,7 @@ _LATER = {
         "batch_normed",
         "layer_norm",
     ),
+    "burnpy.nn.functional.padding": ("pad",),
     "burnpy.nn.functional.pooling": (
         "adaptive_avg_pool2d",
         "avg_pool2d",

@@ -22,6 +22,7 @@ from burnpy.nn.functional.convolution import conv2d
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.functional.embeddings import embedding
 from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
+from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
 from burnpy.nn.functional.regularization import dropout
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
@@ -53,6 +54,7 @@ __all__ = [
     "mse_loss",
     "nll_loss",
     "normalize",
+    "pad",
     "relu6",
     "scaled_dot_product_attention",
     "selu",

@@ -33,9 +33,9 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
         return _together(operation, required, tensors)
     device, dtype = first._device, first._primitive.dtype
     for k, x in enumerate(values):
-        if x is None and k >= required:
+        if x.__class__ is Tensor and x._device is device and x._primitive.dtype == dtype:
             continue
-        if x.__class__ is not Tensor or x._device is not device or x._primitive.dtype != dtype:
+        if x is not None or k < required:
             return _together(operation, required, tensors)
     return values
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
@@ -16,7 +16,8 @@ class ReduceOnPlateau(metaclass=Explaining):
     """A learning rate that is reduced when a metric has not improved for more than ``patience`` observations.
 
     It is immutable: `observe` takes a new value of the metric, such as the validation loss of an epoch, and returns the
-    next `ReduceOnPlateau`, whose ``lr`` is the rate from then on. To save it, save its fields. The rates equal those of
+    next `ReduceOnPlateau`, whose ``lr`` is the rate from then on. `burnpy.record.save` saves its fields, of which
+    ``ReduceOnPlateau(**record.plateau)`` makes it again. The rates equal those of
     `torch.optim.lr_scheduler.ReduceLROnPlateau`::
 
         plateau = ReduceOnPlateau(lr=0.1)
@@ -93,6 +94,10 @@ class ReduceOnPlateau(metaclass=Explaining):
             if lr - reduced > self.eps:
                 lr = reduced
         return replace(self, lr=lr, best=best, bad=bad, cooling=cooling)
+
+    def into_record(self) -> dict[str, float | int | str | None]:
+        """Return all fields by name, for `burnpy.record.save`."""
+        return asdict(self)
 
     def _improves(self, metric: float) -> bool:
         sign = 1.0 if self.mode == "max" else -1.0

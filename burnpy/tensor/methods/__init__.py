@@ -14,10 +14,16 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.activations import Activations
     from burnpy.tensor.methods.binary import Binary
     from burnpy.tensor.methods.combining import Combining
+    from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
     from burnpy.tensor.methods.integers import NumberTheory
+    from burnpy.tensor.methods.matrices import Matrices
+    from burnpy.tensor.methods.placing import Placing
     from burnpy.tensor.methods.random import Random
+    from burnpy.tensor.methods.rearranging import Rearranging
+    from burnpy.tensor.methods.regrouping import Regrouping
+    from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.selecting import Selecting
     from burnpy.tensor.methods.special import Special
 
@@ -25,10 +31,16 @@ __all__ = [
     "Activations",
     "Binary",
     "Combining",
+    "Diagonals",
     "Elementary",
     "Filling",
+    "Matrices",
     "NumberTheory",
+    "Placing",
     "Random",
+    "Rearranging",
+    "Regrouping",
+    "Repeating",
     "Selecting",
     "Special",
 ]
@@ -59,6 +71,12 @@ METHODS = {
         "isclose",
         "nan_to_num",
         "signbit",
+    ),
+    "diagonals.Diagonals": (
+        "diag",
+        "diag_embed",
+        "diagonal",
+        "trace",
     ),
     "elementary.Elementary": (
         "acos",
@@ -97,11 +115,63 @@ METHODS = {
         "gcd",
         "lcm",
     ),
+    "matrices.Matrices": (
+        "det",
+        "inverse",
+        "logdet",
+        "matrix_exp",
+        "matrix_power",
+        "slogdet",
+    ),
+    "placing.Placing": (
+        "_back",
+        "_need_numbers",
+        "_place",
+        "_slices",
+        "_vectors",
+        "argwhere",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_reduce",
+        "masked_scatter",
+        "scatter_reduce",
+        "take",
+    ),
     "random.Random": (
         "bernoulli",
         "categorical",
         "normal_like",
         "uniform_like",
+    ),
+    "rearranging.Rearranging": (
+        "_diagonal",
+        "broadcast_to",
+        "chunk",
+        "expand_as",
+        "flip",
+        "movedim",
+        "roll",
+        "tril",
+        "triu",
+        "unbind",
+    ),
+    "regrouping.Regrouping": (
+        "narrow",
+        "ravel",
+        "rot90",
+        "select",
+        "swapaxes",
+        "tensor_split",
+        "unflatten",
+        "unfold",
+    ),
+    "repeating.Repeating": (
+        "_interleaved",
+        "_repeated",
+        "repeat",
+        "repeat_interleave",
+        "tile",
     ),
     "selecting.Selecting": (
         "_elements",

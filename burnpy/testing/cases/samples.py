@@ -12,6 +12,8 @@ import numpy as np
 from burnpy.backend.dtypes import int64, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from burnpy.backend.primitives import DType, Shape
@@ -28,6 +30,10 @@ class Sample:
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return the values in a dtype."""
         raise NotImplementedError
+
+    def varied(self, device: Any, primitive: Any) -> Any:
+        """Return the argument made of a primitive each of whose elements is varied when derivatives are checked."""
+        return primitive
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,21 @@ class ByKind:
     def of(self, dtype: DType) -> Any:
         """Return the value for the kind of ``dtype``."""
         return {"float": self.of_float, "int": self.of_int, "bool": self.of_bool}[kind_of(dtype)]
+
+
+@dataclass(frozen=True)
+class ByDType:
+    """A Python value that is made from the dtype of the case."""
+
+    make: Callable[[DType], Any]
+    name: str
+
+    def of(self, dtype: DType) -> Any:
+        """Return the value for ``dtype``."""
+        return self.make(dtype)
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 class CaseDType:

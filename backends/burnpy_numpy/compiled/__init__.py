@@ -1,0 +1,6 @@
+"""Programs compiled to machine code by LLVM, through the package llvmlite (the extra ``burnpy[fast]``).
+
+`emitter` writes a program as LLVM's intermediate representation, with exp, tanh and the like from `functions`;
+`compiler` makes machine code of it; `cache` keeps that code on disk; `kernel` calls it; `selection` and `operations`
+choose when. llvmlite is imported at the first kernel.
+"""

@@ -1,0 +1,235 @@
+"""`Kernel`: a compiled program, and how one is found: in this process, on disk, or by compiling it.
+
+Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is
+repeated or resumed gives the same bits. ``BURNPY_COMPILE=0`` turns kernels off. If compiling fails, kernels are off
+from then on, with one warning.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.program import Extent, Program, ProgramError
+from burnpy.backend.program.explain import executed
+from burnpy_numpy.compiled import cache as disk
+from burnpy_numpy.compiled import operations, updates
+from burnpy_numpy.compiled.compiler import Kernel as Function
+from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
+from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit
+from burnpy_numpy.threads import COUNT, shared
+
+_kernels: dict[Program, Kernel | None] = {}
+_failure: list[str] = []
+"""Why kernels are off, once compiling one has failed."""
+
+
+class Kernel:
+    """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
+
+    __slots__ = (
+        "_arrays",
+        "_dtypes",
+        "_full",
+        "_function",
+        "_numbers",
+        "_numbers",
+        "_table",
+        "layout",
+        "program",
+        "text",
+    )
+
+    def __init__(self, program: Program, text: str, layout: Layout, function: Function) -> None:
+        self.program, self.text, self.layout = program, text, layout
+        self._function = function
+        self._arrays = [(i.extent, dtype_of(i.dtype)) for i in program.inputs if i.extent is not Extent.SCALAR]
+        arrays = len(self._arrays)
+        self._table: Any = ctypes.c_void_p * (arrays + len(program.outputs) + (layout.scratch > 0))
+        self._numbers: Any = ctypes.c_double * (len(program.inputs) - arrays)
+        steps = [program.instructions[k] for k in program.outputs]
+        self._dtypes = [dtype_of(step.dtype) for step in steps]
+        self._full = [step.extent is Extent.FULL for step in steps]
+
+    def __call__(self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> Sequence[Any]:
+        """Compute the outputs, on several threads if there are many elements.
+
+        Args:
+            xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
+            numbers: the inputs that are numbers.
+            rows: the number of rows of all arrays that have a value for each row, not 0.
+            columns: the number of columns of all that have one for each column, not 0.
+
+        Raises:
+            ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
+        """
+        layout = self.layout
+        xs = [x if type(x) is np.ndarray and x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
+        for x, (extent, dtype) in zip(xs, self._arrays, strict=True):
+            size = (rows if extent.over_rows else 1) * (columns if extent.over_columns else 1)
+            if x.size != size or x.dtype is not dtype:
+                raise ProgramError(
+                    f"the kernel of {self.program.name} was given {x.size} elements of {x.dtype} for {size} of {dtype}"
+                )
+        results = self._memory(rows, columns)
+        if layout.flat:
+            self.into([*xs, *results], self.packed(numbers), rows * columns)
+            return results
+        many, ids = self.packed(numbers), [*map(id, xs), *map(id, results)]
+        unit = CHUNK if layout.sums else 1
+
+        def work(begin: int, end: int) -> None:
+            if layout.scratch:
+                scratch = np.empty(layout.scratch * (columns + _PADDING))
+                table = self._table(*ids, id(scratch))
+            else:
+                table = self._table(*ids)
+            self._function(table, many, begin * unit, min(end * unit, rows), rows, columns)
+
+        if COUNT == 1 or rows * columns < _SHARED:
+            work(0, -(-rows // unit))
+        else:
+            shared(work, -(-rows // unit), unit * columns)
+        self._note()
+        return [self._added(k, x, columns) for k, x in enumerate(results)] if layout.sums else results
+
+    def packed(self, numbers: Sequence[float]) -> Any:
+        """Return numbers as `into` takes them."""
+        return self._numbers(*numbers) if numbers else None
+
+    def into(self, arrays: Sequence[Any], numbers: Any, size: int) -> None:
+        """Compute an elementwise program into memory that is given.
+
+        Args:
+            arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs. They must be
+                C-contiguous, of the program's dtypes and of one size: that is not checked.
+            numbers: the inputs that are numbers, `packed`.
+            size: the number of elements, not 0.
+        """
+        table = self._table(*map(id, arrays))
+        if COUNT == 1 or size < _SHARED:
+            self._function(table, numbers, 0, size, 1, size)
+        else:
+            shared(lambda begin, end: self._function(table, numbers, begin, end, 1, size), size)
+        self._note()
+
+    def _note(self) -> None:
+        for note in executed:
+            note.append(self)
+
+    def _memory(self, rows: int, columns: int) -> list[Any]:
+        """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
+        if not self.layout.sums:
+            small = (rows, 1)
+            return [
+                np.empty((rows, columns) if full else small, dtype)
+                for full, dtype in zip(self._full, self._dtypes, strict=True)
+            ]
+        chunks, results = -(-rows // CHUNK), []
+        for k, position in enumerate(self.program.outputs):
+            extent = self.program.instructions[position].extent
+            if self.layout.partial[k]:
+                results.append(np.zeros((chunks, columns if extent is Extent.ROW else 1), self._dtypes[k]))
+            else:
+                results.append(np.empty(extent.shape(rows, columns), self._dtypes[k]))
+        return results
+
+    def _added(self, k: int, x: Any, columns: int) -> Any:
+        """Add up the chunks of a sum over rows; return another result as it is."""
+        if not self.layout.partial[k]:
+            return x
+        extent = self.program.instructions[self.program.outputs[k]].extent
+        total = x.sum(0) if len(x) > 1 else x
+        return total.reshape(extent.shape(1, columns))
+
+
+_SHARED = 1 << 18
+"""The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
+_PADDING = 64
+"""Columns by which scratch memory is longer, as its last vector is whole."""
+
+
+def enabled() -> bool:
+    """Whether programs are compiled: llvmlite is installed, the machine is supported, and nothing turned it off."""
+    return _setting() and not _failure
+
+
+@cache
+def _setting() -> bool:
+    if os.environ.get("BURNPY_COMPILE", "1") == "0":
+        return False
+    try:
+        llvm()
+    except Unsupported:
+        return False
+    return _reads_arrays()
+
+
+def _reads_arrays() -> bool:
+    """Whether a NumPy array keeps the address of its data right behind the head of Python objects, as in CPython.
+
+    Kernels read it there, which takes no time; by ``array.ctypes.data`` it would take longer than a small kernel.
+    """
+    try:
+        x = np.zeros(3)
+        return bool(ctypes.c_void_p.from_address(id(x) + object.__basicsize__).value == x.ctypes.data)
+    except (AttributeError, ValueError):
+        return False
+
+
+def failure() -> str | None:
+    """Return why kernels are off for this process, although they could be used; None if they are not."""
+    return _failure[0] if _failure else None
+
+
+def kernel_of(program: Program) -> Kernel | None:
+    """Return the kernel of a program; None if it has none, or kernels are off."""
+    try:
+        return _kernels[program] if not _failure else None
+    except KeyError:
+        return _kernels.setdefault(program, _made(program)) if enabled() else None
+
+
+def _made(program: Program) -> Kernel | None:
+    try:
+        text, layout = emit(program, vector_bytes())
+    except ProgramError:
+        return None
+    try:
+        key = hashlib.sha256(f"{program.key} {_environment()}".encode()).hexdigest()
+        code = disk.read(key)
+        if code is None:
+            code = compile_text(text)
+            disk.write(key, code)
+        return Kernel(program, text, layout, load(code))
+    except Exception as error:
+        if not _failure:
+            _failure.append(f"compiling {program.name} failed: {error}")
+            operations.forget()
+            updates.forget()
+            warnings.warn(
+                f"burnpy does without compiled kernels in this process, as compiling {program.name} failed: {error}; "
+                "BURNPY_COMPILE=0 turns them off without a warning",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return None
+
+
+@cache
+def _environment() -> str:
+    """Return all that a kernel's code depends on besides its program: machine, versions, and this package's source."""
+    import burnpy
+
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    return f"{burnpy.__version__} {digest} {object.__basicsize__} {vector_bytes()} {machine()}"

@@ -1,0 +1,245 @@
+"""`Compiled`: the operations of the NumPy backend that run as kernels, where kernels are enabled and arrays are large.
+
+Small arrays, other dtypes and other layouts use the methods of the classes that `NumPy` has besides this one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Dims
+from burnpy_array import ArrayBackend
+
+if TYPE_CHECKING:
+    from burnpy.backend.program import Program
+    from burnpy_numpy.compiled.kernel import Kernel
+
+LEAST = 2048
+"""The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
+_LEAST_NORMALIZED = 512
+"""The same for normalizations over the last dimensions, which are ten calls of NumPy."""
+LONGEST = 1 << 16
+"""The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
+
+
+class Compiled(ArrayBackend):
+    """Operations as kernels. Their programs are traced from the defaults of the operations."""
+
+    def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
+        from burnpy_numpy.compiled.selection import run
+
+        return list(self._call(run, super().run, program, xs, numbers))
+
+    def sigmoid(self, x: Any) -> Any:
+        kernel = elementwise_kernel("sigmoid", (), x)
+        return super().sigmoid(x) if kernel is None else applied(kernel, x)
+
+    def erf(self, x: Any) -> Any:
+        kernel = elementwise_kernel("erf", (), x)
+        return super().erf(x) if kernel is None else applied(kernel, x)
+
+    def gelu(self, x: Any, approximate: bool) -> Any:
+        kernel = elementwise_kernel("gelu", (approximate,), x)
+        return super().gelu(x, approximate) if kernel is None else applied(kernel, x)
+
+    def gelu_backward(self, grad: Any, x: Any, approximate: bool) -> Any:
+        kernel = elementwise_kernel("gelu_backward", (approximate,), grad, x)
+        return super().gelu_backward(grad, x, approximate) if kernel is None else applied(kernel, grad, x)
+
+    def silu(self, x: Any) -> Any:
+        kernel = elementwise_kernel("silu", (), x)
+        return super().silu(x) if kernel is None else applied(kernel, x)
+
+    def silu_backward(self, grad: Any, x: Any) -> Any:
+        kernel = elementwise_kernel("silu_backward", (), grad, x)
+        return super().silu_backward(grad, x) if kernel is None else applied(kernel, grad, x)
+
+    def softplus(self, x: Any, beta: float) -> Any:
+        kernel = elementwise_kernel("softplus", (beta,), x)
+        return super().softplus(x, beta) if kernel is None else applied(kernel, x)
+
+    def softmax(self, x: Any, dim: int) -> Any:
+        kernel = _rowwise("softmax", (1,), dim, x)
+        return super().softmax(x, dim) if kernel is None else _by_rows(kernel, x)
+
+    def softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
+        kernel = _rowwise("softmax_backward", (1,), dim, grad, out)
+        return super().softmax_backward(grad, out, dim) if kernel is None else _by_rows(kernel, grad, out)
+
+    def log_softmax(self, x: Any, dim: int) -> Any:
+        kernel = _rowwise("log_softmax", (1,), dim, x)
+        return super().log_softmax(x, dim) if kernel is None else _by_rows(kernel, x)
+
+    def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
+        kernel = _rowwise("log_softmax_backward", (1,), dim, grad, out)
+        return super().log_softmax_backward(grad, out, dim) if kernel is None else _by_rows(kernel, grad, out)
+
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        if not _picks_in_rows(x, index, dim):
+            return super().cross_entropy(x, index, dim)
+        kernel = kernel_of("cross_entropy", (_FULL, "index"), x.dtype, (1,))
+        columns = x.shape[-1]
+        if kernel is None or not (int(index.min()) >= 0 and int(index.max()) < columns):  # which the kernel would read
+            return super().cross_entropy(x, index, dim)
+        losses, total = kernel([x, index], (), index.size, columns)
+        return losses.reshape(index.shape), total.reshape((*index.shape, 1))
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        kernel = None
+        if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
+            kernel = kernel_of("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+        if kernel is None:
+            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
+        columns = x.shape[-1]
+        (out,) = kernel([grad, x, logsumexp], (), index.size, columns)
+        out[np.arange(index.size), index.reshape(-1)] -= grad.reshape(-1)
+        return out.reshape(x.shape)
+
+    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
+        kernel = None
+        if x.size >= LEAST and x.shape == mask.shape and (x.dtype is float32 or x.dtype is float64):
+            kernel = kernel_of("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
+        if kernel is None:
+            return super().masked_scale(x, mask, scale)
+        (out,) = kernel([x, mask], (scale,), 1, x.size)
+        return out.reshape(x.shape)
+
+    def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+        kernel = _normalizing("normalize", eps, dims, weight, (x,), (weight, bias))
+        if kernel is None:
+            return super().normalize(x, weight, bias, dims, eps)
+        rows, columns = _rows_and_columns(x, weight)
+        out, mean, var = kernel([x, weight, bias], (), rows, columns)
+        small = (*x.shape[: dims[0]], *(1,) * len(dims))
+        return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
+
+    def normalize_backward(
+        self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+    ) -> tuple[Any, Any, Any]:
+        kernel = _normalizing("normalize_backward", eps, dims, weight, (grad, x), (weight,), (mean, var))
+        if kernel is None:
+            return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
+        xs = (grad, x, weight, mean, var)
+        by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
+        return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+
+    def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
+        kernel = _normalizing("rms_norm", eps, dims, weight, (x,), (weight,))
+        if kernel is None:
+            return super().rms_norm(x, weight, dims, eps)
+        (out,) = kernel([x, weight], (), *_rows_and_columns(x, weight))
+        return out.reshape(x.shape)
+
+    def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+        kernel = _normalizing("rms_norm_backward", eps, dims, weight, (grad, x), (weight,))
+        if kernel is None:
+            return super().rms_norm_backward(grad, x, weight, dims, eps)
+        by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
+        return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
+
+
+_FULL, _ROW, _COLUMN = "full", "row", "column"
+_found: dict[tuple[Any, ...], Kernel | None] = {}
+
+
+def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
+    """Return the kernel of an operation; None if it has none, or kernels are off.
+
+    Args:
+        name: the operation, or a function of `burnpy_numpy.compiled.programs`.
+        extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`; "index" is a column of int64,
+            "mask" a full array of bools.
+        dtype: the dtype of all of them.
+        rest: its other arguments.
+    """
+    key = (name, dtype.char, *rest)
+    try:
+        return _found[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import kernel_for  # what small arrays do without is not imported
+
+        kernel = _found[key] = kernel_for(name, extents, dtype.name, rest)
+        return kernel
+
+
+def forget() -> None:
+    """Look for all kernels anew, as they were turned on or off."""
+    _found.clear()
+
+
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
+    """Return the kernel of an elementwise operation, if the arrays are large and of one shape and a usual dtype."""
+    if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64):
+        return None
+    if y is None:
+        return kernel_of(name, (_FULL,), x.dtype, rest)
+    return kernel_of(name, (_FULL, _FULL), x.dtype, rest) if y.shape == x.shape and y.dtype is x.dtype else None
+
+
+def applied(kernel: Kernel, *xs: Any) -> Any:
+    """Return the result of an elementwise kernel."""
+    (out,) = kernel(xs, (), 1, xs[0].size)
+    return out.reshape(xs[0].shape)
+
+
+def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
+    """Return the kernel of an operation along the last dimension."""
+    if x.ndim and dim == x.ndim - 1 and x.shape[dim] <= LONGEST:
+        return elementwise_kernel(name, rest, x, y)
+    return None
+
+
+def _by_rows(kernel: Kernel, *xs: Any) -> Any:
+    """Return the result of a kernel along the last dimension."""
+    columns = xs[0].shape[-1]
+    (out,) = kernel(xs, (), xs[0].size // columns, columns)
+    return out.reshape(xs[0].shape)
+
+
+def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
+    """Whether a large array of a usual dtype has an int64 index for each of its rows."""
+    return (
+        x.size >= LEAST
+        and (x.dtype is float32 or x.dtype is float64)
+        and dim == x.ndim - 1
+        and x.shape[dim] <= LONGEST
+        and index.dtype == np.int64
+        and index.shape == x.shape[:-1]
+    )
+
+
+def _normalizing(
+    name: str,
+    eps: float,
+    dims: Dims,
+    weight: Any,
+    full: tuple[Any, ...],
+    row: tuple[Any, ...],
+    column: tuple[Any, ...] = (),
+) -> Kernel | None:
+    """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
+    x = full[-1]
+    dtype = x.dtype
+    if (
+        x.size < _LEAST_NORMALIZED
+        or not (dtype is float32 or dtype is float64)
+        or dims[0] != x.ndim - len(dims)
+        or any(a.shape != x.shape[dims[0] :] for a in row)
+        or math.prod(weight.shape) > LONGEST
+        or any(a.dtype is not dtype for a in (*full, *row, *column))
+        or full[0].shape != x.shape
+        or any(a.size * math.prod(weight.shape) != x.size for a in column)
+    ):
+        return None
+    extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
+    return kernel_of(name, extents, dtype, ((1,), eps))
+
+
+def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:
+    columns = math.prod(weight.shape)
+    return x.size // columns, columns

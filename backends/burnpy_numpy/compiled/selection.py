@@ -1,0 +1,74 @@
+"""Which kernel an operation of the backend runs: a function of operation, dtypes and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.operations import optimizer
+from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy_numpy.compiled import programs
+from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
+from burnpy_numpy.compiled.operations import LEAST, LONGEST
+from burnpy_numpy.interpreter import can_interpret, interpret
+
+
+def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Kernel | None:
+    """Return the kernel of an operation; None if it has none, or kernels are off."""
+    if not enabled():
+        return None
+    program = program_of(name, extents, dtype, rest)
+    return None if program is None else kernel_of(program)
+
+
+@cache
+def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
+    """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one."""
+    inputs = tuple([_input(extent, dtype) for extent in extents])
+    try:
+        return trace(getattr(Backend, name, None) or getattr(programs, name), inputs, *rest, name=name)
+    except ProgramError:
+        return None
+
+
+def _input(extent: str, dtype: str) -> Input:
+    """Return an input by its extent; "index" is a column of int64, "mask" a full input of bools."""
+    if extent == "index":
+        return Input(Extent.COLUMN, "int64")
+    return Input(Extent.FULL, "bool") if extent == "mask" else Input(Extent(extent), dtype)
+
+
+def update_kernel(name: str, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]) -> Kernel | None:
+    """Return the kernel of an optimizer's update, a function of `burnpy.backend.operations.optimizer`."""
+    if not enabled():
+        return None
+    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
+    return kernel_of(trace(getattr(optimizer, name), inputs, *flags))
+
+
+def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
+    """Return the results of a program: by its kernel, else block by block, else by its default."""
+    xs = [np.asarray(x) for x in xs]
+    given, rows, columns = program.bind(xs, numbers)
+    for step in program.instructions:
+        if step.op == "gather":
+            _check_index(program, given, step.args[1], columns)
+    if rows * columns >= LEAST and columns <= LONGEST:
+        kernel = kernel_of(program)
+        if kernel is not None:
+            return kernel(xs, numbers, rows, columns)
+    return interpret(program, xs, numbers) if can_interpret(program) else default(program, xs, numbers)
+
+
+def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:
+    """Refuse a gather whose index, an input, names no column: a kernel would read what is not the array's."""
+    step = program.instructions[position]
+    if step.op != "input" or not isinstance(step.value, int):
+        raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
+    index = given[step.value]
+    if index.size and not (int(index.min()) >= 0 and int(index.max()) < columns):
+        raise ProgramError(f"program {program.name} was given an index out of the range of its {columns} columns")

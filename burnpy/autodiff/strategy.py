@@ -1,0 +1,21 @@
+"""`Strategy`: the base class of decorators inside `Autodiff` that change what it keeps, and not where gradients are."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from burnpy.backend.backend import Backend
+
+I_co = TypeVar("I_co", bound=Backend, covariant=True)
+
+
+class Strategy(Backend, Generic[I_co]):
+    """A backend around ``I`` of which ``Autodiff[Strategy[I]]`` uses the planner: its gradients are tensors on ``I``.
+
+    `burnpy.autodiff.Balanced` is one. Signatures need not mention it: `Autodiff.gradient_device` says to type checkers
+    where the gradients are, and `burnpy.tensor.on_autodiff` asks it.
+    """
+
+    inner: I_co  # pyright: ignore[reportIncompatibleMethodOverride]  # a property only to allow such declarations
+    planner: Any
+    """The device whose operations recorded ones call. Its primitives may know how to compute their arrays again."""

@@ -1,0 +1,231 @@
+"""`trace`: making a `Program` from a function of a backend's operations, such as the default of a derived operation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import bool_, dtype_of, int64, kind_of
+from burnpy.backend.entries import operation
+from burnpy.backend.primitives import Dims, DType, Scalar, Shape
+from burnpy.backend.program.program import Extent, Input, Instruction, Program, ProgramError
+from burnpy.backend.schema import declarations
+
+
+def trace(f: Callable[..., Any], inputs: tuple[Input, ...], *rest: Any, name: str | None = None) -> Program:
+    """Return the program that computes ``f(backend, *primitives, *rest)``.
+
+    Args:
+        f: a function of a backend, of primitives and of other values, which returns a primitive or a tuple of them. A
+            declaration such as ``Backend.gelu`` is such a function: its default is traced.
+        inputs: the extents and dtypes of the primitives. The function sees an input of extent SCALAR as 0-d primitive.
+        rest: the other values, which become part of the program.
+        name: the program's name; that of the function if it is None.
+
+    Raises:
+        ProgramError: f uses an operation that programs do not have, or its steps depend on a number of rows or columns.
+
+    >>> from burnpy.backend.program import Extent, Input
+    >>> trace(lambda b, x: b.mul(b.sum(x, (1,), True), 2.0), (Input(Extent.FULL, "float32"),)).outputs
+    (3,)
+    """
+    called = name or str(getattr(f, "__name__", "program"))
+    programs = [_traced(f, inputs, rest, called, rows, columns) for rows, columns in _SIZES]
+    if programs[0] != programs[1]:
+        raise ProgramError(f"{called} computes with the number of rows or columns, which a program does not know")
+    return programs[0]
+
+
+_SIZES = ((7, 13), (11, 17))
+"""The rows and columns of two traces: a number taken from a shape makes them differ."""
+
+
+def _traced(
+    f: Callable[..., Any], inputs: tuple[Input, ...], rest: tuple[Any, ...], name: str, rows: int, columns: int
+) -> Program:
+    tracer = Tracer.unregistered(rows, columns)
+    if hasattr(f, "__operation__"):
+        f = getattr(Tracer, f.__name__)  # which may be an instruction of its own
+    results = f(tracer, *[tracer.input(k, given) for k, given in enumerate(inputs)], *rest)
+    outputs = tuple(
+        [x.position for x in (results if type(results) is tuple else (results,))]
+    )  # a Symbol is a tuple too
+    return Program(name, inputs, tuple(tracer.instructions), outputs)
+
+
+class Symbol(NamedTuple):
+    """A primitive of `Tracer`: the result of an instruction."""
+
+    position: int
+    shape: Shape
+    dtype: DType
+
+
+class Tracer(Backend):
+    """A backend that computes nothing and records the instructions of a program.
+
+    Required operations that programs do not have raise `ProgramError`; derived ones use their defaults.
+    """
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        self.rows, self.columns = rows, columns
+        self.instructions: list[Instruction] = []
+        self._positions: dict[Instruction, int] = {}
+
+    def extent_of(self, shape: Shape) -> Extent:
+        """Return the extent of a shape: which of its dimensions are the rows and the columns.
+
+        Raises:
+            ProgramError: it has further dimensions.
+        """
+        if len(shape) in (1, 2):
+            sizes = list(shape)
+            over_rows, over_columns = sizes[0] == self.rows, sizes[-1] == self.columns
+            if math.prod(shape) == (self.rows if over_rows else 1) * (self.columns if over_columns else 1):
+                return Extent.of(over_rows, over_columns)
+        if math.prod(shape) != 1:
+            raise ProgramError(f"a program has no values of shape {shape}, but of its rows and columns alone")
+        return Extent.SCALAR
+
+    def emit(
+        self, op: str, args: tuple[Symbol, ...], shape: Shape, dtype: DType, value: int | str | None = None
+    ) -> Symbol:
+        """Add an instruction, or find an equal one."""
+        positions = tuple([a.position for a in args])
+        instruction = Instruction(op, positions, self.extent_of(shape), dtype.name, value)
+        position = self._positions.setdefault(instruction, len(self.instructions))
+        if position == len(self.instructions):
+            self.instructions.append(instruction)
+        return Symbol(position, shape, dtype)
+
+    def input(self, number: int, given: Input) -> Symbol:
+        """Return the symbol of an input."""
+        return self.emit("input", (), given.extent.shape(self.rows, self.columns), dtype_of(given.dtype), number)
+
+    def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
+        """Return a constant."""
+        number = float(value).hex() if kind_of(dtype) == "float" else str(int(value))
+        constant = self.emit("constant", (), (), dtype, number)
+        return self.expand(constant, shape)
+
+    def symbol(self, y: Any, dtype: DType) -> Symbol:
+        """Return an operand as a symbol: a Python number becomes a constant of ``dtype``."""
+        return y if isinstance(y, Symbol) else self.full((), y, dtype)
+
+    def elementwise(self, name: str, args: tuple[Symbol, ...], dtype: DType) -> Symbol:
+        """Add an elementwise instruction, whose result has the shape that the arguments broadcast to."""
+        return self.emit(name, args, _broadcast([a.shape for a in args]), dtype)
+
+    def cast(self, x: Any, dtype: DType) -> Any:
+        """Convert to another dtype."""
+        return x if x.dtype == dtype else self.emit("cast", (x,), x.shape, dtype)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        """Select elementwise."""
+        return self.elementwise("where", (condition, x, self.symbol(y, x.dtype)), x.dtype)
+
+    def erf(self, x: Any) -> Any:
+        """The error function, an instruction of its own."""
+        return self.elementwise("erf", (x,), x.dtype)
+
+    def sigmoid(self, x: Any) -> Any:
+        """The logistic sigmoid, an instruction of its own."""
+        return self.elementwise("sigmoid", (x,), x.dtype)
+
+    def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """Sum over rows, over columns or over both."""
+        x = x if kind_of(x.dtype) == "float" else self.cast(x, int64)
+        return self._reduce("sum", x, dims, keepdim)
+
+    def amax(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """Maximum over rows, over columns or over both."""
+        return self._reduce("amax", x, dims, keepdim)
+
+    def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """The sum divided by a `length`."""
+        total = self.sum(x, dims, keepdim)
+        for dim in dims:
+            if x.shape[dim] != 1:
+                total = self.div(total, self.emit("length", (), (), x.dtype, self._axis(x.shape, dim)))
+        return total
+
+    def _axis(self, shape: Shape, dim: int) -> int:
+        """Return 0 if a dimension, which is longer than 1, is that of the rows, and 1 if it is that of the columns."""
+        self.extent_of(shape)
+        return 0 if shape[dim] == self.rows else 1
+
+    def _reduce(self, op: str, x: Symbol, dims: Dims, keepdim: bool) -> Symbol:
+        for dim in sorted(dims, reverse=True):  # columns first, so that what is left are rows
+            shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+            if x.shape[dim] != 1:
+                x = self.emit(op, (x,), shape, x.dtype, self._axis(x.shape, dim))
+            x = x._replace(shape=shape)
+        return x if keepdim else x._replace(shape=tuple([n for d, n in enumerate(x.shape) if d not in dims]))
+
+    def gather(self, x: Any, dim: int, index: Any) -> Any:
+        """Gather one element of each row."""
+        if dim != 1 or index.shape != (x.shape[0], 1) or self.extent_of(x.shape) is not Extent.FULL:
+            raise ProgramError("a program gathers one element of each row; this gather is another")
+        return self.emit("gather", (x, index), index.shape, x.dtype)
+
+    def reshape(self, x: Any, shape: Shape) -> Any:
+        """Return x with another shape of the same extent."""
+        if self.extent_of(x.shape) is not self.extent_of(shape) or math.prod(x.shape) != math.prod(shape):
+            raise ProgramError(f"a program cannot reshape {x.shape} to {shape}")
+        return x._replace(shape=shape)
+
+    def expand(self, x: Any, shape: Shape) -> Any:
+        """Return x, repeated over rows or columns."""
+        if self.extent_of(shape) is self.extent_of(x.shape):
+            return x._replace(shape=shape)
+        zeros = [n if n in (self.rows, self.columns) else 1 for n in shape]
+        return self.emit("expand", (x,), tuple(zeros), x.dtype)
+
+
+def _broadcast(shapes: list[Shape]) -> Shape:
+    """Return the shape that shapes broadcast to.
+
+    Raises:
+        ProgramError: they do not broadcast.
+    """
+    length = max(map(len, shapes))
+    padded = [(1,) * (length - len(shape)) + shape for shape in shapes]
+    sizes = [{n for n in column if n != 1} for column in zip(*padded, strict=True)]
+    if any(len(each) > 1 for each in sizes):
+        raise ProgramError(f"the shapes {', '.join(map(str, shapes))} do not broadcast")
+    return tuple([each.pop() if each else 1 for each in sizes])
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    return lambda self, x: self.elementwise(name, (x,), x.dtype)
+
+
+def _binary(name: str, compares: bool = False) -> Callable[..., Any]:
+    def method(self: Tracer, x: Symbol, y: Any) -> Symbol:
+        x, y = self.promote(x, self.symbol(y, x.dtype))
+        return self.elementwise(name, (x, y), bool_ if compares else x.dtype)
+
+    return method
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def method(self: Tracer, *args: Any, **keywords: Any) -> Any:
+        raise ProgramError(f"programs have no operation {name}")
+
+    return method
+
+
+_UNARY = ("neg", "abs", "sign", "floor", "ceil", "round", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")
+_BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
+for _name, _function in declarations(Backend).items():
+    if _name in (*_UNARY, "bitwise_not"):
+        setattr(Tracer, _name, _unary(_name))
+    elif _name in _BINARY:
+        setattr(Tracer, _name, _binary(_name))
+    elif _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Tracer, _name, _binary(_name, compares=True))
+    elif _name not in vars(Tracer) and operation(_function).required:
+        setattr(Tracer, _name, _refused(_name))

@@ -1,0 +1,40 @@
+"""Fixtures of the tests of programs: a cache folder of their own, and kernels that are off or on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The kernels that run during a test, in order."""
+    pytest.importorskip("llvmlite")
+    from burnpy_numpy.compiled import kernel
+
+    found: list[Any] = []
+    monkeypatch.setattr(kernel, "executed", [found])
+    return found
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The cache folder; what this process knew of kernels is forgotten before and after."""
+    pytest.importorskip("llvmlite")
+    from burnpy_numpy.compiled import kernel, operations, updates
+
+    folder = tmp_path / "kernels"
+    monkeypatch.setenv("BURNPY_CACHE_DIR", str(folder))
+    monkeypatch.setenv("BURNPY_COMPILE", "1")
+    monkeypatch.setattr(kernel, "_kernels", {})
+    monkeypatch.setattr(kernel, "_failure", [])
+    kernel._setting.cache_clear()
+    operations.forget()
+    updates.forget()
+    yield folder
+    kernel._setting.cache_clear()
+    operations.forget()
+    updates.forget()

@@ -1,0 +1,285 @@
+"""Kernels compute what NumPy does, at every length, with every value, on any number of threads."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import Backend, NumPy
+from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.program.execute import execute
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy.compiled import kernel as kernels
+from burnpy_numpy.compiled.emitter import CHUNK, emit
+
+D = NumPy()
+VALUES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-40, -1e-40, 1e30, -1e30, math.inf, -math.inf, math.nan, 3.0, 1e-310]
+
+
+def full(dtype: str) -> Input:
+    return Input(Extent.FULL, dtype)
+
+
+def kernel_of(program: Program) -> Any:
+    found = kernels.kernel_of(program)
+    assert found is not None, program
+    return found
+
+
+def pairs(dtype: str) -> tuple[Any, Any]:
+    x, y = np.meshgrid(np.array(VALUES, dtype), np.array(VALUES, dtype))
+    return np.ascontiguousarray(x), np.ascontiguousarray(y)
+
+
+EXACT: dict[str, Callable[..., Any]] = {
+    **{
+        name: lambda b, x, y, name=name: getattr(b, name)(x, y)
+        for name in ("add", "sub", "mul", "div", "maximum", "minimum")
+    },
+    **{
+        name: lambda b, x, y, name=name: b.where(getattr(b, name)(x, y), x, -7.0)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    },
+    **{
+        name: lambda b, x, y, name=name: getattr(b, name)(x)
+        for name in ("neg", "abs", "sign", "floor", "ceil", "round", "sqrt", "relu", "square", "reciprocal", "rsqrt")
+    },
+    "masks": lambda b, x, y: b.where(
+        b.bitwise_xor(b.bitwise_and(b.isnan(x), b.isfinite(y)), b.bitwise_not(b.bitwise_or(b.isinf(x), b.gt(y, 0.0)))),
+        x,
+        y,
+    ),
+    "counted": lambda b, x, y: b.add(b.cast(b.lt(x, y), x.dtype), y),
+    "clamp": lambda b, x, y: b.clamp(x, -1.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", EXACT)
+def test_arithmetic_is_numpys_bit_for_bit(name: str, dtype: str) -> None:
+    program = trace(EXACT[name], (full(dtype), full(dtype)), name=name)
+    x, y = pairs(dtype)
+    (found,) = kernel_of(program)([x, y], (), *x.shape)
+    with np.errstate(all="ignore"):
+        (wanted,) = execute(D, program, [x, y], ())
+    np.testing.assert_array_equal(found, wanted)
+    settled = ~np.isnan(wanted)
+    if name in ("maximum", "minimum", "relu", "clamp"):
+        settled &= wanted != 0  # NumPy's order of 0.0 and -0.0 depends on the machine
+    np.testing.assert_array_equal(np.signbit(found[settled]), np.signbit(wanted[settled]))
+
+
+def test_casts_round_as_numpy_does() -> None:
+    program = trace(
+        lambda b, x: b.cast(b.mul(b.cast(x, np.dtype("float32")), 1.1), np.dtype("float64")), (full("float64"),)
+    )
+    x = np.array([*VALUES, 1e300, 0.1, 1 + 2**-30])
+    (found,) = kernel_of(program)([x.reshape(1, -1)], (), 1, x.size)
+    with np.errstate(all="ignore"):
+        wanted = (x.astype("f4") * np.float32(1.1)).astype("f8")
+    np.testing.assert_array_equal(found[0], wanted)
+
+
+def test_bools_go_in_and_out() -> None:
+    program = trace(
+        lambda b, mask, x: (b.where(mask, x, 0.0), b.bitwise_not(mask)), (Input(Extent.FULL, "bool"), full("float32"))
+    )
+    mask = np.random.default_rng(0).integers(0, 2, (5, 37)).astype(bool)
+    x = np.ones((5, 37), np.float32)
+    kept, flipped = kernel_of(program)([mask, x], (), 5, 37)
+    np.testing.assert_array_equal(kept, mask.astype("f4"))
+    np.testing.assert_array_equal(flipped, ~mask)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_length_and_nothing_beyond_it(dtype: str) -> None:
+    program = trace(Backend.silu, (full(dtype),))
+    run = kernel_of(program)
+    for length in range(1, 70):
+        x = np.linspace(-2, 2, length).astype(dtype)
+        room = np.full(length + 70, 9.0, dtype)
+        run.into([x, room[:length]], None, length)
+        np.testing.assert_allclose(room[:length], x / (1 + np.exp(-x)), rtol=1e-6)
+        assert (room[length:] == 9.0).all()
+
+
+ROWWISE: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("softmax", "f", (1,)),
+    ("softmax_backward", "ff", (1,)),
+    ("log_softmax", "f", (1,)),
+    ("log_softmax_backward", "ff", (1,)),
+    ("normalize", "frr", ((1,), 0.1)),
+    ("normalize_backward", "ffrcc", ((1,), 0.1)),
+    ("rms_norm", "fr", ((1,), 0.1)),
+    ("rms_norm_backward", "ffr", ((1,), 0.1)),
+    ("cross_entropy", "fi", (1,)),
+]
+EXTENTS = {"f": Extent.FULL, "r": Extent.ROW, "c": Extent.COLUMN, "i": Extent.COLUMN}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "kinds", "rest"), ROWWISE, ids=[r[0] for r in ROWWISE])
+def test_rows_of_every_length(name: str, kinds: str, rest: tuple[Any, ...], dtype: str) -> None:
+    inputs = tuple(Input(EXTENTS[kind], "int64" if kind == "i" else dtype) for kind in kinds)
+    program = trace(getattr(Backend, name), inputs, *rest)
+    run = kernel_of(program)
+    generator = np.random.default_rng(1)
+    for rows, columns in [(1, 1), (3, 2), (5, 7), (2, 16), (130, 17), (3, 33), (260, 3), (4, 1000), (1, 64)]:
+        xs = []
+        for kind, given in zip(kinds, inputs, strict=True):
+            shape = given.extent.shape(rows, columns)
+            drawn = generator.uniform(0.2, 2.0, shape)
+            xs.append(generator.integers(0, columns, shape) if kind == "i" else drawn.astype(dtype))
+        wide = [x if x.dtype == np.int64 else x.astype(np.float64) for x in xs]
+        exact = execute(
+            D,
+            trace(
+                getattr(Backend, name),
+                tuple(Input(i.extent, "int64" if i.dtype == "int64" else "float64") for i in inputs),
+                *rest,
+            ),
+            wide,
+            (),
+        )
+        rough = 3e-5 if dtype == "float32" else 1e-12
+        for found, wanted in zip(run(xs, (), rows, columns), exact, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=rough, atol=rough, err_msg=f"{rows} {columns}")
+
+
+def test_rows_with_nan_and_infinity() -> None:
+    run = kernel_of(trace(Backend.softmax, (full("float32"),), 1))
+    x = np.zeros((6, 21), np.float32)
+    x[0, 20] = x[1, 3] = np.nan
+    x[2, 5] = np.inf
+    x[3] = -np.inf
+    x[4, 7] = -np.inf
+    (out,) = run([x], (), *x.shape)
+    assert np.isnan(out[:4]).all()
+    assert out[4, 7] == 0
+    np.testing.assert_allclose(out[4:].sum(1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gelu", "normalize_backward", "sums"])
+def test_results_do_not_depend_on_how_rows_are_divided(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, columns = 3 * CHUNK + 5, 37
+    generator = np.random.default_rng(2)
+    kinds = {"gelu": "f", "normalize_backward": "ffrcc", "sums": "f"}[name]
+    function: Any = {
+        "gelu": lambda b, x: Backend.gelu(b, x, True),
+        "normalize_backward": lambda b, g, x, w, m, v: Backend.normalize_backward(b, g, x, w, m, v, (1,), 0.1),
+        "sums": lambda b, x: (b.sum(x, (0,), False), b.sum(b.exp(x), (0, 1), False)),
+    }[name]
+    program = trace(function, tuple(Input(EXTENTS[kind], "float32") for kind in kinds), name=name)
+    xs = [generator.uniform(0.2, 1, EXTENTS[kind].shape(rows, columns)).astype("f4") for kind in kinds]
+    run = kernel_of(program)
+    whole = run(xs, (), rows, columns)
+    monkeypatch.setattr(kernels, "COUNT", 2)
+    monkeypatch.setattr(kernels, "_SHARED", 0)
+    for parts in (2, 3, 5):
+
+        def in_parts(work: Any, size: int, each: float = 1, parts: int = parts) -> None:
+            edges = [size * k // parts for k in range(parts + 1)]
+            for begin, end in reversed(list(pairwise(edges))):
+                work(begin, end)
+
+        monkeypatch.setattr(kernels, "shared", in_parts)
+        for a, b in zip(whole, run(xs, (), rows, columns), strict=True):
+            np.testing.assert_array_equal(a, b)
+    if name == "sums":
+        np.testing.assert_allclose(whole[0], xs[0].sum(0), rtol=1e-5)
+        assert whole[1].shape == ()
+        np.testing.assert_allclose(whole[1], np.exp(xs[0].astype("f8")).sum(), rtol=1e-5)
+
+
+def test_numbers_are_read_at_each_call() -> None:
+    program = trace(lambda b, x, s: b.mul(x, s), (full("float32"), Input(Extent.SCALAR, "float32")))
+    run = kernel_of(program)
+    x = np.ones((2, 9), np.float32)
+    for number in (0.1, -2.0, 1e300):
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(run([x], (number,), 2, 9)[0], x * np.float32(number))
+
+
+def test_an_output_may_have_the_memory_of_an_input() -> None:
+    program = trace(lambda b, x, y: (b.add(x, y), b.sub(x, y)), (full("float64"), full("float64")))
+    x, y = np.arange(40.0).reshape(1, 40), np.ones((1, 40))
+    kernel_of(program).into([x, y, x, y], None, 40)
+    np.testing.assert_array_equal(x[0], np.arange(40) + 1)
+    np.testing.assert_array_equal(y[0], np.arange(40) - 1)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda b, x: b.sub(x, b.mean(x, (0,), True)), "a sum over rows"),
+        (lambda b, x: b.amax(x, (0,), False), "no maximum over rows"),
+        (lambda b, x: b.cast(x, np.dtype("float16")), "do not compute"),
+        (lambda b, x: b.cast(x, np.dtype("int64")), "do not compute"),
+    ],
+)
+def test_what_kernels_cannot_do_is_left_to_the_interpreter(f: Callable[..., Any], message: str) -> None:
+    program = trace(f, (full("float32"),))
+    with pytest.raises(ProgramError, match=message):
+        emit(program, 64)
+    assert kernels.kernel_of(program) is None
+    x = np.random.default_rng(0).standard_normal((70, 90)).astype("f4")
+    (found,) = execute(D, program, [x], ())
+    np.testing.assert_array_equal(D.run(program, [x], ())[0], found)
+
+
+def test_operations_use_kernels_for_large_arrays_alone(noted: list[Any]) -> None:
+    x = np.linspace(-3, 3, 96 * 64, dtype=np.float32).reshape(96, 64)
+    large = {
+        "sigmoid": D.sigmoid(x),
+        "gelu": D.gelu(x, False),
+        "silu": D.silu(x),
+        "softmax": D.softmax(x, 1),
+        "normalize": D.normalize(x, x[0], x[1], (1,), 1e-5)[0],
+    }
+    assert [kernel.program.name for kernel in noted] == list(large)
+    noted.clear()
+    for dtype in (np.float16, np.float32):
+        small = x[:8].astype(dtype)
+        D.gelu(small if dtype is np.float32 else x.astype(dtype), False)
+        D.softmax(small, 1)
+    D.softmax(x, 0)
+    assert not noted
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(D.silu(x.T), D.silu(x).T)
+        np.testing.assert_allclose(D.gelu(x[::2], False), D.gelu(x, False)[::2], atol=3e-7)
+
+
+def test_layout_does_not_change_a_bit() -> None:
+    x = np.random.default_rng(3).standard_normal((130, 70)).astype("f4")
+    expanded = np.broadcast_to(x[:1], x.shape)
+    for name, rest in (("gelu", (False,)), ("softmax", (1,)), ("silu", ())):
+        whole = getattr(D, name)(x, *rest)
+        np.testing.assert_array_equal(getattr(D, name)(np.asfortranarray(x), *rest), whole)
+        np.testing.assert_array_equal(getattr(D, name)(expanded, *rest), getattr(D, name)(expanded.copy(), *rest))
+
+
+def test_arrays_of_other_sizes_are_never_read() -> None:
+    run = kernel_of(trace(Backend.rms_norm, (full("float32"), Input(Extent.ROW, "float32")), (1,), 0.1))
+    x, weight = np.ones((64, 80), np.float32), np.ones(80, np.float32)
+    for wrong in ([x, weight[:79]], [x[:63], weight], [x, weight.astype(np.float64)]):
+        with pytest.raises(ProgramError, match="the kernel of rms_norm was given"):
+            run(wrong, (), 64, 80)
+
+
+def test_scalars_of_numpy_are_no_arrays() -> None:
+    x = np.random.default_rng(0).standard_normal(5000)
+    losses, total = D.cross_entropy(x, np.int64(7), 0)
+    np.testing.assert_allclose(losses, np.log(np.exp(x).sum()) - x[7])
+    gradient = D.cross_entropy_backward(np.float64(1.0), x, total, np.int64(7), 0)
+    wanted = np.exp(x) / np.exp(x).sum()
+    wanted[7] -= 1
+    np.testing.assert_allclose(gradient, wanted, atol=1e-12)

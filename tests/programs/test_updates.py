@@ -1,0 +1,94 @@
+"""The optimizers' updates by kernels give the bits of NumPy's, use the same memory, and take what NumPy takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import Backend, NumPy
+from burnpy.backend.operations.optimizer import Step
+from burnpy_array.optimizer import Optimizer
+
+pytest.importorskip("llvmlite")
+
+D: Any = NumPy()
+UPDATES: dict[str, tuple[int, tuple[Any, ...]]] = {
+    "sgd_update": (0, ()),
+    "momentum_update": (1, (0.9, 0.3, True)),
+    "adam_update": (2, (0.9, 0.99, 1e-8, False)),
+    "amsgrad_update": (3, (0.9, 0.99, 1e-8, True)),
+    "rmsprop_update": (1, (0.9, 1e-8)),
+    "adagrad_update": (1, (0.01, 1e-8)),
+}
+STEPS = [Step(0.1), Step(0.1, 7, 0.01), Step(0.1, 3, 0.0, True), Step(0.01, 2, 0.1, True)]
+
+
+def lists(states: int, dtype: str) -> list[list[Any]]:
+    generator = np.random.default_rng(5)
+    shapes = [(3, 5), (1,), (), (40, 30), (0, 4)]
+    return [[np.asarray(generator.uniform(0.1, 1, shape)).astype(dtype) for shape in shapes] for _ in range(2 + states)]
+
+
+def flat(found: Any) -> list[Any]:
+    return [x for column in (found if type(found) is tuple else (found,)) for x in column]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_are_numpys_bit_for_bit(name: str, dtype: str, noted: list[Any]) -> None:
+    states, rest = UPDATES[name]
+    unfused: Callable[..., Any] = getattr(Optimizer, name)
+    default: Callable[..., Any] = getattr(Backend, name)
+    for step in STEPS:
+        given = lists(states, dtype)
+        before = [x.copy() for column in given for x in column]
+        noted.clear()
+        found = flat(getattr(D, name)(*given, step, *rest))
+        assert len(noted) == 4  # all parameters but the empty one
+        for a, b, c in zip(
+            found, flat(unfused(D, *given, step, *rest)), flat(default(D, *given, step, *rest)), strict=True
+        ):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
+        for x, old in zip([x for column in given for x in column], before, strict=True):
+            np.testing.assert_array_equal(x, old)
+
+
+def test_owned_states_are_updated_in_their_memory(noted: list[Any]) -> None:
+    given = lists(2, "float32")
+    wanted = flat(D.adam_update(*given, Step(0.1), 0.9, 0.99, 1e-8, False))
+    params = [x.copy() for x in given[0]]
+    found = D.adam_update(*given, Step(0.1, owned=True), 0.9, 0.99, 1e-8, False)
+    for a, b in zip(flat(found), wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+    for k in range(4):
+        assert found[1][k] is given[2][k]
+        assert found[2][k] is given[3][k]
+    for old, new, before in zip(given[0], found[0], params, strict=True):
+        assert not np.shares_memory(old, new)
+        np.testing.assert_array_equal(old, before)
+
+
+def test_a_learning_rate_makes_no_new_kernel(noted: list[Any]) -> None:
+    given = lists(2, "float32")
+    for number in range(1, 4):
+        D.adam_update(*given, Step(0.1 / number, number), 0.9, 0.99, 1e-8, False)
+    assert len(set(map(id, noted))) == 1
+
+
+def test_strides_and_other_dtypes(noted: list[Any]) -> None:
+    wide = [np.random.default_rng(k).uniform(0.1, 1, (6, 10)).astype("f4")[:, ::2].T for k in range(4)]
+    one = flat(D.adam_update(*[[x] for x in wide], Step(0.1, owned=True), 0.9, 0.99, 1e-8, False))
+    same = flat(D.adam_update(*[[x.copy()] for x in wide], Step(0.1), 0.9, 0.99, 1e-8, False))
+    for a, b in zip(one, same, strict=True):
+        np.testing.assert_array_equal(a, b)
+    noted.clear()
+    mixed = [[x, x.astype(np.float16)] for x in wide]
+    found = D.sgd_update(mixed[0], mixed[1], Step(0.1))
+    assert [x.dtype for x in found] == [np.float32, np.float16]
+    assert not noted
+    assert D.sgd_update([], [], Step(0.1)) == []
