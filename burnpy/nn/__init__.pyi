@@ -4,9 +4,13 @@ from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
+from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
+from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
+from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
@@ -25,7 +29,9 @@ from burnpy.nn.layers.piecewise_activations import (
     Softshrink,
     Threshold,
 )
+from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.smooth_activations import (
     Celu,
@@ -40,13 +46,18 @@ from burnpy.nn.layers.smooth_activations import (
     Tanhshrink,
 )
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.layers.unfolding import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.select import Where
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [
+    "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
     "BceWithLogitsLoss",
@@ -54,13 +65,18 @@ __all__ = [
     "Buffer",
     "BufferUpdate",
     "Celu",
+    "ChannelShuffle",
+    "Conv1d",
     "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CrossEntropyLoss",
     "Dropout",
     "Elu",
     "Embedding",
     "Entry",
     "Flatten",
+    "Fold",
     "Gelu",
     "Glu",
     "Hardshrink",
@@ -77,6 +93,7 @@ __all__ = [
     "LogSoftmax",
     "Lstm",
     "LstmState",
+    "MaxPool1d",
     "MaxPool2d",
     "Mish",
     "Module",
@@ -85,6 +102,8 @@ __all__ = [
     "NllLoss",
     "PRelu",
     "Param",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "Relu",
     "Relu6",
     "Selu",
@@ -105,6 +124,7 @@ __all__ = [
     "Threshold",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "Unfold",
     "Where",
     "functional",
     "init",

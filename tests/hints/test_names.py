@@ -130,7 +130,7 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy, "NumPy", "it is burnpy.backend.NumPy"),
         (burnpy, "float", "write burnpy.float32"),
         (burnpy, "no_grad", "write burnpy.autodiff.no_grad()"),
-        (burnpy, "conv1d", "it is PyTorch's, and not here yet"),
+        (burnpy, "conv3d", "it is PyTorch's, and not here yet"),
         (burnpy, "shape", "which is an attribute: x.shape"),
         (burnpy, "one_hot", "which is a method: i.one_hot(...)"),
         (burnpy, "uniform", "write Tensor.uniform(..., device=device)"),
