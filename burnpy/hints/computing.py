@@ -101,12 +101,12 @@ logaddexp | x.logaddexp(y)
 logaddexp2 | x.mul(math.log(2.0)).logaddexp(y * math.log(2.0)) / math.log(2.0)
 sigmoid | x.sigmoid()
 relu | x.relu()
-prelu | burnpy.where(x > 0.0, x, value * x) | not yet as a layer
-hardshrink | burnpy.where(x.abs() > 0.5, x, 0.0)
-celu | burnpy.where(x > 0.0, x, x.expm1())
-selu | – | not yet
+prelu | x.prelu(v[:1])
+hardshrink | x.hardshrink()
+celu | burnpy.nn.functional.celu(x)
+selu | burnpy.nn.functional.selu(x)
 rrelu | – | not yet
-threshold | burnpy.where(x > low, x, value)
+threshold | burnpy.nn.functional.threshold(x, low, value)
 softmax | x.softmax(dim=1)
 log_softmax | x.log_softmax(dim=1)
 dropout | burnpy.nn.functional.dropout(x, 0.5)

@@ -15,6 +15,7 @@ from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.methods import (
+    Activations,
     Binary,
     Combining,
     Diagonals,
@@ -57,6 +58,7 @@ class Tensor(
     Special[B],
     Binary[B],
     Combining[B, float],
+    Activations[B],
     Filling[B],
     Matrices[B],
     Random[B],

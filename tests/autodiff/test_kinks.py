@@ -194,6 +194,16 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("logit at 0", lambda x: x.logit(), [[0.0, 0.5]], [[INF, 4]]),
     ("logit at 1", lambda x: x.logit(), [[1.0, 0.5]], [[INF, 4]]),
     ("logit at the bounds of eps", lambda x: x.logit(0.25), [[0.25, 0.75, 0.0]], [[16 / 3, 16 / 3, 0]]),
+    ("relu6 at its kinks", functional.relu6, [[0.0, 6.0, 3.0, NAN]], [[0, 0, 1, 1]]),
+    ("hardtanh at its kinks", functional.hardtanh, [[-1.0, 1.0, 0.0]], [[0, 0, 1]]),
+    ("hardsigmoid at its kinks", functional.hardsigmoid, [[-3.0, 3.0, 0.0]], [[0, 0, 1 / 6]]),
+    ("hardswish at its kinks", functional.hardswish, [[-3.0, 3.0, 0.0]], [[0, 1, 0.5]]),
+    ("leaky_relu at 0", lambda x: functional.leaky_relu(x, 0.25), [[0.0, 1.0]], [[0.25, 1]]),
+    ("prelu at 0", lambda x, y: x.prelu(y), [[0.0, -2.0], [0.25]], [[0.25, 0.25], [-2]]),
+    ("elu at 0", lambda x: functional.elu(x, 2.0), [[0.0, 1.0]], [[2, 1]]),
+    ("hardshrink and softshrink", lambda x: x.hardshrink() + functional.softshrink(x), [[0.5, -0.5, 1.0]], [[0, 0, 2]]),
+    ("threshold at it", lambda x: functional.threshold(x, 0.5, 7.0), [[0.5, 1.0]], [[0, 1]]),
+    ("normalize of zeros", lambda x: functional.normalize(x, eps=0.5), [[[0.0, 0.0]]], [[2, 2]]),
     ("remainder by infinity", lambda x, y: x.remainder(y), [[-2.0, 2.0], [INF, INF]], [[1, 1], [1, 0]]),
 ]  # fmt: skip
 
@@ -247,6 +257,7 @@ FINITE: list[tuple[str, F, list[Any]]] = [
     ("atan2 at (0, 0)", lambda x, y: x.atan2(y), [0.0, 0.0]),
     ("sinc at 0", lambda x: x.sinc(), [[0.0, 1e-9, 1.0]]),
     ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0], [0.0]]),
+    ("normalize of zeros", functional.normalize, [[[0.0, 0.0]]]),
     ("logaddexp of infinities", lambda x, y: x.logaddexp(y), [[INF, -INF], [INF, -INF]]),
     ("logsumexp with a masked element", lambda x: x.logsumexp(0), [[1.0, -INF, 2.0]]),
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.activations import Activations
     from burnpy.tensor.methods.binary import Binary
     from burnpy.tensor.methods.combining import Combining
     from burnpy.tensor.methods.diagonals import Diagonals
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.special import Special
 
 __all__ = [
+    "Activations",
     "Binary",
     "Combining",
     "Diagonals",
@@ -44,6 +46,10 @@ __all__ = [
 ]
 
 METHODS = {
+    "activations.Activations": (
+        "hardshrink",
+        "prelu",
+    ),
     "binary.Binary": (
         "addcdiv",
         "atan2",
