@@ -13,7 +13,7 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Filling, Rearranging, Selecting
+from burnpy.tensor.methods import Filling, Products, Rearranging, Selecting
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
@@ -38,6 +38,7 @@ class IntTensor(
     Selecting[B],
     DiscreteDifferentiation[B],
     Filling[B],
+    Products[B],
     Protocols[B],
     Exchange[B],
     Printing[B],

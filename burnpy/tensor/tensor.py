@@ -14,7 +14,7 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Elementary, Filling, Matrices, Random, Rearranging, Selecting
+from burnpy.tensor.methods import Elementary, Filling, Matrices, Products, Random, Rearranging, Selecting
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -38,6 +38,7 @@ class Tensor(
     Elementary[B],
     Filling[B],
     Matrices[B],
+    Products[B],
     Random[B],
     FloatConversion[B],
     Protocols[B],

@@ -156,7 +156,7 @@ NONE = {
     "attention": "functional.scaled_dot_product_attention is compared in test_nn.py",
     "center": "a part of the variance",
     "detach": "nothing is computed",
-    **{name: "linalg is compared in test_linalg.py, whatever the signs" for name in ("eigh", "lu_factor", "qr", "svd")},
+    **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "run": "programs are compared by the operations that they are made of",
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
 }

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
     from burnpy.tensor.methods.matrices import Matrices
+    from burnpy.tensor.methods.products import Products
     from burnpy.tensor.methods.random import Random
     from burnpy.tensor.methods.rearranging import Rearranging
     from burnpy.tensor.methods.selecting import Selecting
 
-__all__ = ["Elementary", "Filling", "Matrices", "Random", "Rearranging", "Selecting"]
+__all__ = ["Elementary", "Filling", "Matrices", "Products", "Random", "Rearranging", "Selecting"]
 
 METHODS = {
     "elementary.Elementary": (
@@ -38,6 +39,17 @@ METHODS = {
         "matrix_exp",
         "matrix_power",
         "slogdet",
+    ),
+    "products.Products": (
+        "_both",
+        "_product",
+        "bmm",
+        "cross",
+        "dot",
+        "kron",
+        "mm",
+        "mv",
+        "outer",
     ),
     "random.Random": (
         "bernoulli",
