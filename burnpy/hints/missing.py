@@ -19,6 +19,7 @@ _PACKAGES = {
     "burnpy.func": (packages.FUNC, torch_names.FUNC),
     "burnpy.linalg": (packages.LINALG, torch_names.LINALG),
     "burnpy.autodiff": (packages.AUTODIFF, ""),
+    "burnpy.data": (packages.DATA, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 

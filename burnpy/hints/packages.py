@@ -58,7 +58,6 @@ softmin | (-x).softmax(dim=1)
 normalize | x / x.square().sum(dim=1, keepdim=True).sqrt()
 rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
-pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
 """
 
 INIT = """
@@ -142,4 +141,24 @@ profiler | burnpy.backend.Profiled
 forward_ad | make_dual, unpack_dual
 gradcheck | burnpy.testing.gradcheck
 gradgradcheck | burnpy.testing.gradgradcheck
+"""
+
+DATA = """
+DataLoader | Loader(data, collate(device=device), batch_size=64)
+TensorDataset | ArrayDataset(x=images, y=labels)
+ConcatDataset | data + other
+ChainDataset | a Stream that reads one after another
+StackDataset | data.zip(other)
+Subset | data.subset(indices)
+IterableDataset | Stream
+random_split | data.split(0.8, seed=0)
+default_collate | collate(device=device)
+default_convert | collate(device=device)
+get_worker_info | – | a sample does not depend on the worker; BatchRandom has its random numbers
+BatchSampler | Sampler | its plan() decides what goes into a batch
+SequentialSampler | InOrder
+RandomSampler | Shuffled
+SubsetRandomSampler | Loader(data.subset(indices), collate(device=device), batch_size=64, shuffle=True)
+WeightedRandomSampler | Weighted(weights, n=100)
+DistributedSampler | loader.shard(rank, size)
 """

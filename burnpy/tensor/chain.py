@@ -19,7 +19,7 @@ B = TypeVar("B", bound=Backend)
 
 @explained
 def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
-    """The product of matrices, in the order that takes the fewest multiplications; `linalg.multi_dot` takes vectors too.
+    """The product of matrices, in the order of the fewest multiplications; `linalg.multi_dot` takes vectors too.
 
     Raises:
         ArgumentError: there are none.

@@ -1,7 +1,7 @@
 """Einstein summation and tensor contractions, made of matrix products.
 
-An equation is parsed once for its shapes. Each step contracts two operands: what only one of them has is summed away, and
-the rest is one batched matrix product. A diagonal, a repeated index of one operand, is a slice with a step.
+An equation is parsed once for its shapes. Each step contracts two operands: what only one of them has is summed away,
+and the rest is one batched matrix product. A diagonal, a repeated index of one operand, is a slice with a step.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def einsum(equation: str, *operands: IntTensor[B]) -> IntTensor[B]: ...
 def einsum(equation: str, *operands: Any) -> Any:
     """The sum of products of elements that an equation describes, in Einstein's notation.
 
-    A letter names a dimension; a letter in several operands, or twice in one, is one index of them all. Letters that the
-    result lacks are summed over. Without ``->`` the result has the letters that occur once, in alphabetical order, after
-    the dimensions of an ellipsis, which broadcast. The order in which several operands are multiplied is chosen by
+    A letter names a dimension; a letter in several operands, or twice in one, is one index of them all. Letters that
+    the result lacks are summed over. Without ``->`` the result has the letters that occur once, in alphabetical order,
+    after the dimensions of an ellipsis, which broadcast. The order in which several operands are multiplied is chosen by
     ``opt_einsum`` where that is installed, else by NumPy's search.
 
     Args:

@@ -84,7 +84,8 @@ def test_methods(name: str) -> None:
 
 @pytest.mark.parametrize(("equation", "shapes"), EQUATIONS)
 def test_einsum(equation: str, shapes: Any) -> None:
-    for dtype, cls in (("float64", Tensor), ("float16", Tensor), ("int64", IntTensor)):
+    kinds: tuple[tuple[str, Any], ...] = (("float64", Tensor), ("float16", Tensor), ("int64", IntTensor))
+    for dtype, cls in kinds:
         arrays = drawn(shapes, dtype)
         found: Any = einsum(equation, *[cls.from_data(a, device=NumPy) for a in arrays])
         wanted = np.einsum(equation, *[a.astype(np.float64) for a in arrays])
@@ -100,7 +101,8 @@ def test_sizes_of_1_broadcast_and_dtypes_promote() -> None:
     x, y = (Tensor[NumPy].from_data(a) for a in drawn([(2, 1), (4, 3)]))
     np.testing.assert_allclose(einsum("ij,kj->ik", x, y).to_numpy(), x.to_numpy() * y.to_numpy().sum(1))
     assert einsum("ij,kj->ik", x, y.to_dtype("float32")).dtype == "float64"
-    assert einsum("ij,kj", [x, y]).shape == (2, 4)
+    members: Any = [x, y]
+    assert einsum("ij,kj", members).shape == (2, 4)
 
 
 def test_several_operands_are_multiplied_in_a_good_order() -> None:

@@ -81,7 +81,7 @@ class Products(TensorBase[B]):
         ours, theirs = ((1,) * (ndim - x.ndim) + x.shape for x in (left, right))
         spread = [size for n in ours for size in (n, 1)], [size for n in theirs for size in (1, n)]
         product = left.reshape(*spread[0]) * right.reshape(*spread[1]) if ndim else left * right
-        return product.reshape(*[n * m for n, m in zip(ours, theirs, strict=True)]) if ndim else product
+        return product.reshape(*[n * m for n, m in zip(ours, theirs, strict=True)]) if ndim else product  # type: ignore[no-any-return]  # of x's class
 
     def cross(self, other: Self, dim: int | None = None) -> Self:
         """The cross product of vectors of three elements along ``dim``; other dimensions broadcast.
@@ -118,7 +118,8 @@ class Products(TensorBase[B]):
             return x._like(x._backend.slice(x._primitive, tuple(key)))
 
         parts = [part(left, j) * part(right, k) - part(left, k) * part(right, j) for j, k in ((1, 2), (2, 0), (0, 1))]
-        return left._like(left._backend.cat([x._primitive for x in parts], place))
+        out: Self = left._like(left._backend.cat([x._primitive for x in parts], place))
+        return out
 
     def _both(self, operation: str, other: Any) -> tuple[Any, Any]:
         """Return x and another tensor of its kind on one device."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from burnpy.testing.cases import (
     activation,
     attention,
+    binary,
     convolution,
     creation,
     dense,
+    elementary,
     indexing,
+    integers,
     linalg,
     normalization,
     optimizer,
@@ -17,6 +20,7 @@ from burnpy.testing.cases import (
     programs,
     reduction,
     shape,
+    special_functions,
 )
 from burnpy.testing.cases.properties import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
@@ -27,10 +31,13 @@ __all__ = [
     "Row",
     "activation",
     "attention",
+    "binary",
     "convolution",
     "creation",
     "dense",
+    "elementary",
     "indexing",
+    "integers",
     "linalg",
     "normalization",
     "optimizer",
@@ -39,4 +46,5 @@ __all__ = [
     "programs",
     "reduction",
     "shape",
+    "special_functions",
 ]
