@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.chain import chain_matmul
+    from burnpy.tensor.einsum import einsum, tensordot
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.grids import cartesian_prod, meshgrid
@@ -69,9 +71,11 @@ __all__ = [
     "broadcast_tensors",
     "cartesian_prod",
     "cat",
+    "chain_matmul",
     "cross_entropy",
     "default_generator",
     "dstack",
+    "einsum",
     "errors",
     "float16",
     "float32",
@@ -88,6 +92,7 @@ __all__ = [
     "mse_loss",
     "nll_loss",
     "stack",
+    "tensordot",
     "uint8",
     "uint16",
     "uint32",
@@ -98,6 +103,8 @@ __all__ = [
 
 _LATER = {
     "burnpy.autodiff.autodiff": ("Autodiff",),
+    "burnpy.tensor.chain": ("chain_matmul",),
+    "burnpy.tensor.einsum": ("einsum", "tensordot"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),

@@ -224,24 +224,24 @@ renorm | – | not yet
 
 # Products of matrices
 matmul | x.matmul(m) | also `x @ m`
-mm | x @ m
-bmm | x @ m | any dimensions before the last two
-mv | x @ v
-dot | v @ v
+mm | x.mm(m)
+bmm | x[None].bmm(m[None])
+mv | x.mv(v)
+dot | v.dot(v)
 inner | x @ y.mT | `x.inner()` is x on the inner backend
-vdot | v @ v
-outer | v.unsqueeze(1) * v
-ger | v.unsqueeze(1) * v
+vdot | v.dot(v)
+outer | v.outer(v)
+ger | v.outer(v)
 addmm | x.addmm(x @ m, m)
 addmv | x @ v + x[:, 0]
 addr | m + v.unsqueeze(1) * v
 addbmm | y + x @ m
 baddbmm | x[None].baddbmm(x[None], m[None])
-chain_matmul | x @ m @ m
-kron | – | not yet
-cross | – | not yet
-tensordot | x.reshape(2, 3) @ m.reshape(3, 3) | dimensions that are summed over go next to each other
-einsum | – | not yet; `x @ m`, sums and permutations do it
+chain_matmul | burnpy.chain_matmul(x, m, m)
+kron | x.kron(m)
+cross | m.cross(m, dim=1)
+tensordot | burnpy.tensordot(x, m, dims=1)
+einsum | burnpy.einsum("ij,jk->ik", x, m)
 cdist | (x.unsqueeze(1) - m).square().sum(-1).sqrt() | not yet as one operation, with gradient 0 at equal points
 pdist | – | not yet
 trace | m.trace()
@@ -268,7 +268,7 @@ ormqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
 svd | burnpy.linalg.svd(x) | with Vh, the transpose of V
 svd_lowrank | burnpy.linalg.svd(x) | not yet by random projections
 pca_lowrank | burnpy.linalg.svd(x) | not yet by random projections
-eig | – | of matrices that are not symmetric they are complex, and there are no complex numbers; of symmetric ones `burnpy.linalg.eigh(m)`
+eig | burnpy.linalg.eigh(m) | of symmetric matrices; of others there would be complex numbers
 symeig | burnpy.linalg.eigh(m)
 lu | burnpy.linalg.lu_factor(m) | or `burnpy.linalg.lu(m)` for P, L and U
 lu_solve | burnpy.linalg.lu_solve(*burnpy.linalg.lu_factor(m), m)

@@ -171,7 +171,6 @@ NONE = {
     "center": "a part of the variance",
     "detach": "nothing is computed",
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
-    "run": "programs are compared by the operations that they are made of",
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
     "run": "PyTorch has no programs",
 }

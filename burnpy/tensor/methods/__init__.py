@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.integers import NumberTheory
     from burnpy.tensor.methods.matrices import Matrices
     from burnpy.tensor.methods.placing import Placing
+    from burnpy.tensor.methods.products import Products
     from burnpy.tensor.methods.random import Random
     from burnpy.tensor.methods.rearranging import Rearranging
     from burnpy.tensor.methods.regrouping import Regrouping
@@ -37,6 +38,7 @@ __all__ = [
     "Matrices",
     "NumberTheory",
     "Placing",
+    "Products",
     "Random",
     "Rearranging",
     "Regrouping",
@@ -137,6 +139,17 @@ METHODS = {
         "masked_scatter",
         "scatter_reduce",
         "take",
+    ),
+    "products.Products": (
+        "_both",
+        "_product",
+        "bmm",
+        "cross",
+        "dot",
+        "kron",
+        "mm",
+        "mv",
+        "outer",
     ),
     "random.Random": (
         "bernoulli",
