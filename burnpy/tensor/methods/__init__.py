@@ -78,6 +78,7 @@ METHODS = {
     "random.Random": (
         "bernoulli",
         "categorical",
+        "multinomial",
         "normal_like",
         "uniform_like",
     ),
