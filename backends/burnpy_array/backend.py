@@ -7,6 +7,7 @@ from burnpy_array.attention import Attention
 from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
+from burnpy_array.elementary import Elementary
 from burnpy_array.indexing import Indexing
 from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
@@ -21,6 +22,7 @@ class ArrayBackend(
     Creation,
     Arithmetic,
     Unary,
+    Elementary,
     Activation,
     Reduction,
     Softmax,

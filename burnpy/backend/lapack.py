@@ -6,6 +6,7 @@ operations call them on the host, and NumPy and CuPy with their own arrays. What
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -152,7 +153,7 @@ def lu_factor(xp: Any, x: Array) -> tuple[Array, Array, Array]:
         return factors.astype(x.dtype), pivots, order
     *batch, rows, columns = x.shape
     count = min(rows, columns)
-    out = xp.array(x, order="C").reshape((-1, rows, columns))
+    out = xp.array(x, order="C").reshape((math.prod(batch), rows, columns))
     each = xp.arange(out.shape[0])
     order = xp.broadcast_to(xp.arange(rows, dtype=int64), (out.shape[0], rows)).copy()
     pivots = xp.empty((out.shape[0], count), int64)

@@ -17,6 +17,7 @@ _PACKAGES = {
     "burnpy.nn.init": (packages.INIT, torch_names.INIT),
     "burnpy.optim": (packages.OPTIM, torch_names.OPTIM),
     "burnpy.func": (packages.FUNC, torch_names.FUNC),
+    "burnpy.linalg": (packages.LINALG, torch_names.LINALG),
     "burnpy.autodiff": (packages.AUTODIFF, ""),
     "burnpy.data": (packages.DATA, ""),
 }
@@ -24,7 +25,18 @@ _PACKAGES = {
 
 _ROOMS = tuple(
     f"burnpy.{room}"
-    for room in ("nn", "nn.functional", "nn.init", "optim", "func", "autodiff", "backend", "record", "testing")
+    for room in (
+        "nn",
+        "nn.functional",
+        "nn.init",
+        "optim",
+        "func",
+        "linalg",
+        "autodiff",
+        "backend",
+        "record",
+        "testing",
+    )
 )
 
 

@@ -45,9 +45,9 @@ as_strided | – | how elements lie in memory is the backend's affair
 meshgrid | burnpy.meshgrid(v, v) | `indexing="ij"` by default; NumPy's default is "xy"
 cartesian_prod | burnpy.cartesian_prod(v, v)
 combinations | – | not yet
-pixel_shuffle | – | not yet
-pixel_unshuffle | – | not yet
-channel_shuffle | – | not yet
+pixel_shuffle | burnpy.nn.functional.pixel_shuffle(y.reshape(6, 1, 1)[:4], 2)
+pixel_unshuffle | burnpy.nn.functional.pixel_unshuffle(y[:, :2].unsqueeze(0), 2)
+channel_shuffle | burnpy.nn.functional.channel_shuffle(y.reshape(1, 6, 1), 2)
 
 # Joining and splitting
 cat | burnpy.cat([x, y], dim=0)

@@ -202,7 +202,8 @@ def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]:
     >>> lu_factor(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]))
     LuFactor(LU=Tensor([[ 2. ,  8. ],
             [ 0.5, -2. ]],
-           shape=(2, 2), dtype=float32, device=NumPy), pivots=IntTensor([2, 2], shape=(2,), device=NumPy))
+           shape=(2, 2), dtype=float32, device=NumPy), pivots=IntTensor([2, 2], shape=(2,), dtype=int64,
+    device=NumPy))
     """
     x = matrices("lu_factor", x)
     factors, pivots, _ = x._backend.lu_factor(x._primitive)

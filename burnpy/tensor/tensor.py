@@ -15,6 +15,8 @@ from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.methods import (
+    Binary,
+    Combining,
     Diagonals,
     Elementary,
     Filling,
@@ -25,6 +27,7 @@ from burnpy.tensor.methods import (
     Regrouping,
     Repeating,
     Selecting,
+    Special,
 )
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
@@ -51,6 +54,9 @@ class Tensor(
     Diagonals[B],
     Differentiation[B],
     Elementary[B],
+    Special[B],
+    Binary[B],
+    Combining[B, float],
     Filling[B],
     Matrices[B],
     Random[B],

@@ -161,8 +161,8 @@ def test_split_stratified(by: str) -> None:
     data: Dataset[Any] = ArrayDataset(x=np.arange(100), y=labels)
     if by == "mapped":
         data = data.map(dict)
-    for fraction in (0.2, 0.4, 0.8):
-        first, second = data.split(fraction, seed=3, stratify=labels if by == "array" else "y")
+    for seed, fraction in enumerate([0.2, 0.3, 0.4, 0.5, 0.6, 0.8]):
+        first, second = data.split(fraction, seed=seed, stratify=labels if by == "array" else "y")
         counts = np.bincount(values(first, "y"), minlength=3)
         assert np.abs(counts - fraction * np.array([80, 15, 5])).max() <= 1
         assert sorted(values(first) + values(second)) == list(range(100))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from burnpy.autodiff.rules import (
     attention,
+    binary,
     convolution,
     dense,
+    elementary,
     indexing,
     linalg,
     linear_equations,
@@ -14,6 +16,7 @@ from burnpy.autodiff.rules import (
     pooling,
     reduction,
     shape,
+    special_functions,
 )
 from burnpy.autodiff.rules.algebra import RULES, Rule
 
@@ -21,8 +24,10 @@ __all__ = [
     "RULES",
     "Rule",
     "attention",
+    "binary",
     "convolution",
     "dense",
+    "elementary",
     "indexing",
     "linalg",
     "linear_equations",
@@ -31,4 +36,5 @@ __all__ = [
     "pooling",
     "reduction",
     "shape",
+    "special_functions",
 ]

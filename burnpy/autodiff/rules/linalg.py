@@ -96,9 +96,7 @@ def inverse(i: Any, s: Float) -> Float:
     return i.where(nonzero, i.pow(i.where(nonzero, s, 1.0), -1), 0.0)
 
 
-def svd_vjp(
-    i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool
-) -> tuple[Float]:
+def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool) -> tuple[Float]:
     """u (((uᵀ g_u - g_uᵀ u) ∘ e) s + s ((vᵀ g_v - g_vᵀ v) ∘ e) + diag(g_s)) vᵀ, with e = 1 / (s[k]² - s[j]²).
 
     Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and u s⁻¹ g_vᵀ (1 - v vᵀ).

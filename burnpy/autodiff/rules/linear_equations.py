@@ -72,9 +72,7 @@ def solve_triangular_vjp(
     return by_a, by_b
 
 
-def solve_triangular_jvp(
-    i: Any, tangents: Any, a: Float, out: Float, upper: bool, unitriangular: bool
-) -> tuple[Float]:
+def solve_triangular_jvp(i: Any, tangents: Any, a: Float, out: Float, upper: bool, unitriangular: bool) -> tuple[Float]:
     """a⁻¹ (t_b - t_a x)."""
     by_a, right = tangents
     if by_a is not None:

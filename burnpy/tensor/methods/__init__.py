@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.binary import Binary
+    from burnpy.tensor.methods.combining import Combining
     from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
+    from burnpy.tensor.methods.integers import NumberTheory
     from burnpy.tensor.methods.matrices import Matrices
     from burnpy.tensor.methods.placing import Placing
     from burnpy.tensor.methods.random import Random
@@ -21,21 +24,48 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.regrouping import Regrouping
     from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.selecting import Selecting
+    from burnpy.tensor.methods.special import Special
 
 __all__ = [
+    "Binary",
+    "Combining",
     "Diagonals",
     "Elementary",
     "Filling",
     "Matrices",
+    "NumberTheory",
     "Placing",
     "Random",
     "Rearranging",
     "Regrouping",
     "Repeating",
     "Selecting",
+    "Special",
 ]
 
 METHODS = {
+    "binary.Binary": (
+        "addcdiv",
+        "atan2",
+        "copysign",
+        "hypot",
+        "lerp",
+        "logaddexp",
+        "xlogy",
+    ),
+    "combining.Combining": (
+        "addcmul",
+        "addmm",
+        "allclose",
+        "baddbmm",
+        "fmax",
+        "fmin",
+        "fmod",
+        "heaviside",
+        "isclose",
+        "nan_to_num",
+        "signbit",
+    ),
     "diagonals.Diagonals": (
         "diag",
         "diag_embed",
@@ -43,14 +73,41 @@ METHODS = {
         "trace",
     ),
     "elementary.Elementary": (
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cosh",
+        "deg2rad",
+        "exp2",
         "expm1",
+        "frac",
+        "log10",
         "log1p",
+        "log2",
+        "logit",
+        "rad2deg",
+        "sinh",
+        "tan",
+        "trunc",
     ),
     "filling.Filling": (
         "_filled_like",
         "full_like",
         "ones_like",
         "zeros_like",
+    ),
+    "integers.NumberTheory": (
+        "__lshift__",
+        "__rlshift__",
+        "__rrshift__",
+        "__rshift__",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "gcd",
+        "lcm",
     ),
     "matrices.Matrices": (
         "det",
@@ -125,6 +182,14 @@ METHODS = {
         "scatter_add",
         "take_along_dim",
         "where",
+    ),
+    "special.Special": (
+        "digamma",
+        "erfc",
+        "erfinv",
+        "lgamma",
+        "polygamma",
+        "sinc",
     ),
 }
 """The names of the methods by class, as ``"module.Class"``."""

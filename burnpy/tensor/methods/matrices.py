@@ -9,7 +9,7 @@ from burnpy.tensor.dims import integer
 from burnpy.tensor.matrices import SlogDet, matrices
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
+    pass
 
 
 class Matrices(TensorBase[B]):
