@@ -154,6 +154,7 @@ METHODS = {
     "random.Random": (
         "bernoulli",
         "categorical",
+        "multinomial",
         "normal_like",
         "uniform_like",
     ),
