@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
+    from burnpy.tensor.integration import cumulative_trapezoid, std_mean, trapezoid, var_mean
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+    from burnpy.tensor.searching import bucketize, searchsorted
 
     bfloat16 = float16  # a dtype too
 
@@ -60,8 +62,10 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "bool_",
     "broadcast_tensors",
+    "bucketize",
     "cat",
     "cross_entropy",
+    "cumulative_trapezoid",
     "default_generator",
     "errors",
     "float16",
@@ -76,15 +80,21 @@ __all__ = [
     "minimum",
     "mse_loss",
     "nll_loss",
+    "searchsorted",
     "stack",
+    "std_mean",
+    "trapezoid",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "var_mean",
     "where",
 ]
 
 _LATER = {
+    "burnpy.tensor.integration": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
+    "burnpy.tensor.searching": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),

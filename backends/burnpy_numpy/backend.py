@@ -24,6 +24,7 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
+from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.softmax import Softmax
@@ -36,7 +37,16 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(
-    Compiled, CompiledAttention, CompiledUpdates, Activation, Softmax, Convolution, Pooling, Normalization, Accumulation
+    Compiled,
+    CompiledAttention,
+    CompiledUpdates,
+    Activation,
+    Softmax,
+    Convolution,
+    Pooling,
+    Normalization,
+    Ordering,
+    Accumulation,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 

@@ -14,12 +14,15 @@ from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.normalization import Normalization
+from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
+from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
+from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.schema import Algebra, derived
@@ -38,8 +41,11 @@ class Backend(
     Unary,
     Activation,
     Reduction,
+    Norms,
+    Scans,
     Shaping,
     Indexing,
+    Ordering,
     Random,
     Convolution,
     Dense,

@@ -27,7 +27,9 @@ from burnpy.tensor.lazy_methods import lazy_classes
 if TYPE_CHECKING:
 {imports}
 
-__all__ = [{names}]
+__all__ = [
+{names}
+]
 
 METHODS = {{
 {table}
@@ -50,7 +52,7 @@ def table() -> str:
     classes = [(path.partition(".")[0], path.rpartition(".")[2]) for path in methods]
     return _PAGE.format(
         imports="\n".join(f"    from burnpy.tensor.methods.{module} import {name}" for module, name in classes),
-        names=", ".join(f'"{name}"' for name in sorted(name for _, name in classes)),
+        names="\n".join(f'    "{name}",' for name in sorted(name for _, name in classes)),
         table="\n".join(
             "\n".join([f'    "{path}": (', *(f'        "{name}",' for name in names), "    ),"])
             for path, names in methods.items()

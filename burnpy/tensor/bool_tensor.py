@@ -12,7 +12,7 @@ from burnpy.tensor.exchange import Exchange
 from burnpy.tensor.factories import BoolTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.logic import Equality, Logic
-from burnpy.tensor.methods import Filling, Rearranging, Selecting
+from burnpy.tensor.methods import Counting, Filling, Ordering, Rearranging, Selecting
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import BoolReductions
@@ -37,6 +37,8 @@ class BoolTensor(
     Selecting[B],
     DiscreteDifferentiation[B],
     Filling[B],
+    Counting[B],
+    Ordering[B],
     Protocols[B],
     Exchange[B],
     Printing[B],

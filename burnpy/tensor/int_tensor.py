@@ -13,7 +13,7 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Filling, Rearranging, Selecting
+from burnpy.tensor.methods import Counting, Filling, IntCounting, Ordering, Ranking, Rearranging, Selecting
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
@@ -31,6 +31,7 @@ class IntTensor(
     IntTensorFactories[B],
     Integers[B],
     MatrixProduct[B],
+    Ranking[B],
     NumberReductions[B],
     Rearranging[B],
     Shaping[B],
@@ -38,6 +39,9 @@ class IntTensor(
     Selecting[B],
     DiscreteDifferentiation[B],
     Filling[B],
+    Counting[B],
+    Ordering[B],
+    IntCounting[B],
     Protocols[B],
     Exchange[B],
     Printing[B],

@@ -14,7 +14,17 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Elementary, Filling, Random, Rearranging, Selecting
+from burnpy.tensor.methods import (
+    Counting,
+    Elementary,
+    Filling,
+    Ordering,
+    Random,
+    Ranking,
+    Rearranging,
+    Selecting,
+    Statistics,
+)
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -29,6 +39,8 @@ class Tensor(
     Arithmetic[B, float],
     Pointwise[B],
     MatrixProduct[B],
+    Statistics[B],
+    Ranking[B],
     FloatReductions[B],
     Rearranging[B],
     Shaping[B],
@@ -37,6 +49,8 @@ class Tensor(
     Differentiation[B],
     Elementary[B],
     Filling[B],
+    Counting[B],
+    Ordering[B],
     Random[B],
     FloatConversion[B],
     Protocols[B],

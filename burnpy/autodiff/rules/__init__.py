@@ -11,6 +11,7 @@ from burnpy.autodiff.rules import (
     pointwise,
     pooling,
     reduction,
+    scans,
     shape,
 )
 from burnpy.autodiff.rules.algebra import RULES, Rule
@@ -26,5 +27,6 @@ __all__ = [
     "pointwise",
     "pooling",
     "reduction",
+    "scans",
     "shape",
 ]

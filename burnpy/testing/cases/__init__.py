@@ -10,11 +10,14 @@ from burnpy.testing.cases import (
     dense,
     indexing,
     normalization,
+    norms,
     optimizer,
+    ordering,
     pointwise,
     pooling,
     programs,
     reduction,
+    scans,
     shape,
 )
 from burnpy.testing.cases.properties import PROPERTIES
@@ -31,10 +34,13 @@ __all__ = [
     "dense",
     "indexing",
     "normalization",
+    "norms",
     "optimizer",
+    "ordering",
     "pointwise",
     "pooling",
     "programs",
     "reduction",
+    "scans",
     "shape",
 ]
