@@ -27,7 +27,7 @@ F = Callable[..., Any]
 NAN, INF = math.nan, math.inf
 
 rng = np.random.default_rng(7)
-X = rng.normal(size=(3, 5)).round(2)
+X = rng.normal(size=(3, 5)).round(2) + 0.001  # none is 0
 INTEGERS = rng.integers(0, 4, (3, 5))
 TIES = INTEGERS.astype(np.float64)
 WITH_NAN = np.where(rng.random((3, 5)) < 0.3, NAN, X)
@@ -131,13 +131,10 @@ VALUES: dict[str, F] = {
     "diff too often": lambda x: x.diff(n=9),
     "diff with more": lambda x: x.diff(prepend=x, append=x),
 }
-UNLIKE = {
-    ("unique columns", "no rows"),
-    ("unique rows", "no columns"),
-    ("quantiles", "no rows"),
-    ("quantile of all, keepdim", "0-d"),
-}
-"""What PyTorch refuses, and is an empty result here."""
+ALSO_OF_NONE = ("unique columns", "unique rows", "quantile", "nanquantile")
+"""What PyTorch refuses of tensors without elements, and is an empty result here."""
+NOT_OF_NAN = ("mode", "searchsorted in rows", "unique rows", "unique columns")
+"""What depends on the order of comparisons in PyTorch where there are NaNs."""
 NOT_DIFFERENTIATED = ("unique", "count_nonzero", "histc", "searchsorted", "bucketize", "argsort", "norm for p = 0")
 FIRST_OF_TIES = ("topk", "kthvalue", "median", "nanmedian", "quantile", "nanquantile")
 """Of equal elements PyTorch chooses any, so that gradients may go to others."""
@@ -159,6 +156,8 @@ def listed(results: Any) -> list[Any]:
 
 def compare(name: str, which: str, f: F) -> None:
     array = INPUTS[which]
+    if which == "NaN" and name.startswith(NOT_OF_NAN):
+        return
     theirs: Any = torch.tensor(array)
     kind: Any = {"f": Tensor, "i": IntTensor, "b": BoolTensor}[array.dtype.kind]
     ours = kind[Twice].from_data(array)
@@ -167,15 +166,20 @@ def compare(name: str, which: str, f: F) -> None:
     try:
         outs_ = listed(f(theirs))
     except (RuntimeError, IndexError):
-        if (name, which) not in UNLIKE:
-            with pytest.raises(BurnpyError):
+        if not (name.startswith(ALSO_OF_NONE) and 0 in array.shape):
+            with pytest.raises((BurnpyError, IndexError)):
                 f(ours)
         return
     outs = listed(f(ours))
     for k, (out, out_) in enumerate(zip(outs, outs_, strict=True)):
         assert_close(out, out_, f"result {k} of {name}")
     ambiguous = which in ("ties", "NaN") and name.split()[0].rstrip(",") in FIRST_OF_TIES
-    if kind is not Tensor or name.startswith(NOT_DIFFERENTIATED) or ambiguous or which == "NaN":
+    if (
+        not any(out.requires_grad for out in outs_)
+        or name.startswith(NOT_DIFFERENTIATED)
+        or ambiguous
+        or which == "NaN"
+    ):
         return
     total = sum((out * out).sum() for out in outs if isinstance(out, Tensor))
     total_ = sum((out * out).sum() for out in outs_ if out.requires_grad)
@@ -212,6 +216,8 @@ def test_bincount(counts: dict[str, int]) -> None:
     for values in ([0, 3, 3, 1], [], [5]):
         x, x_ = IntTensor[Train].from_data(np.array(values, np.int64)), torch.tensor(values, dtype=torch.int64)
         assert_close(x.bincount(**counts), x_.bincount(**counts))
+        if not values:  # of which PyTorch's are ints
+            continue
         weights = np.arange(len(values)) / 2
         found = x.bincount(Tensor[Train].from_data(weights, dtype="float64"), **counts)
         assert_close(found, x_.bincount(torch.tensor(weights), **counts))
@@ -243,5 +249,7 @@ def test_narrow_floats(dtype: str) -> None:
         lambda x: x.unique(return_counts=True)[1],
     ):
         found, wanted = f(x), f(x_)
-        found, wanted = (found, wanted) if isinstance(found, IntTensor) else (found.to_dtype("float64"), wanted.double())
+        found, wanted = (
+            (found, wanted) if isinstance(found, IntTensor) else (found.to_dtype("float64"), wanted.double())
+        )
         assert_close(found, wanted)
