@@ -7,7 +7,9 @@ from burnpy_array.attention import Attention
 from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
+from burnpy_array.elementary import Elementary
 from burnpy_array.indexing import Indexing
+from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
 from burnpy_array.optimizer import Optimizer
 from burnpy_array.ordering import Ordering
@@ -21,6 +23,7 @@ class ArrayBackend(
     Creation,
     Arithmetic,
     Unary,
+    Elementary,
     Activation,
     Reduction,
     Softmax,
@@ -31,6 +34,7 @@ class ArrayBackend(
     Dense,
     Normalization,
     Attention,
+    LinearAlgebra,
     Optimizer,
 ):
     """A backend on top of an array module with NumPy's interface.

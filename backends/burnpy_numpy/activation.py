@@ -11,6 +11,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array import ArrayBackend
 from burnpy_array.softmax import widened
+from burnpy_numpy.compiled.operations import applied, elementwise_kernel
 from burnpy_numpy.constants import constant
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.rows import row
@@ -58,7 +59,8 @@ class Activation(ArrayBackend):
         if zero is None:
             return super().relu_backward(grad, out)
         if out.size >= _SMALL:
-            return self._call(_relu_backward, grad, out, zero)
+            kernel = elementwise_kernel("relu_backward", (), grad, out)
+            return self._call(_relu_backward, grad, out, zero) if kernel is None else applied(kernel, grad, out)
         try:
             return run(_where_nonzero, grad, out, zero)
         except RuntimeError:

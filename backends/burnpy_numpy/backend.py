@@ -17,6 +17,7 @@ from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.compiled.attention import CompiledAttention
+from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
@@ -27,6 +28,7 @@ from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.rows import few, total
+from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import BLOCK, shared
@@ -37,16 +39,18 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(
+    Softmax,  # of few elements, before others look at them
     Compiled,
     CompiledAttention,
+    CompiledChannels,
     CompiledUpdates,
     Activation,
-    Softmax,
     Convolution,
     Pooling,
     Normalization,
     Ordering,
     Accumulation,
+    Shifts,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 

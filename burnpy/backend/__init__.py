@@ -17,6 +17,7 @@ from burnpy.backend.schema import Algebra, derived, required
 if TYPE_CHECKING:
     from burnpy.backend.decorators import Checked, Decorator, Profiled
     from burnpy.backend.entries import Operation
+    from burnpy.backend.program.explain import explain
     from burnpy_cupy import CuPy
     from burnpy_numpy import NumPy
 
@@ -32,6 +33,7 @@ __all__ = [
     "derived",
     "device_of",
     "errors",
+    "explain",
     "operations",
     "required",
 ]
@@ -39,6 +41,7 @@ __all__ = [
 _LATER = {
     "burnpy.backend.decorators": ("Checked", "Decorator", "Profiled"),
     "burnpy.backend.entries": ("Operation",),
+    "burnpy.backend.program.explain": ("explain",),
 }
 """The names that are imported at first use, by module; backends are as well, by entry point."""
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.data.dataset import Arrays, Dataset, Sample, checked_index
+from burnpy.data.base import Arrays, Sample, checked_index
+from burnpy.data.dataset import Dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

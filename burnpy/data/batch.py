@@ -143,7 +143,7 @@ class Batch(Subscriptable, Generic[B]):
         Raises:
             DeviceError: the batch is on a plain backend.
         """
-        if not hasattr(self._device, "inner"):
+        if not self._device.differentiates:
             raise DeviceError(f"inner() was called on a batch on {self._device}, which has no inner backend")
         columns = {name: x.inner() if _is_tensor(x) else x for name, x in self._columns.items()}
         out: Batch[I] = _new(type(self), columns, self._device.inner, self._size)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError, CallError, DeviceError, a
+from burnpy.data.base import Arrays
 from burnpy.data.batch import Batch, declarations, made
-from burnpy.data.dataset import Arrays
 from burnpy.data.randomness import BatchRandom
 from burnpy.data.stacking import stacked
 

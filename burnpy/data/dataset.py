@@ -1,16 +1,16 @@
-"""`Dataset`: samples with numbers, and the datasets that are made of others."""
+"""`Dataset`: samples with numbers, and methods that make other datasets of them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from operator import index as as_int
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, CallError, IndexRangeError, a
-from burnpy.tensor.base import describe
+from burnpy.backend.errors import ArgumentError, CallError, a
+from burnpy.data.base import Arrays, Indexable, Sample, SampleSource, checked_index
+from burnpy.data.splits import drawn, halves
+from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -19,22 +19,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 T_co = TypeVar("T_co", covariant=True)
 
-Sample: TypeAlias = Mapping[str, Any]
-"""A sample: arrays, numbers or other values by name."""
 
-Arrays: TypeAlias = "dict[str, NDArray[Any]]"
-"""Samples of a batch by column, each of shape (n, …)."""
-
-
-class Indexable(Protocol[T_co]):
-    """Anything with ``len`` and ``[i]``: a `Dataset`, a list, a dataset of PyTorch."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> T_co: ...
-
-
-class Dataset(ABC, Generic[T_co]):
+class Dataset(SampleSource[T_co]):
     """Samples with the numbers 0 to ``len(dataset) - 1``. A subclass defines ``__len__`` and ``__getitem__``.
 
     A dataset does not change: `map`, `subset` and so on return views of it, which compute a sample when asked for it.
@@ -46,43 +32,20 @@ class Dataset(ABC, Generic[T_co]):
     [0.0, 2.0]
     """
 
-    is_random: bool = False
-    """Whether samples draw random numbers, as those of `map_random` do."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __getitem__(self, index: int) -> T_co: ...
-
-    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index, for which random maps draw from ``rng``: a generator if `is_random`, else None."""
-        return self[index]
-
-    def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The samples at some indices as one new array for each column; None where samples come one by one."""
-        return None
-
     def map(self, f: Callable[[T_co], U]) -> Dataset[U]:
         """The samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
-        from burnpy.data.views import Mapped
-
-        return Mapped(self, f)
+        return DerivedDataset(Mapped(self, f))
 
     def map_random(self, f: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]:
         """The samples ``f(sample, rng)``, where rng depends on the loader's seed, the epoch and the sample alone.
 
         Outside of a loader the seed and the epoch are 0.
         """
-        from burnpy.data.views import RandomMapped
-
-        return RandomMapped(self, f)
+        return DerivedDataset(RandomMapped(self, f))
 
     def concat(self, *others: Dataset[T]) -> Dataset[T_co | T]:
         """The samples of this dataset, and after them those of others."""
-        from burnpy.data.views import Concatenated
-
-        return Concatenated((self, *others))
+        return DerivedDataset(Concatenated((self, *others)))
 
     def __add__(self, other: Dataset[T]) -> Dataset[T_co | T]:
         return self.concat(other)
@@ -94,9 +57,7 @@ class Dataset(ABC, Generic[T_co]):
             IndexRangeError: an index is out of range.
             ArgumentError: the indices are not ints in one dimension, or a mask is of another length.
         """
-        from burnpy.data.views import Subset
-
-        return Subset(self, indices)
+        return DerivedDataset(Subset(self, indices))
 
     def sample(self, n: int, *, seed: int) -> Dataset[T_co]:
         """``n`` samples drawn without replacement, in random order.
@@ -104,8 +65,6 @@ class Dataset(ABC, Generic[T_co]):
         Raises:
             ArgumentError: there are fewer than ``n`` samples.
         """
-        from burnpy.data.splits import drawn
-
         return self.subset(drawn(len(self), n, seed))
 
     def window(self, size: int, *, step: int = 1) -> Dataset[Any]:
@@ -116,9 +75,7 @@ class Dataset(ABC, Generic[T_co]):
         Raises:
             ArgumentError: size or step is not positive.
         """
-        from burnpy.data.views import Windows
-
-        return Windows(self, size, step)
+        return DerivedDataset(Windows(self, size, step))
 
     def zip(self, *others: Dataset[Any]) -> Dataset[Any]:
         """The samples of several datasets of one length side by side: mappings merged into one, others as a tuple.
@@ -126,9 +83,7 @@ class Dataset(ABC, Generic[T_co]):
         Raises:
             ArgumentError: the lengths differ; or, when a sample is asked for, two mappings have a name in common.
         """
-        from burnpy.data.views import Zipped
-
-        return Zipped((self, *others))
+        return DerivedDataset(Zipped((self, *others)))
 
     def split(
         self, fraction: float, *, seed: int | None, stratify: str | ArrayLike | None = None
@@ -145,10 +100,30 @@ class Dataset(ABC, Generic[T_co]):
             ArgumentError: the fraction is not between 0 and 1, the labels are not one for each sample, or ``stratify``
                 was given without a seed.
         """
-        from burnpy.data.splits import halves
-
         first, second = halves(self, fraction, seed, stratify)
         return self.subset(first), self.subset(second)
+
+
+class DerivedDataset(Dataset[T_co]):
+    """The samples of a view; what the methods of `Dataset` return."""
+
+    def __init__(self, view: SampleSource[T_co]) -> None:
+        self.view = view
+        self.is_random = view.is_random
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def __getitem__(self, index: int) -> T_co:
+        return self.view[index]
+
+    def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
+        """The sample at an index of the view."""
+        return self.view.draw(index, rng)
+
+    def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
+        """The columns of samples, where the view gives them."""
+        return self.view.columns(indices)
 
 
 class SequenceDataset(Dataset[T_co]):
@@ -225,20 +200,3 @@ def refuse_unindexable(source: object, owner: str) -> None:
     raise CallError(
         f"{owner} was given {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}"
     )
-
-
-def checked_index(index: Any, size: int) -> int:
-    """Return an index as an int from 0 to size - 1; a negative one counts from the end.
-
-    Raises:
-        IndexRangeError: it is out of range.
-        CallError: it is not an int.
-    """
-    try:
-        i = as_int(index)
-    except TypeError:
-        hint = "; of several samples write data.subset(indices)" if isinstance(index, (slice, list, np.ndarray)) else ""
-        raise CallError(f"a dataset was given the index {describe(index)}; it takes an int{hint}") from None
-    if not -size <= i < size:
-        raise IndexRangeError(f"there is no sample {i} in a dataset of {size}")
-    return i + size if i < 0 else i

@@ -8,10 +8,11 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError
+from burnpy.data.base import Indexable
 from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, FunctionCollator
-from burnpy.data.dataset import Dataset, Indexable, SequenceDataset, refuse_unindexable
-from burnpy.data.engines.base import Settings
+from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
+from burnpy.data.engines.choice import EngineChoice
 from burnpy.data.epochs import Epoch
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
@@ -86,7 +87,7 @@ class Loader(Generic[T]):
         self.sampler: Sampler = sampler or (Shuffled() if shuffle else InOrder())
         self.seed = checked_seed(seed, "Loader()")
         self.drop_last = drop_last
-        self.settings = Settings.checked(workers, engine, prefetch, "Loader()")
+        self._engine = EngineChoice.checked(workers, engine, prefetch, "Loader()")
         self.share = Share()
 
     def __len__(self) -> int:
@@ -112,8 +113,19 @@ class Loader(Generic[T]):
         if not 0 <= start <= count:
             raise ArgumentError(f"epoch() was asked to start at batch {start}, and an epoch has {count} batches")
         make = MakeBatch(self.dataset, self.collator, self.seed, epoch, plan, self.share)
-        engine = self.settings.opened(make, iter(range(start, count)), count - start)
+        engine = self._engine.opened(make, iter(range(start, count)), count - start)
         return Epoch(engine, self.collator, epoch, start, count)
+
+    def settings(self) -> dict[str, Any]:
+        """What determines the batches, as plain values: a run that is resumed is to have the same."""
+        return {
+            "samples": len(self.dataset),
+            "batch_size": self.batch_size,
+            "sampler": type(self.sampler).__name__,
+            "seed": self.seed,
+            "drop_last": self.drop_last,
+            "ranks": self.share.size,
+        }
 
     def plan(self, epoch: int) -> Plan:
         """The indices of the samples of all batches of an epoch, before they are shared among ranks.
@@ -156,11 +168,12 @@ class Loader(Generic[T]):
         """The batches of epoch 0, for loaders whose epochs are all alike.
 
         Raises:
-            CallError: epochs differ, and one is to be chosen.
+            CallError: epochs differ, by their order or by `Dataset.map_random`, and one is to be chosen.
         """
-        if not self.sampler.is_fixed:
+        if not self.sampler.is_fixed or self.dataset.is_random:
+            what = "random samples" if self.sampler.is_fixed else "another order"
             raise CallError(
-                "this loader has another order in each epoch, and was iterated without one; write loader.epoch(0), "
+                f"this loader has {what} in each epoch, and was iterated without one; write loader.epoch(0), "
                 "loader.epoch(1), ..."
             )
         return self.epoch(0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.data.dataset import Dataset
+from burnpy.data.base import SampleSource
 from burnpy.data.randomness import SPLITS, checked_seed, philox
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def drawn(size: int, n: int, seed: int) -> NDArray[np.int64]:
 
 
 def halves(
-    data: Dataset[Any], fraction: float, seed: int | None, stratify: str | ArrayLike | None
+    data: SampleSource[Any], fraction: float, seed: int | None, stratify: str | ArrayLike | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the indices of both parts of a split, each ascending; see `Dataset.split`."""
     size = len(data)
@@ -60,7 +60,7 @@ def _interleaved(order: NDArray[np.int64], labels: NDArray[Any]) -> NDArray[np.i
     return order[by_class[np.argsort(places, kind="stable")]]
 
 
-def _labels(data: Dataset[Any], stratify: str | ArrayLike) -> NDArray[Any]:
+def _labels(data: SampleSource[Any], stratify: str | ArrayLike) -> NDArray[Any]:
     """Return one label for each sample, from a column or an array."""
     size = len(data)
     if isinstance(stratify, str):
@@ -74,7 +74,7 @@ def _labels(data: Dataset[Any], stratify: str | ArrayLike) -> NDArray[Any]:
     return labels
 
 
-def column(data: Dataset[Any], name: str) -> NDArray[Any]:
+def column(data: SampleSource[Any], name: str) -> NDArray[Any]:
     """Return one column of all samples, at once where the dataset can.
 
     Raises:

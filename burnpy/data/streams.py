@@ -11,7 +11,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, a
 from burnpy.data.collate import Collator, Samples
-from burnpy.data.engines.base import Settings
+from burnpy.data.engines.choice import EngineChoice
 from burnpy.data.epochs import StreamEpoch
 from burnpy.data.loader import checked_collator, checked_count
 from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
@@ -149,7 +149,7 @@ class StreamLoader(Generic[T]):
         self.batch_size = checked_count(batch_size, "batch_size", 1, "StreamLoader()")
         self.seed = checked_seed(seed, "StreamLoader()")
         self.drop_last = drop_last
-        self.settings = Settings.checked(workers, "threads", prefetch, "StreamLoader()")
+        self._engine = EngineChoice.checked(workers, "threads", prefetch, "StreamLoader()")
         self.share = Share()
 
     def epoch(self, epoch: int, *, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
@@ -172,7 +172,7 @@ class StreamLoader(Generic[T]):
             functions.insert(0, stream.function)
             stream = stream.inner
         make = _MakeStreamBatch(functions, self.collator, self.seed, epoch, self.share)
-        engine = self.settings.opened(make, self._tasks(stream, epoch, before), None)
+        engine = self._engine.opened(make, self._tasks(stream, epoch, before), None)
         return StreamEpoch(engine, self.collator, epoch, before)
 
     def _tasks(self, stream: Stream[Any], epoch: int, before: dict[str, Any]) -> Iterator[_Task]:

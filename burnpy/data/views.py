@@ -1,4 +1,4 @@
-"""Datasets that are made of others: mapped, subset, concatenated, zipped, and windows."""
+"""Samples that are made of others: mapped, subset, concatenated, zipped, and windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, IndexRangeError
-from burnpy.data.dataset import Arrays, Dataset, checked_index
+from burnpy.data.base import Arrays, SampleSource, checked_index
 from burnpy.data.randomness import SAMPLES, BatchRandom
 from burnpy.data.stacking import stacked
 from burnpy.tensor.base import describe
@@ -23,8 +23,8 @@ T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 
-class View(Dataset[T_co]):
-    """The base class of datasets that are made of others, which pass random numbers on to them."""
+class View(SampleSource[T_co]):
+    """The base class of views of other samples, which pass random numbers on to them."""
 
     def __getitem__(self, index: int) -> T_co:
         i = checked_index(index, len(self))
@@ -38,8 +38,8 @@ class View(Dataset[T_co]):
 class Mapped(View[T_co]):
     """The samples ``f(sample)``."""
 
-    def __init__(self, inner: Dataset[U], function: Callable[[U], T_co]) -> None:
-        self.inner: Dataset[Any] = inner
+    def __init__(self, inner: SampleSource[U], function: Callable[[U], T_co]) -> None:
+        self.inner: SampleSource[Any] = inner
         self.function = function
         self.is_random = inner.is_random
 
@@ -56,8 +56,8 @@ class RandomMapped(View[T_co]):
 
     is_random = True
 
-    def __init__(self, inner: Dataset[U], function: Callable[[U, np.random.Generator], T_co]) -> None:
-        self.inner: Dataset[Any] = inner
+    def __init__(self, inner: SampleSource[U], function: Callable[[U, np.random.Generator], T_co]) -> None:
+        self.inner: SampleSource[Any] = inner
         self.function = function
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class RandomMapped(View[T_co]):
 class Subset(View[T_co]):
     """The samples at some indices."""
 
-    def __init__(self, inner: Dataset[T_co], indices: ArrayLike | range) -> None:
+    def __init__(self, inner: SampleSource[T_co], indices: ArrayLike | range) -> None:
         self.inner = inner
         self.indices = _rows(indices, len(inner))
         self.is_random = inner.is_random
@@ -88,18 +88,15 @@ class Subset(View[T_co]):
         """The columns of samples, where the datasets that this one is made of give them."""
         return self.inner.columns(self.indices[indices])
 
-    def subset(self, indices: ArrayLike | range) -> Dataset[T_co]:
-        """A subset of this subset, of the same dataset."""
-        return Subset(self.inner, self.indices[_rows(indices, len(self))])
-
 
 class Concatenated(View[T_co]):
     """The samples of several datasets, one after another."""
 
-    def __init__(self, parts: tuple[Dataset[T_co], ...]) -> None:
+    def __init__(self, parts: tuple[SampleSource[T_co], ...]) -> None:
         self.parts = parts
         self.ends = np.array([*accumulate(map(len, parts))], np.int64)
         self.is_random = any(part.is_random for part in parts)
+        self.has_columns = _have_alike_columns(parts)
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -111,15 +108,17 @@ class Concatenated(View[T_co]):
         return part.draw(index - int(self.ends[k]) + len(part), rng)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the datasets that this one is made of give them."""
+        """The columns of samples, where the datasets that this one is made of give alike ones."""
+        if not self.has_columns:
+            return None
         owners = np.searchsorted(self.ends, indices, side="right")
         out: Arrays = {}
         for k in np.unique(owners).tolist():
             rows = np.nonzero(owners == k)[0]
             part = self.parts[k]
             found: Arrays | None = part.columns(indices[rows] - self.ends[k] + len(part))
-            if found is None or (out and not _alike(out, found)):
-                return None  # one by one, and `stacked` says what differs
+            if found is None:
+                return None
             if len(rows) == len(indices):
                 return found
             for name, column in found.items():
@@ -130,7 +129,7 @@ class Concatenated(View[T_co]):
 class Zipped(View[Any]):
     """The samples of several datasets side by side."""
 
-    def __init__(self, parts: tuple[Dataset[Any], ...]) -> None:
+    def __init__(self, parts: tuple[SampleSource[Any], ...]) -> None:
         sizes = [len(part) for part in parts]
         if len(set(sizes)) > 1:
             raise ArgumentError(
@@ -161,7 +160,7 @@ class Zipped(View[Any]):
 class Windows(View[Any]):
     """Windows of consecutive samples."""
 
-    def __init__(self, inner: Dataset[Any], size: int, step: int) -> None:
+    def __init__(self, inner: SampleSource[Any], size: int, step: int) -> None:
         if size < 1 or step < 1:
             raise ArgumentError(f"window() was given size={size} and step={step}; both are at least 1")
         self.inner, self.size, self.step = inner, as_int(size), as_int(step)
@@ -185,6 +184,18 @@ class Windows(View[Any]):
             if found is None
             else {name: x.reshape(len(indices), self.size, *x.shape[1:]) for name, x in found.items()}
         )
+
+
+def _have_alike_columns(parts: tuple[SampleSource[Any], ...]) -> bool:
+    """Whether parts that are not empty give columns of the same names, dtypes and shapes."""
+    first: list[Arrays] = []
+    for part in parts:
+        if len(part):
+            found: Arrays | None = part.columns(np.zeros(1, np.int64))
+            if found is None or (first and not _alike(first[0], found)):
+                return False  # samples come one by one, and `stacked` says what differs
+            first.append(found)
+    return True
 
 
 def _alike(some: Arrays, others: Arrays) -> bool:

@@ -4,9 +4,13 @@ from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
+from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
+from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
+from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
@@ -14,28 +18,40 @@ from burnpy.nn.layers.layer_norm import LayerNorm
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
 from burnpy.nn.layers.lstm import Lstm, LstmState
+from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.layers.unfolding import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.select import Where
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [
+    "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
     "BceWithLogitsLoss",
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
+    "ChannelShuffle",
+    "Conv1d",
     "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Entry",
     "Flatten",
+    "Fold",
     "Gelu",
     "Identity",
     "Initializer",
@@ -45,12 +61,15 @@ __all__ = [
     "LogSoftmax",
     "Lstm",
     "LstmState",
+    "MaxPool1d",
     "MaxPool2d",
     "Module",
     "MseLoss",
     "MultiHeadAttention",
     "NllLoss",
     "Param",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "Relu",
     "Sequential",
     "Sigmoid",
@@ -63,6 +82,7 @@ __all__ = [
     "Tanh",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "Unfold",
     "Where",
     "functional",
     "init",

@@ -13,7 +13,21 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Counting, Filling, IntCounting, Ordering, Ranking, Rearranging, Selecting
+from burnpy.tensor.methods import (
+    Combining,
+    Counting,
+    Diagonals,
+    Filling,
+    IntCounting,
+    NumberTheory,
+    Ordering,
+    Placing,
+    Ranking,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+)
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
@@ -37,7 +51,13 @@ class IntTensor(
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     DiscreteDifferentiation[B],
+    Combining[B, int],
+    NumberTheory[B],
     Filling[B],
     Counting[B],
     Ordering[B],

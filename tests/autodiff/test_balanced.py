@@ -17,8 +17,9 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
 from burnpy.autodiff import Balanced, Forward, Function, checkpoint, checkpoint_sequential
 from burnpy.autodiff.functional import grad
 from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.rematerialize.costs import PASS, cost_of
 from burnpy.autodiff.rematerialize.recipes import LARGEST, Source
-from burnpy.backend import NumPy
+from burnpy.backend import NumPy, operations
 from burnpy.nn.functional import layer_norm
 
 Plain = Autodiff[NumPy]
@@ -428,3 +429,21 @@ def test_int_and_bool_tensors_are_the_inner_backends() -> None:
     b = BoolTensor[Train].from_data([True, False, True])
     assert type(i._primitive) is type(b._primitive) is np.ndarray
     assert Tensor.from_inner(i.float().inner(), device=Train).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_costs_come_from_the_declarations() -> None:
+    """A product costs its FLOPs, anything else a pass for each of them, and a view nothing."""
+    x, w = np.ones((4, 8), np.float32), np.ones((8, 16), np.float32)
+
+    def cost(name: str, *args: Any) -> int | None:
+        cost = cost_of(operations()[name])
+        return None if cost is None else cost(args, getattr(NumPy(), name)(*args).shape)
+
+    assert cost("matmul", x, w) == 2 * 4 * 16 * 8
+    assert cost("exp", x) == PASS * 3 * 32
+    assert cost("softmax", x, 1) == PASS * 7 * 32
+    assert cost("sum", x, (1,), False) == PASS * 32
+    assert cost("index_select", x, 0, np.zeros(3, np.int64)) == PASS * 24
+    assert cost("mT", x) == 0
+    for name in ("accumulate", "adam_update", "random_normal", "full", "argmax", "eq"):
+        assert cost_of(operations()[name]) is None, name

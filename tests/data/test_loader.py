@@ -141,6 +141,8 @@ def test_iterating_a_loader() -> None:
     assert [batch.i.tolist()[0] for batch in loader(shuffle=False)] == [0, 4, 8, 12, 16, 20]
     with pytest.raises(CallError, match=r"loader\.epoch\(0\)"):
         iter(loader())
+    with pytest.raises(CallError, match="random samples in each epoch"):
+        iter(loader(True, shuffle=False))
 
 
 def test_weighted_and_balanced() -> None:
@@ -332,3 +334,15 @@ def test_batches_on_an_autodiff_device() -> None:
     assert type(batch.y) is IntTensor
     assert batch.x.device is Autodiff(NumPy())
     assert batch.inner().x.device is NumPy()
+
+
+def test_settings_tell_what_a_resumed_run_needs() -> None:
+    assert loader().settings() == {
+        "samples": N,
+        "batch_size": 4,
+        "sampler": "Shuffled",
+        "seed": 5,
+        "drop_last": False,
+        "ranks": 1,
+    }
+    assert loader().shard(0, 2).settings() != loader().settings() == loader(workers=3).settings()

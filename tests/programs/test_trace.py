@@ -150,3 +150,25 @@ def test_the_interpreter_leaves_programs_of_several_passes_to_the_default() -> N
     assert not can_interpret(program)
     x = np.arange(12.0).reshape(4, 3)
     np.testing.assert_allclose(D.run(program, [x], ())[0], x - x.mean(0))
+
+
+def test_explain_lists_kernels_with_their_code() -> None:
+    from burnpy import Tensor
+    from burnpy.backend import explain
+
+    x = Tensor[NumPy].from_data(np.linspace(-1, 1, 8192).reshape(64, 128))
+    found = explain(lambda v: v.softmax(dim=-1).softmax(dim=-1).sigmoid(), x)
+    assert found.result.shape == (64, 128)
+    pytest.importorskip("llvmlite")
+    assert [kernel.program.name for kernel in found.kernels] == ["softmax", "sigmoid"]
+    assert found.calls == (2, 1)
+    assert str(found).startswith("softmax, 2 times:\n    %0 = input 0 : full float64\n    %1 = amax %0 1")
+    assert "define void @kernel(" in found.code
+    assert not explain(lambda: None).kernels
+
+    def failing() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011  # the function's own
+        explain(failing)
+    assert str(explain(lambda v: v + v, x)) == "no kernel ran"

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from burnpy.autodiff.rules import (
     attention,
+    binary,
     convolution,
     dense,
+    elementary,
     indexing,
+    linalg,
+    linear_equations,
     normalization,
     pointwise,
     pooling,
     reduction,
     scans,
     shape,
+    special_functions,
 )
 from burnpy.autodiff.rules.algebra import RULES, Rule
 
@@ -20,13 +25,18 @@ __all__ = [
     "RULES",
     "Rule",
     "attention",
+    "binary",
     "convolution",
     "dense",
+    "elementary",
     "indexing",
+    "linalg",
+    "linear_equations",
     "normalization",
     "pointwise",
     "pooling",
     "reduction",
     "scans",
     "shape",
+    "special_functions",
 ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Programs(OperationsBase):
     """Programs, which a backend may compile."""
 
-    @derived(Algebra.GENERAL)
+    @derived(Algebra.GENERAL, flops=1)  # at the least: how many steps an element takes is up to the program
     def run(self, program: Program, xs: Sequence[Value], numbers: tuple[float, ...]) -> list[Float]:
         """Run a program, whose results are of float dtypes, on the primitives ``xs`` and on numbers.
 

@@ -243,8 +243,8 @@ def _release(held: set[int], free: deque[_Slot], slot: _Slot) -> None:
 def _context() -> Any:
     """Return what starts processes: a fork server that has imported the workers' program, or else spawning.
 
-    Each worker, of this epoch and of later ones, is then a fork of the server, and imports nothing but the program. A list
-    of imports that the program has chosen itself is left as it is.
+    Each worker, of this epoch and of later ones, is then a fork of the server, and imports nothing but the program. A
+    list of imports that the program has chosen itself is left as it is.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.data.dataset import Dataset, Sample, checked_index
+from burnpy.data.base import Sample, checked_index
+from burnpy.data.dataset import Dataset
 from burnpy.data.sources.packages import needed
 
 if TYPE_CHECKING:

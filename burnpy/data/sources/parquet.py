@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.data.dataset import Sample
+from burnpy.data.base import Sample
 from burnpy.data.sources.packages import needed
 from burnpy.data.sources.tables import TableDataset, joined, paths_of, refuse_unknown
 from burnpy.data.streams import Stream

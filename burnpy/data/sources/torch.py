@@ -7,7 +7,8 @@ from typing import Any
 
 from burnpy.backend.errors import CallError
 from burnpy.data.arrays import ArrayDataset
-from burnpy.data.dataset import Dataset, Sample, from_sequence
+from burnpy.data.base import Sample
+from burnpy.data.dataset import Dataset, from_sequence
 
 
 def from_torch(dataset: Any, *, names: Sequence[str] = ("x", "y")) -> Dataset[Sample]:

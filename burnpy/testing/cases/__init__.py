@@ -5,10 +5,14 @@ from __future__ import annotations
 from burnpy.testing.cases import (
     activation,
     attention,
+    binary,
     convolution,
     creation,
     dense,
+    elementary,
     indexing,
+    integers,
+    linalg,
     normalization,
     norms,
     optimizer,
@@ -19,6 +23,7 @@ from burnpy.testing.cases import (
     reduction,
     scans,
     shape,
+    special_functions,
 )
 from burnpy.testing.cases.properties import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
@@ -29,10 +34,14 @@ __all__ = [
     "Row",
     "activation",
     "attention",
+    "binary",
     "convolution",
     "creation",
     "dense",
+    "elementary",
     "indexing",
+    "integers",
+    "linalg",
     "normalization",
     "norms",
     "optimizer",
@@ -43,4 +52,5 @@ __all__ = [
     "reduction",
     "scans",
     "shape",
+    "special_functions",
 ]

@@ -1,0 +1,124 @@
+"""The operations that run as kernels give what they give without, forward and backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy.compiled import kernel, operations
+
+D: Any = NumPy()
+RNG = np.random.default_rng(11)
+
+
+def x(*shape: int, low: float = -2.0, high: float = 2.0) -> Any:
+    return RNG.uniform(low, high, shape)
+
+
+INDEX = RNG.integers(0, 60, (100,))
+CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
+    **{name: (name, (x(70, 90, low=0.1),), (name,)) for name in ("expm1", "log1p", "tanh")},
+    "sigmoid": ("sigmoid", (x(70, 90),), ("sigmoid",)),
+    "erf": ("erf", (x(70, 90),), ("erf",)),
+    "relu_backward": ("relu_backward", (x(70, 90), np.maximum(x(70, 90), 0)), ("relu_backward",)),
+    "gelu": ("gelu", (x(70, 90), False), ("gelu",)),
+    "gelu, approximate": ("gelu", (x(70, 90), True), ("gelu",)),
+    "gelu_backward": ("gelu_backward", (x(70, 90), x(70, 90), False), ("gelu_backward",)),
+    "silu": ("silu", (x(7, 10, 90),), ("silu",)),
+    "silu_backward": ("silu_backward", (x(70, 90), x(70, 90)), ("silu_backward",)),
+    "softplus": ("softplus", (x(70, 90), 2.0), ("softplus",)),
+    "softmax": ("softmax", (x(7, 10, 90), 2), ("softmax",)),
+    "softmax of a vector": ("softmax", (x(5000), 0), ("softmax",)),
+    "softmax_backward": ("softmax_backward", (x(70, 90), x(70, 90), 1), ("softmax_backward",)),
+    "log_softmax": ("log_softmax", (x(70, 90), 1), ("log_softmax",)),
+    "log_softmax_backward": ("log_softmax_backward", (x(70, 90), x(70, 90, high=0.0), 1), ("log_softmax_backward",)),
+    "cross_entropy": ("cross_entropy", (x(100, 60), INDEX, 1), ("cross_entropy",)),
+    "cross_entropy of sequences": ("cross_entropy", (x(10, 10, 60), INDEX.reshape(10, 10), 2), ("cross_entropy",)),
+    "cross_entropy_backward": (
+        "cross_entropy_backward",
+        (x(100), x(100, 60), x(100, 1, low=3.0, high=4.0), INDEX, 1),
+        ("cross_entropy_weights",),
+    ),
+    "masked_scale": ("masked_scale", (x(70, 90), x(70, 90) > 0, 1.25), ("masked_scale",)),
+    "layer norm": ("normalize", (x(70, 90), x(90), x(90), (1,), 0.1), ("normalize",)),
+    "layer norm of two dimensions": ("normalize", (x(8, 7, 90), x(7, 90), x(7, 90), (1, 2), 0.1), ("normalize",)),
+    "layer norm, backward": (
+        "normalize_backward",
+        (x(700, 9), x(700, 9), x(9), x(700, 1), x(700, 1, low=0.5), (1,), 0.1),
+        ("normalize_backward",),
+    ),
+    "batch norm": (
+        "normalize",
+        (x(12, 9, 6, 30), x(9, 1, 1), x(9, 1, 1), (0, 2, 3), 0.1),
+        ("sum_of_rows", "squares_of_rows", "scaled_rows"),
+    ),
+    "batch norm, backward": (
+        "normalize_backward",
+        (
+            *(x(12, 9, 6, 30), x(12, 9, 6, 30), x(9, 1, 1), x(1, 9, 1, 1), x(1, 9, 1, 1, low=0.5)),
+            *((0, 2, 3), 0.1),
+        ),
+        ("products_of_rows", "combined_rows"),
+    ),
+    "rms_norm": ("rms_norm", (x(70, 90), x(90), (1,), 0.1), ("rms_norm",)),
+    "rms_norm_backward": ("rms_norm_backward", (x(70, 90), x(70, 90), x(90), (1,), 0.1), ("rms_norm_backward",)),
+    "attention": ("attention", (x(2, 3, 40, 8), x(2, 3, 40, 8), x(2, 3, 40, 5), None, 0, 0.3), ("attention_weights",)),
+    "attention_backward": (
+        "attention_backward",
+        (x(6, 40, 8), *(x(6, 40, 8) for _ in range(3)), x(6, 40, low=3.0, high=3.5), None, 0, 0.3),
+        ("attention_weights_again", "attention_scores_gradient"),
+    ),
+}
+
+
+def results(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    found = getattr(D, name)(*args)
+    return found if type(found) is tuple else (found,)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_agree_with_numpy(case: str, dtype: str, noted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    name, args, used = CASES[case]
+    given = tuple(a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype == np.float64 else a for a in args)
+    before = [a.copy() for a in given if isinstance(a, np.ndarray)]
+    found = results(name, given)
+    assert tuple(k.program.name for k in noted) == used
+    for a, b in zip([a for a in given if isinstance(a, np.ndarray)], before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    monkeypatch.setattr(kernel, "_failure", ["off for this test"])
+    monkeypatch.setattr(operations, "_found", {})
+    noted.clear()
+    wanted = results(name, given)
+    assert not noted
+    rough = 3e-5 if dtype == "float32" else 1e-12
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, b, rtol=rough, atol=rough)
+        assert not any(np.shares_memory(a, g) for g in given if isinstance(g, np.ndarray))
+
+
+def test_rows_that_attend_to_nothing_have_no_weight() -> None:
+    q = x(6, 40, 8)
+    mask = np.ones((40, 40), bool)
+    mask[3] = False
+    out, _ = D.attention(q, q, q, mask, None, 0.3)
+    assert (out[:, 3] == 0).all()
+    assert np.isfinite(out).all()
+
+
+@pytest.mark.parametrize("wrong", [60, -1])
+def test_a_target_out_of_range_is_never_read(wrong: int, noted: list[Any]) -> None:
+    index = INDEX.copy()
+    index[7] = wrong
+    try:
+        D.cross_entropy(x(100, 60), index, 1)
+    except IndexError:
+        assert wrong == 60
+    assert not noted
