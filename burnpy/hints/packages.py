@@ -15,8 +15,10 @@ SyncBatchNorm | – | not yet: with distributed training
 NLLLoss | NllLoss
 MSELoss | MseLoss
 BCEWithLogitsLoss | BceWithLogitsLoss
-BCELoss | BceWithLogitsLoss | of logits, which is exact
-L1Loss | (x - y).abs().mean() | no layer
+BCELoss | BceLoss
+KLDivLoss | KlDivLoss
+PoissonNLLLoss | PoissonNllLoss
+GaussianNLLLoss | GaussianNllLoss
 Parameter | Param
 Container | Sequential
 ModuleList | a list, as a field of a Module
@@ -40,8 +42,6 @@ utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.opt
 """
 
 FUNCTIONAL = """
-binary_cross_entropy | binary_cross_entropy_with_logits(x, y) | of logits, which is exact
-l1_loss | (x - y).abs().mean()
 one_hot | i.one_hot(3)
 leaky_relu | burnpy.where(x > 0.0, x, 0.01 * x)
 relu6 | x.clamp(0.0, 6.0)

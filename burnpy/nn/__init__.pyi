@@ -11,10 +11,20 @@ from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
 from burnpy.nn.layers.layer_norm import LayerNorm
+from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLoss, PoissonNllLoss
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
 from burnpy.nn.layers.lstm import Lstm, LstmState
+from burnpy.nn.layers.margin_losses import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+)
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.module import Module, Stateless, rebound
@@ -26,35 +36,47 @@ __all__ = [
     "AdaptiveAvgPool2d",
     "AvgPool2d",
     "BatchNorm",
+    "BceLoss",
     "BceWithLogitsLoss",
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
     "Conv2d",
+    "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Entry",
     "Flatten",
+    "GaussianNllLoss",
     "Gelu",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
     "Identity",
     "Initializer",
     "IntBuffer",
+    "KlDivLoss",
+    "L1Loss",
     "LayerNorm",
     "Linear",
     "LogSoftmax",
     "Lstm",
     "LstmState",
+    "MarginRankingLoss",
     "MaxPool2d",
     "Module",
     "MseLoss",
     "MultiHeadAttention",
+    "MultiMarginLoss",
     "NllLoss",
     "Param",
+    "PoissonNllLoss",
     "Relu",
     "Sequential",
     "Sigmoid",
     "Silu",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
     "Softmax",
     "Softplus",
     "State",
@@ -63,6 +85,7 @@ __all__ = [
     "Tanh",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "TripletMarginLoss",
     "Where",
     "functional",
     "init",

@@ -4,8 +4,18 @@ from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.convolution import conv2d
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.functional.embeddings import embedding
+from burnpy.nn.functional.likelihood_losses import binary_cross_entropy, gaussian_nll_loss, kl_div, poisson_nll_loss
+from burnpy.nn.functional.margin_losses import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
 from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
 from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
 from burnpy.nn.functional.regularization import dropout
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
@@ -15,15 +25,28 @@ __all__ = [
     "avg_pool2d",
     "batch_norm",
     "batch_normed",
+    "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "conv2d",
+    "cosine_embedding_loss",
     "cross_entropy",
     "dropout",
     "embedding",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
     "linear",
+    "margin_ranking_loss",
     "max_pool2d",
     "mse_loss",
+    "multi_margin_loss",
     "nll_loss",
+    "poisson_nll_loss",
     "scaled_dot_product_attention",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
 ]
