@@ -350,3 +350,22 @@ def first_derivative(x: Any, y: Any, k: int) -> Any:
     b, one = x.device, x.ones_like()
     kept = (x._primitive, y._primitive, *([x.pow(y)._primitive] if k else []))
     return x._like(vjp(b, one._primitive, *kept))
+
+
+def test_losses_at_the_ends_of_their_domains() -> None:
+    ends = [0.0, 1.0, 0.0, 1.0]
+    first, second = derivatives(
+        lambda p: functional.binary_cross_entropy(p, p.zeros_like().at[1:3].set(1.0), reduction="sum"), 2, ends
+    )
+    np.testing.assert_allclose(first[0], [1.0, -1.0, -1e12, 1e12])
+    assert np.isfinite(second[0]).all()
+    first, second = derivatives(lambda t: functional.kl_div(t.zeros_like() - 1.0, t, reduction="sum"), 2, [0.0, 1.0])
+    assert first[0].tolist() == [1.0, 2.0]
+    assert second[0].tolist() == [0.0, 1.0]
+
+    def near(x: Any) -> Any:
+        return functional.triplet_margin_loss(x, x.zeros_like(), x.zeros_like() + 3.0, margin=9.0, eps=0.0)
+
+    first, second = derivatives(near, 2, [0.0, 0.0])
+    np.testing.assert_allclose(first[0], [0.5**0.5] * 2)  # of the negative alone
+    assert np.isfinite(second[0]).all()
