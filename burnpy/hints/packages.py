@@ -22,8 +22,10 @@ SyncBatchNorm | – | not yet: with distributed training
 NLLLoss | NllLoss
 MSELoss | MseLoss
 BCEWithLogitsLoss | BceWithLogitsLoss
-BCELoss | BceWithLogitsLoss | of logits, which is exact
-L1Loss | (x - y).abs().mean() | no layer
+BCELoss | BceLoss
+KLDivLoss | KlDivLoss
+PoissonNLLLoss | PoissonNllLoss
+GaussianNLLLoss | GaussianNllLoss
 Parameter | Param
 Container | Sequential
 ModuleList | a list, as a field of a Module
@@ -39,8 +41,6 @@ utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.opt
 """
 
 FUNCTIONAL = """
-binary_cross_entropy | binary_cross_entropy_with_logits(x, y) | of logits, which is exact
-l1_loss | (x - y).abs().mean()
 one_hot | i.one_hot(3)
 rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention

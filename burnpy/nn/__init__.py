@@ -42,6 +42,12 @@ _LATER = {
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
     "burnpy.nn.layers.layer_norm": ("LayerNorm",),
+    "burnpy.nn.layers.likelihood_losses": (
+        "BceLoss",
+        "GaussianNllLoss",
+        "KlDivLoss",
+        "PoissonNllLoss",
+    ),
     "burnpy.nn.layers.linear": ("Linear",),
     "burnpy.nn.layers.losses": (
         "BceWithLogitsLoss",
@@ -82,10 +88,23 @@ _LATER = {
         "Fold",
         "Unfold",
     ),
+    "burnpy.nn.layers.margin_losses": (
+        "CosineEmbeddingLoss",
+        "HingeEmbeddingLoss",
+        "MarginRankingLoss",
+        "MultiMarginLoss",
+        "SoftMarginLoss",
+        "TripletMarginLoss",
+    ),
     "burnpy.nn.layers.pooling": (
         "AdaptiveAvgPool2d",
         "AvgPool2d",
         "MaxPool2d",
+    ),
+    "burnpy.nn.layers.regression_losses": (
+        "HuberLoss",
+        "L1Loss",
+        "SmoothL1Loss",
     ),
     "burnpy.nn.layers.sequential": ("Sequential",),
     "burnpy.nn.layers.smooth_activations": (

@@ -15,9 +15,18 @@ from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
 from burnpy.nn.layers.layer_norm import LayerNorm
+from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLoss, PoissonNllLoss
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
 from burnpy.nn.layers.lstm import Lstm, LstmState
+from burnpy.nn.layers.margin_losses import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+)
 from burnpy.nn.layers.piecewise_activations import (
     Hardshrink,
     Hardsigmoid,
@@ -32,6 +41,7 @@ from burnpy.nn.layers.piecewise_activations import (
 from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
+from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.smooth_activations import (
     Celu,
@@ -60,6 +70,7 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
+    "BceLoss",
     "BceWithLogitsLoss",
     "BoolBuffer",
     "Buffer",
@@ -70,6 +81,7 @@ __all__ = [
     "Conv2d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
     "Elu",
@@ -77,15 +89,20 @@ __all__ = [
     "Entry",
     "Flatten",
     "Fold",
+    "GaussianNllLoss",
     "Gelu",
     "Glu",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
     "Identity",
     "Initializer",
     "IntBuffer",
+    "KlDivLoss",
+    "L1Loss",
     "LayerNorm",
     "LeakyRelu",
     "Linear",
@@ -93,23 +110,28 @@ __all__ = [
     "LogSoftmax",
     "Lstm",
     "LstmState",
+    "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
     "Mish",
     "Module",
     "MseLoss",
     "MultiHeadAttention",
+    "MultiMarginLoss",
     "NllLoss",
     "PRelu",
     "Param",
     "PixelShuffle",
     "PixelUnshuffle",
+    "PoissonNllLoss",
     "Relu",
     "Relu6",
     "Selu",
     "Sequential",
     "Sigmoid",
     "Silu",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
     "Softmax",
     "Softmin",
     "Softplus",
@@ -124,6 +146,7 @@ __all__ = [
     "Threshold",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "TripletMarginLoss",
     "Unfold",
     "Where",
     "functional",

@@ -16,6 +16,7 @@ from burnpy.autodiff.rules import (
     pointwise,
     pooling,
     reduction,
+    scans,
     shape,
     special_functions,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "pointwise",
     "pooling",
     "reduction",
+    "scans",
     "shape",
     "special_functions",
 ]
