@@ -25,6 +25,7 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
+from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.shifts import Shifts
@@ -47,6 +48,7 @@ class NumPy(
     Convolution,
     Pooling,
     Normalization,
+    Ordering,
     Accumulation,
     Shifts,
 ):

@@ -58,6 +58,10 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         name: f"it goes into the call, being on a device: loss(input, target, {name}={name})"
         for name in ("weight", "pos_weight")
     },
+    **{
+        name: {"weight": "it goes into the call, being on a device: loss(input, target, weight=weight)"}
+        for name in ("BceLoss", "MultiMarginLoss")
+    },
     "LinearLr": {
         "start_factor": "give rates: start and end",
         "end_factor": "give rates: start and end",

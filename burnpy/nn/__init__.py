@@ -42,6 +42,12 @@ _LATER = {
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
     "burnpy.nn.layers.layer_norm": ("LayerNorm",),
+    "burnpy.nn.layers.likelihood_losses": (
+        "BceLoss",
+        "GaussianNllLoss",
+        "KlDivLoss",
+        "PoissonNllLoss",
+    ),
     "burnpy.nn.layers.linear": ("Linear",),
     "burnpy.nn.layers.losses": (
         "BceWithLogitsLoss",
@@ -52,6 +58,17 @@ _LATER = {
     "burnpy.nn.layers.lstm": (
         "Lstm",
         "LstmState",
+    ),
+    "burnpy.nn.layers.piecewise_activations": (
+        "Hardshrink",
+        "Hardsigmoid",
+        "Hardswish",
+        "Hardtanh",
+        "LeakyRelu",
+        "PRelu",
+        "Relu6",
+        "Softshrink",
+        "Threshold",
     ),
     "burnpy.nn.layers.adaptive_pooling": (
         "AdaptiveAvgPool1d",
@@ -70,13 +87,37 @@ _LATER = {
     "burnpy.nn.layers.unfolding": (
         "Fold",
         "Unfold",
+    "burnpy.nn.layers.margin_losses": (
+        "CosineEmbeddingLoss",
+        "HingeEmbeddingLoss",
+        "MarginRankingLoss",
+        "MultiMarginLoss",
+        "SoftMarginLoss",
+        "TripletMarginLoss",
     ),
     "burnpy.nn.layers.pooling": (
         "AdaptiveAvgPool2d",
         "AvgPool2d",
         "MaxPool2d",
     ),
+    "burnpy.nn.layers.regression_losses": (
+        "HuberLoss",
+        "L1Loss",
+        "SmoothL1Loss",
+    ),
     "burnpy.nn.layers.sequential": ("Sequential",),
+    "burnpy.nn.layers.smooth_activations": (
+        "Celu",
+        "Elu",
+        "Glu",
+        "LogSigmoid",
+        "Mish",
+        "Selu",
+        "Softmin",
+        "Softsign",
+        "SwiGlu",
+        "Tanhshrink",
+    ),
     "burnpy.nn.layers.transformer": (
         "TransformerEncoder",
         "TransformerEncoderLayer",

@@ -213,6 +213,32 @@ class TensorFactories(NumberFactories[B]):
 
         return sampling.normal(cls, shape, mean, std, dtype, generator, device)
 
+    @classmethod
+    def exponential(
+        cls,
+        shape: Size,
+        rate: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: Any = None,
+    ) -> Any:
+        """Random numbers, 0 or larger, drawn from the exponential distribution, whose mean is 1 / ``rate``.
+
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: ``rate`` is not above 0, or not finite.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].exponential((2, 3), rate=0.5, generator=Generator(0)).amin().item() >= 0.0
+        True
+        """
+        from burnpy.tensor import sampling
+
+        return sampling.exponential(cls, shape, rate, dtype, generator, device)
+
 
 class IntTensorFactories(NumberFactories[B]):
     """The factories of `IntTensor`."""

@@ -227,6 +227,34 @@ class TensorFactories(TensorBase[B]):
         generator: Generator | None = None,
         device: B2 | type[B2],
     ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def exponential(
+        cls, shape: Size, rate: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Random numbers, 0 or larger, drawn from the exponential distribution, whose mean is 1 / ``rate``.
+
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: ``rate`` is not above 0, or not finite.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].exponential((2, 3), rate=0.5, generator=Generator(0)).amin().item() >= 0.0
+        True
+        """
+    @overload
+    @classmethod
+    def exponential(
+        cls,
+        shape: Size,
+        rate: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
 
 class IntTensorFactories(TensorBase[B]):
     """The factories of `IntTensor`."""

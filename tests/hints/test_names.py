@@ -136,7 +136,7 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy, "uniform", "write Tensor.uniform(..., device=device)"),
         (burnpy, "stak", "is it stack?"),
         (burnpy, "sofmax", "is it x.softmax?"),
-        (burnpy.nn.functional, "l1_loss", "write (x - y).abs().mean()"),
+        (burnpy.nn.functional, "multi_head_attention_forward", "write burnpy.nn.MultiHeadAttention"),
         (burnpy.nn.functional, "relu_", "which is a method: x.relu()"),
         (burnpy.nn.init, "xavier_uniform_", "write XavierUniform"),
         (burnpy.autodiff, "Variable", "write x.require_grad()"),
