@@ -87,6 +87,7 @@ _LATER = {
     "burnpy.nn.layers.unfolding": (
         "Fold",
         "Unfold",
+    ),
     "burnpy.nn.layers.margin_losses": (
         "CosineEmbeddingLoss",
         "HingeEmbeddingLoss",
