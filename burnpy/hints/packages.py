@@ -57,7 +57,7 @@ normal_ | Normal
 ones_ | Ones
 orthogonal_ | Orthogonal
 sparse_ | – | not yet
-trunc_normal_ | – | not yet
+trunc_normal_ | TruncatedNormal
 uniform_ | Uniform
 xavier_normal_ | XavierNormal
 xavier_uniform_ | XavierUniform

@@ -197,7 +197,12 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
         [[1, 10], [10, 10]],
     ),
     ("a duplicate in scatter", lambda x, y: x.scatter(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[0, 1], [0, 1]]),
-    ("a duplicate in index_copy", lambda x, y: x.index_copy(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[0, 1], [0, 1]]),
+    (
+        "a duplicate in index_copy",
+        lambda x, y: x.index_copy(0, ints(x, [0, 0]), y),
+        [[1.0, 2], [3, 4]],
+        [[0, 1], [0, 1]],
+    ),
     ("a duplicate in index_add", lambda x, y: x.index_add(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[1, 1], [1, 1]]),
     ("a duplicate in take", lambda x: x.take(ints(x, [1, 1, -1])), [[1.0, 2.0]], [[0, 3]]),
     (
