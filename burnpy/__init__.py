@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from burnpy import data as data
     from burnpy import errors
     from burnpy import func as func
+    from burnpy import linalg as linalg
     from burnpy import metrics as metrics
     from burnpy import nn as nn
     from burnpy import optim as optim
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
+    from burnpy.tensor.grids import cartesian_prod, meshgrid
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+    from burnpy.tensor.stacking import atleast_1d, atleast_2d, atleast_3d, block_diag, dstack, hstack, vstack
 
     bfloat16 = float16  # a dtype too
 
@@ -57,22 +60,30 @@ __all__ = [
     "Gradients",
     "IntTensor",
     "Tensor",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
     "binary_cross_entropy_with_logits",
+    "block_diag",
     "bool_",
     "broadcast_tensors",
+    "cartesian_prod",
     "cat",
     "cross_entropy",
     "default_generator",
+    "dstack",
     "errors",
     "float16",
     "float32",
     "float64",
+    "hstack",
     "int8",
     "int16",
     "int32",
     "int64",
     "manual_seed",
     "maximum",
+    "meshgrid",
     "minimum",
     "mse_loss",
     "nll_loss",
@@ -81,6 +92,7 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "vstack",
     "where",
 ]
 
@@ -89,9 +101,11 @@ _LATER = {
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),
+    "burnpy.tensor.grids": ("cartesian_prod", "meshgrid"),
+    "burnpy.tensor.stacking": ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "dstack", "hstack", "vstack"),
     **{
         f"burnpy.{room}": ()
-        for room in ("data", "errors", "func", "metrics", "nn", "optim", "record", "testing", "train")
+        for room in ("data", "errors", "func", "linalg", "metrics", "nn", "optim", "record", "testing", "train")
     },
 }
 """Names that are imported at first use, by module, and packages: inference alone needs no differentiation."""

@@ -7,7 +7,9 @@ from burnpy_array.attention import Attention
 from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
+from burnpy_array.elementary import Elementary
 from burnpy_array.indexing import Indexing
+from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
 from burnpy_array.optimizer import Optimizer
 from burnpy_array.pointwise import Arithmetic, Unary
@@ -20,6 +22,7 @@ class ArrayBackend(
     Creation,
     Arithmetic,
     Unary,
+    Elementary,
     Activation,
     Reduction,
     Softmax,
@@ -29,6 +32,7 @@ class ArrayBackend(
     Dense,
     Normalization,
     Attention,
+    LinearAlgebra,
     Optimizer,
 ):
     """A backend on top of an array module with NumPy's interface.

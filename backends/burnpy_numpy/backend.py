@@ -27,6 +27,7 @@ from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.rows import few, total
+from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import BLOCK, shared
@@ -47,6 +48,7 @@ class NumPy(
     Pooling,
     Normalization,
     Accumulation,
+    Shifts,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 

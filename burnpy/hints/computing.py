@@ -14,7 +14,7 @@ divide | x.div(y)
 true_divide | x.div(y)
 floor_divide | x.floor_divide(y) | also `x // y`
 remainder | x.remainder(y) | also `x % y`
-fmod | x - y * x.div(y, rounding_mode="trunc") | not yet as one operation
+fmod | x.fmod(y)
 pow | x.pow(y) | also `x ** y`
 neg | x.neg() | also `-x`
 negative | x.neg()
@@ -27,78 +27,78 @@ square | x.square()
 reciprocal | x.reciprocal()
 maximum | x.maximum(y)
 minimum | x.minimum(y)
-fmax | burnpy.where(y.isnan(), x, burnpy.where(x.isnan(), y, x.maximum(y)))
-fmin | burnpy.where(y.isnan(), x, burnpy.where(x.isnan(), y, x.minimum(y)))
+fmax | x.fmax(y)
+fmin | x.fmin(y)
 clamp | x.clamp(low, high) | bounds are numbers or tensors
 clip | x.clamp(low, high)
 clamp_min | x.clamp_min(low)
 clamp_max | x.clamp_max(high)
-addcmul | x + value * y * y
-addcdiv | x + value * y / y
-lerp | x + value * (y - x)
-hypot | (x * x + y * y).sqrt() | not yet as one operation
-gcd | – | not yet
-lcm | – | not yet
-copysign | x.abs() * y.sign() | not yet for a y of 0
+addcmul | x.addcmul(y, y, value=value)
+addcdiv | x.addcdiv(y, y, value=value)
+lerp | x.lerp(y, value)
+hypot | x.hypot(y)
+gcd | i.gcd(j)
+lcm | i.lcm(j)
+copysign | x.copysign(y)
 ldexp | x * 2.0 ** y
 nextafter | – | not yet
 frexp | – | not yet
 
 # Functions of each element
 exp | x.exp()
-exp2 | 2.0 ** x
+exp2 | x.exp2()
 expm1 | x.expm1()
 log | x.log()
-log2 | x.log() / math.log(2.0)
-log10 | x.log() / math.log(10.0)
+log2 | x.log2()
+log10 | x.log10()
 log1p | x.log1p()
 sqrt | x.sqrt()
 rsqrt | x.rsqrt()
 sin | x.sin()
 cos | x.cos()
-tan | x.sin() / x.cos()
-sinh | (x.exp() - (-x).exp()) / 2.0
-cosh | (x.exp() + (-x).exp()) / 2.0
+tan | x.tan()
+sinh | x.sinh()
+cosh | x.cosh()
 tanh | x.tanh()
-asin | – | not yet
-arcsin | – | not yet
-acos | – | not yet
-arccos | – | not yet
-atan | – | not yet
-arctan | – | not yet
-atan2 | – | not yet
-arctan2 | – | not yet
-asinh | – | not yet
-arcsinh | – | not yet
-acosh | – | not yet
-arccosh | – | not yet
-atanh | – | not yet
-arctanh | – | not yet
-deg2rad | x * (math.pi / 180.0)
-rad2deg | x * (180.0 / math.pi)
-sinc | – | not yet
+asin | x.asin()
+arcsin | x.asin()
+acos | x.acos()
+arccos | x.acos()
+atan | x.atan()
+arctan | x.atan()
+atan2 | x.atan2(y)
+arctan2 | x.atan2(y)
+asinh | x.asinh()
+arcsinh | x.asinh()
+acosh | x.acosh()
+arccosh | x.acosh()
+atanh | x.atanh()
+arctanh | x.atanh()
+deg2rad | x.deg2rad()
+rad2deg | x.rad2deg()
+sinc | x.sinc()
 erf | x.erf()
-erfc | 1.0 - x.erf() | not yet as one operation, which keeps small values exact
-erfinv | – | not yet
-lgamma | – | not yet
+erfc | x.erfc()
+erfinv | x.erfinv()
+lgamma | x.lgamma()
 mvlgamma | – | not yet
-digamma | – | not yet
-polygamma | – | not yet
+digamma | x.digamma()
+polygamma | x.polygamma(1) | `torch.polygamma(1, x)`
 igamma | – | not yet
 igammac | – | not yet
 i0 | – | not yet
 floor | x.floor()
 ceil | x.ceil()
 round | x.round(decimals=1)
-trunc | x.div(1.0, rounding_mode="trunc")
-fix | x.div(1.0, rounding_mode="trunc")
-frac | x - x.div(1.0, rounding_mode="trunc")
-nan_to_num | burnpy.where(x.isnan(), 0.0, x) | and `x.isinf()` for the infinities
-logit | p.log() - (1.0 - p).log()
-xlogy | burnpy.where(x == 0.0, 0.0, x * y.log())
-heaviside | burnpy.where(x == 0.0, y, (x > 0.0).float())
-logaddexp | burnpy.stack([x, y]).logsumexp(0)
-logaddexp2 | – | not yet
+trunc | x.trunc()
+fix | x.trunc()
+frac | x.frac()
+nan_to_num | x.nan_to_num(0.0)
+logit | p.logit()
+xlogy | x.xlogy(y)
+heaviside | x.heaviside(y) | `y` may be a number; it has a gradient, where PyTorch raises
+logaddexp | x.logaddexp(y)
+logaddexp2 | x.mul(math.log(2.0)).logaddexp(y * math.log(2.0)) / math.log(2.0)
 sigmoid | x.sigmoid()
 relu | x.relu()
 prelu | burnpy.where(x > 0.0, x, value * x) | not yet as a layer
@@ -148,10 +148,10 @@ isinf | x.isinf()
 isfinite | x.isfinite()
 isposinf | x == math.inf
 isneginf | x == -math.inf
-signbit | x < 0.0 | -0.0 is not below 0
+signbit | x.signbit()
 equal | bool((x == y).all())
-isclose | (x - y).abs() <= 1e-8 + 1e-5 * y.abs()
-allclose | bool(((x - y).abs() <= 1e-8 + 1e-5 * y.abs()).all())
+isclose | x.isclose(y)
+allclose | x.allclose(y)
 isin | (x.unsqueeze(-1) == v).any(-1)
 logical_and | b.logical_and(c) | also `b & c`
 logical_or | b.logical_or(c) | also `b | c`
@@ -161,8 +161,8 @@ bitwise_and | i.bitwise_and(j) | also `i & j`
 bitwise_or | i.bitwise_or(j) | also `i | j`
 bitwise_xor | i.bitwise_xor(j) | also `i ^ j`
 bitwise_not | i.bitwise_not() | also `~i`
-bitwise_left_shift | i * 2 ** j
-bitwise_right_shift | i // 2 ** j
+bitwise_left_shift | i.bitwise_left_shift(j) | also `i << j`
+bitwise_right_shift | i.bitwise_right_shift(j) | also `i >> j`
 
 # Reductions
 sum | x.sum(dim=1, keepdim=True)
@@ -232,11 +232,11 @@ inner | x @ y.mT | `x.inner()` is x on the inner backend
 vdot | v @ v
 outer | v.unsqueeze(1) * v
 ger | v.unsqueeze(1) * v
-addmm | y + x @ m
+addmm | x.addmm(x @ m, m)
 addmv | x @ v + x[:, 0]
 addr | m + v.unsqueeze(1) * v
 addbmm | y + x @ m
-baddbmm | y + x @ m
+baddbmm | x[None].baddbmm(x[None], m[None])
 chain_matmul | x @ m @ m
 kron | – | not yet
 cross | – | not yet
@@ -244,39 +244,39 @@ tensordot | x.reshape(2, 3) @ m.reshape(3, 3) | dimensions that are summed over 
 einsum | – | not yet; `x @ m`, sums and permutations do it
 cdist | (x.unsqueeze(1) - m).square().sum(-1).sqrt() | not yet as one operation, with gradient 0 at equal points
 pdist | – | not yet
-trace | (m * Tensor.eye(3, device=device)).sum()
+trace | m.trace()
 adjoint | x.mT | there are no complex numbers
 H | x.T | there are no complex numbers
 mH | x.mT | there are no complex numbers
 bilinear | – | not yet
 cosine_similarity | – | not yet
 pairwise_distance | – | not yet
-matrix_power | m @ m @ m
-matrix_exp | – | not yet: with linalg
-det | – | not yet: with linalg
-logdet | – | not yet: with linalg
-slogdet | – | not yet: with linalg
-inverse | – | not yet: with linalg
-pinverse | – | not yet: with linalg
-cholesky | – | not yet: with linalg
-cholesky_inverse | – | not yet: with linalg
-cholesky_solve | – | not yet: with linalg
-qr | – | not yet: with linalg
-geqrf | – | not yet: with linalg
-orgqr | – | not yet: with linalg
-ormqr | – | not yet: with linalg
-svd | – | not yet: with linalg
-svd_lowrank | – | not yet: with linalg
-pca_lowrank | – | not yet: with linalg
-eig | – | not yet: with linalg
-symeig | – | not yet: with linalg
-lu | – | not yet: with linalg
-lu_solve | – | not yet: with linalg
-lu_unpack | – | not yet: with linalg
-lstsq | – | not yet: with linalg
-solve | – | not yet: with linalg
-triangular_solve | – | not yet: with linalg
-nuclear_norm | – | not yet: with linalg
+matrix_power | m.matrix_power(3)
+matrix_exp | m.matrix_exp()
+det | m.det()
+logdet | m.logdet()
+slogdet | m.slogdet()
+inverse | m.inverse()
+pinverse | burnpy.linalg.pinv(x)
+cholesky | burnpy.linalg.cholesky(m)
+cholesky_inverse | burnpy.linalg.cholesky_solve(Tensor.eye(3, device=device), m)
+cholesky_solve | burnpy.linalg.cholesky_solve(m, m)
+qr | burnpy.linalg.qr(x)
+geqrf | burnpy.linalg.qr(x) | not yet in the form of reflectors
+orgqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
+ormqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
+svd | burnpy.linalg.svd(x) | with Vh, the transpose of V
+svd_lowrank | burnpy.linalg.svd(x) | not yet by random projections
+pca_lowrank | burnpy.linalg.svd(x) | not yet by random projections
+eig | – | of matrices that are not symmetric they are complex, and there are no complex numbers; of symmetric ones `burnpy.linalg.eigh(m)`
+symeig | burnpy.linalg.eigh(m)
+lu | burnpy.linalg.lu_factor(m) | or `burnpy.linalg.lu(m)` for P, L and U
+lu_solve | burnpy.linalg.lu_solve(*burnpy.linalg.lu_factor(m), m)
+lu_unpack | burnpy.linalg.lu(m) | of the matrix itself
+lstsq | burnpy.linalg.lstsq(m, m) | the matrices are the first argument
+solve | burnpy.linalg.solve(m, v) | the matrices are the first argument
+triangular_solve | burnpy.linalg.solve_triangular(m, m, upper=True) | the matrices are the first argument
+nuclear_norm | burnpy.linalg.svdvals(x).sum()
 stft | – | not yet: with fft
 istft | – | not yet: with fft
 """

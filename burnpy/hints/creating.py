@@ -182,7 +182,7 @@ set_printoptions | np.set_printoptions(precision=4) | tensors are printed as Num
 get_num_threads | – | OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say it, before NumPy is imported
 set_num_threads | – | OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say it, before NumPy is imported
 use_deterministic_algorithms | – | on the CPU every result is the same each time
-linalg | – | not yet
+linalg | from burnpy import linalg
 fft | – | not yet
 special | – | what there is of it are methods of tensors
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`

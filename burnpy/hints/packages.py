@@ -58,7 +58,6 @@ softmin | (-x).softmax(dim=1)
 normalize | x / x.square().sum(dim=1, keepdim=True).sqrt()
 rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
-pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
 """
 
 INIT = """
@@ -115,6 +114,24 @@ debug_unwrap | x.inner()
 replace_all_batch_norm_modules_ | – | a forward pass changes no state
 """
 
+LINALG = """
+eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
+eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
+cholesky_ex | cholesky(x) | which raises an error
+inv_ex | inv(x) | which raises an error
+solve_ex | solve(x, y) | which raises an error
+lu_factor_ex | lu_factor(x) | which does not raise
+ldl_factor | lu_factor(x) | not yet
+ldl_factor_ex | lu_factor(x) | not yet
+ldl_solve | lu_solve(*lu_factor(x), y) | not yet
+householder_product | qr(x) | not yet
+tensorinv | inv(x.reshape(6, 6)) | not yet
+tensorsolve | solve(x.reshape(6, 6), v) | not yet
+vander | v.unsqueeze(-1) ** Tensor.arange(3, device=device) | not yet
+vecdot | (x * y).sum(-1)
+matmul | x @ y
+"""
+
 AUTODIFF = """
 Variable | x.require_grad() | a tensor is all that is needed
 variable | x.require_grad() | a tensor is all that is needed
@@ -124,4 +141,24 @@ profiler | burnpy.backend.Profiled
 forward_ad | make_dual, unpack_dual
 gradcheck | burnpy.testing.gradcheck
 gradgradcheck | burnpy.testing.gradgradcheck
+"""
+
+DATA = """
+DataLoader | Loader(data, collate(device=device), batch_size=64)
+TensorDataset | ArrayDataset(x=images, y=labels)
+ConcatDataset | data + other
+ChainDataset | a Stream that reads one after another
+StackDataset | data.zip(other)
+Subset | data.subset(indices)
+IterableDataset | Stream
+random_split | data.split(0.8, seed=0)
+default_collate | collate(device=device)
+default_convert | collate(device=device)
+get_worker_info | – | a sample does not depend on the worker; BatchRandom has its random numbers
+BatchSampler | Sampler | its plan() decides what goes into a batch
+SequentialSampler | InOrder
+RandomSampler | Shuffled
+SubsetRandomSampler | Loader(data.subset(indices), collate(device=device), batch_size=64, shuffle=True)
+WeightedRandomSampler | Weighted(weights, n=100)
+DistributedSampler | loader.shard(rank, size)
 """

@@ -34,7 +34,10 @@ _LATER = {
     ),
     "burnpy.nn.layers.attention": ("MultiHeadAttention",),
     "burnpy.nn.layers.batch_norm": ("BatchNorm",),
+    "burnpy.nn.layers.conv1d": ("Conv1d",),
     "burnpy.nn.layers.conv2d": ("Conv2d",),
+    "burnpy.nn.layers.conv_transpose1d": ("ConvTranspose1d",),
+    "burnpy.nn.layers.conv_transpose2d": ("ConvTranspose2d",),
     "burnpy.nn.layers.dropout": ("Dropout",),
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
@@ -63,6 +66,24 @@ _LATER = {
         "MultiMarginLoss",
         "SoftMarginLoss",
         "TripletMarginLoss",
+    ),
+    "burnpy.nn.layers.adaptive_pooling": (
+        "AdaptiveAvgPool1d",
+        "AdaptiveMaxPool1d",
+        "AdaptiveMaxPool2d",
+    ),
+    "burnpy.nn.layers.pooling1d": (
+        "AvgPool1d",
+        "MaxPool1d",
+    ),
+    "burnpy.nn.layers.pixels": (
+        "ChannelShuffle",
+        "PixelShuffle",
+        "PixelUnshuffle",
+    ),
+    "burnpy.nn.layers.unfolding": (
+        "Fold",
+        "Unfold",
     ),
     "burnpy.nn.layers.pooling": (
         "AdaptiveAvgPool2d",

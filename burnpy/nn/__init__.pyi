@@ -4,9 +4,13 @@ from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
+from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
+from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
+from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
@@ -23,17 +27,24 @@ from burnpy.nn.layers.margin_losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
+from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.layers.unfolding import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.select import Where
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [
+    "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
     "BceLoss",
@@ -41,13 +52,18 @@ __all__ = [
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
+    "ChannelShuffle",
+    "Conv1d",
     "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Entry",
     "Flatten",
+    "Fold",
     "GaussianNllLoss",
     "Gelu",
     "HingeEmbeddingLoss",
@@ -63,6 +79,7 @@ __all__ = [
     "Lstm",
     "LstmState",
     "MarginRankingLoss",
+    "MaxPool1d",
     "MaxPool2d",
     "Module",
     "MseLoss",
@@ -70,6 +87,8 @@ __all__ = [
     "MultiMarginLoss",
     "NllLoss",
     "Param",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "PoissonNllLoss",
     "Relu",
     "Sequential",
@@ -86,6 +105,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",
+    "Unfold",
     "Where",
     "functional",
     "init",

@@ -13,7 +13,17 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Filling, Rearranging, Selecting
+from burnpy.tensor.methods import (
+    Combining,
+    Diagonals,
+    Filling,
+    NumberTheory,
+    Placing,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+)
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
@@ -36,7 +46,13 @@ class IntTensor(
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     DiscreteDifferentiation[B],
+    Combining[B, int],
+    NumberTheory[B],
     Filling[B],
     Protocols[B],
     Exchange[B],

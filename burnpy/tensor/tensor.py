@@ -14,7 +14,21 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Elementary, Filling, Random, Rearranging, Selecting
+from burnpy.tensor.methods import (
+    Binary,
+    Combining,
+    Diagonals,
+    Elementary,
+    Filling,
+    Matrices,
+    Placing,
+    Random,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+    Special,
+)
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -34,9 +48,17 @@ class Tensor(
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     Differentiation[B],
     Elementary[B],
+    Special[B],
+    Binary[B],
+    Combining[B, float],
     Filling[B],
+    Matrices[B],
     Random[B],
     FloatConversion[B],
     Protocols[B],

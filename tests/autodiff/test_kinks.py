@@ -170,6 +170,30 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("a duplicate in scatter", lambda x, y: x.scatter(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[0, 1], [0, 1]]),
     ("floor, ceil and round at an integer", lambda x: x.floor() + x.ceil() + x.round(), [[1.0, 0.5]], [[0, 0]]),
     ("remainder", lambda x, y: x.remainder(y), [[6.0, -7.0], [3.0, 2.0]], [[1, 1], [-2, 4]]),
+    ("asin and acos at 1", lambda x: x.asin() - x.acos(), [[1.0, 0.0]], [[INF, 2]]),
+    ("acosh at 1", lambda x: x.acosh(), [[1.0]], [[INF]]),
+    ("atan2 at (0, 0)", lambda x, y: x.atan2(y), [[0.0, 0.0], [0.0, -0.0]], [[0, 0], [0, 0]]),
+    ("atan2 of large numbers", lambda x, y: x.atan2(y), [[1e200], [1e200]], [[5e-201], [-5e-201]]),
+    ("hypot at (0, 0)", lambda x, y: x.hypot(y), [[0.0, 3e200], [0.0, 4e200]], [[0, 0.6], [0, 0.8]]),
+    ("copysign at 0", lambda x, y: x.copysign(y), [[0.0, -2.0, 2.0], [-1.0, 0.0, -0.0]], [[0, -1, -1], [0, 0, 0]]),
+    ("fmod", lambda x, y: x.fmod(y), [[7.0, -7.0], [3.0, 2.0]], [[1, 1], [-2, 3]]),
+    ("fmax of equals and NaN", lambda x, y: x.fmax(y), [[1.0, NAN, 1.0], [1.0, 1.0, NAN]], [[1, 0, 1], [0, 1, 0]]),
+    ("fmin of equals and NaN", lambda x, y: x.fmin(y), [[1.0, NAN, 1.0], [1.0, 1.0, NAN]], [[1, 0, 1], [0, 1, 0]]),
+    (
+        "logaddexp of infinities",
+        lambda x, y: x.logaddexp(y),
+        [[INF, -INF, 1.0], [INF, -INF, -INF]],
+        [[0.5, 0.5, 1], [0.5, 0.5, 0]],
+    ),
+    ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0, 0.0], [0.0, np.e]], [[0, 1], [0, 0]]),
+    ("sinc at 0", lambda x: x.sinc(), [[0.0, 1.0]], [[0, -1]]),
+    ("erfinv at -1", lambda x: x.erfinv(), [[-1.0, 0.0]], [[INF, np.sqrt(np.pi) / 2]]),
+    ("trunc and frac", lambda x: x.trunc() + 3 * x.frac(), [[1.5, -2.0]], [[3, 3]]),
+    ("heaviside at 0", lambda x, y: x.heaviside(y), [[0.0, 1.0, -1.0], [5.0, 5.0, 5.0]], [[0, 0, 0], [1, 0, 0]]),
+    ("nan_to_num", lambda x: x.nan_to_num(), [[NAN, INF, -INF, 1.0]], [[0, 0, 0, 1]]),
+    ("logit at 0", lambda x: x.logit(), [[0.0, 0.5]], [[INF, 4]]),
+    ("logit at 1", lambda x: x.logit(), [[1.0, 0.5]], [[INF, 4]]),
+    ("logit at the bounds of eps", lambda x: x.logit(0.25), [[0.25, 0.75, 0.0]], [[16 / 3, 16 / 3, 0]]),
     ("remainder by infinity", lambda x, y: x.remainder(y), [[-2.0, 2.0], [INF, INF]], [[1, 1], [1, 0]]),
 ]  # fmt: skip
 
@@ -219,6 +243,11 @@ FINITE: list[tuple[str, F, list[Any]]] = [
     ("at.mul with zeros", lambda x, y: x.at[ints(x, [0, 0])].mul(y) * x.sum(), [[0.0, 2.0], [0.0, 0.0]]),
     ("amax of ties", lambda x: x.amax(0) * x.sum(), [[3.0, 1.0, 3.0]]),
     ("softplus, silu, gelu at 0", lambda x: x.softplus() + x.silu() + x.gelu() + x.gelu("tanh"), [[0.0]]),
+    ("hypot at (0, 0)", lambda x, y: x.hypot(y), [[0.0, 1.0], [0.0, 0.0]]),
+    ("atan2 at (0, 0)", lambda x, y: x.atan2(y), [0.0, 0.0]),
+    ("sinc at 0", lambda x: x.sinc(), [[0.0, 1e-9, 1.0]]),
+    ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0], [0.0]]),
+    ("logaddexp of infinities", lambda x, y: x.logaddexp(y), [[INF, -INF], [INF, -INF]]),
     ("logsumexp with a masked element", lambda x: x.logsumexp(0), [[1.0, -INF, 2.0]]),
 ]
 
@@ -240,6 +269,8 @@ SECOND: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("pow(0, 2) by both", lambda x, y: x.pow(y), [[0.0], [2.0]], [[2], [0]]),
     ("pow(2, 0) by both", lambda x, y: x.pow(y), [[2.0], [0.0]], [[0.5], [0.5 + np.log(2.0) ** 2]]),
     ("std of constants", lambda x: x.std(), [[2.0, 2.0]], [[0, 0]]),
+    ("hypot at (0, 0)", lambda x, y: x.hypot(y), [[0.0], [0.0]], [[0], [0]]),
+    ("sinc at 0", lambda x: x.sinc(), [[0.0, 1e-9]], [[-(np.pi**2) / 3, -(np.pi**2) / 3]]),
     ("clamp at its bounds", lambda x: x.clamp(-1, 1) ** 2, [[-1.0, 1.0, 2.0]], [[2, 2, 0]]),
 ]
 

@@ -101,6 +101,7 @@ def test_tensors_say_what_to_write(kind: Any) -> None:
         ("burnpy.nn.init", torch_names.INIT.split()),
         ("burnpy.optim", torch_names.OPTIM.split()),
         ("burnpy.func", torch_names.FUNC.split()),
+        ("burnpy.linalg", torch_names.LINALG.split()),
     ],
 )
 def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
@@ -122,12 +123,14 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy, "zeros", "write Tensor.zeros(shape, device=device)"),
         (burnpy, "sum", "which is a method: x.sum(dim=1, keepdim=True)"),
         (burnpy, "clip", "write x.clamp(low, high)"),
-        (burnpy, "linalg", "burnpy has no linalg; it is not here yet"),
+        (burnpy, "fft", "burnpy has no fft; it is not here yet"),
+        (burnpy.linalg, "eig", "write eigh(x) (of symmetric matrices; of others they are complex"),
+        (burnpy.linalg, "eigvals", "write eigvalsh(x)"),
         (burnpy, "Linear", "it is burnpy.nn.Linear"),
         (burnpy, "NumPy", "it is burnpy.backend.NumPy"),
         (burnpy, "float", "write burnpy.float32"),
         (burnpy, "no_grad", "write burnpy.autodiff.no_grad()"),
-        (burnpy, "conv1d", "it is PyTorch's, and not here yet"),
+        (burnpy, "conv3d", "it is PyTorch's, and not here yet"),
         (burnpy, "shape", "which is an attribute: x.shape"),
         (burnpy, "one_hot", "which is a method: i.one_hot(...)"),
         (burnpy, "uniform", "write Tensor.uniform(..., device=device)"),
@@ -142,7 +145,7 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (IntTensor[NumPy].ones((2,)), "clip", "IntTensor has no clip; write x.clamp(low, high)"),
         (Tensor[NumPy].ones((2,)), "dot", "write v @ v"),
         (Tensor[NumPy].ones((2,)), "relu_", "write x = x.relu() (nothing is changed in place)"),
-        (Tensor[NumPy].ones((2,)), "svd", "Tensor has no svd; it is not here yet: with linalg"),
+        (Tensor[NumPy].ones((2,)), "svd", "Tensor has no svd; write burnpy.linalg.svd(x)"),
     ],
 )
 def test_what_is_said(owner: Any, name: str, said: str) -> None:
@@ -235,7 +238,7 @@ def test_expressions_of_the_table_compute_what_they_should() -> None:
     namespace = setting() | {"math": math}
     namespace["x"] = namespace["x"].detach()
     for name, value in expected.items():
-        ours = rows()[name].ours.replace("x.log()", "x.abs().log()")
+        ours = rows()[name].ours.replace("x.log2()", "x.abs().log2()")
         found = eval(ours, namespace)
         np.testing.assert_allclose(
             np.stack([np.asarray(part) for part in found]) if isinstance(found, tuple) else np.asarray(found),

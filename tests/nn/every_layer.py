@@ -20,10 +20,21 @@ class Example(NamedTuple):
 
 
 _POOLED = ((2, 4, 9, 9),)
+_SEQUENCES = ((2, 4, 9),)
 _TRANSFORMER = {"feedforward": 12, "dropout": 0.25, "activation": "gelu", "norm_first": True, "eps": 0.125}
 
 EVERY: dict[str, Example] = {
     "AdaptiveAvgPool2d": Example((4,), {}, _POOLED),
+    "AdaptiveAvgPool1d": Example((4,), {}, _SEQUENCES),
+    "AdaptiveMaxPool1d": Example((4,), {}, _SEQUENCES),
+    "AdaptiveMaxPool2d": Example((4,), {}, _POOLED),
+    "AvgPool1d": Example((3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}, _SEQUENCES),
+    "ChannelShuffle": Example((2,), {}, _POOLED),
+    "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 12),)),
+    "MaxPool1d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _SEQUENCES),
+    "PixelShuffle": Example((2,), {}, _POOLED),
+    "PixelUnshuffle": Example((3,), {}, _POOLED),
+    "Unfold": Example(((3, 2),), {"dilation": 2, "padding": (1, 0), "stride": 2}, _POOLED),
     "AvgPool2d": Example(
         (3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False, "divisor_override": 5}, _POOLED
     ),
@@ -32,6 +43,19 @@ EVERY: dict[str, Example] = {
     ),
     "BceLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "Conv1d": Example(
+        (4, 6, 3), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _SEQUENCES
+    ),
+    "ConvTranspose1d": Example(
+        (4, 6, 3),
+        {"stride": 2, "padding": 1, "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _SEQUENCES,
+    ),
+    "ConvTranspose2d": Example(
+        (4, 6, (3, 2)),
+        {"stride": 2, "padding": (1, 0), "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _POOLED,
+    ),
     "Conv2d": Example(
         (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _POOLED
     ),

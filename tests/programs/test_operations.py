@@ -23,6 +23,7 @@ def x(*shape: int, low: float = -2.0, high: float = 2.0) -> Any:
 
 INDEX = RNG.integers(0, 60, (100,))
 CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
+    **{name: (name, (x(70, 90, low=0.1),), (name,)) for name in ("expm1", "log1p", "tanh")},
     "sigmoid": ("sigmoid", (x(70, 90),), ("sigmoid",)),
     "erf": ("erf", (x(70, 90),), ("erf",)),
     "relu_backward": ("relu_backward", (x(70, 90), np.maximum(x(70, 90), 0)), ("relu_backward",)),

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from burnpy.autodiff.rules import (
     attention,
+    binary,
     convolution,
     dense,
+    elementary,
     indexing,
+    linalg,
+    linear_equations,
     normalization,
     pointwise,
     pooling,
     reduction,
     shape,
+    special_functions,
 )
 from burnpy.autodiff.rules.algebra import RULES, Rule
 
@@ -19,12 +24,17 @@ __all__ = [
     "RULES",
     "Rule",
     "attention",
+    "binary",
     "convolution",
     "dense",
+    "elementary",
     "indexing",
+    "linalg",
+    "linear_equations",
     "normalization",
     "pointwise",
     "pooling",
     "reduction",
     "shape",
+    "special_functions",
 ]

@@ -10,7 +10,14 @@ from burnpy.backend.lazy import attached
 
 _LATER = {
     "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
-    "burnpy.nn.functional.convolution": ("conv2d",),
+    "burnpy.nn.functional.convolution": (
+        "conv1d",
+        "conv2d",
+    ),
+    "burnpy.nn.functional.transposed_convolution": (
+        "conv_transpose1d",
+        "conv_transpose2d",
+    ),
     "burnpy.nn.functional.regularization": ("dropout",),
     "burnpy.nn.functional.embeddings": ("embedding",),
     "burnpy.nn.functional.dense": ("linear",),
@@ -39,10 +46,29 @@ _LATER = {
         "batch_normed",
         "layer_norm",
     ),
+    "burnpy.nn.functional.padding": ("pad",),
     "burnpy.nn.functional.pooling": (
         "adaptive_avg_pool2d",
         "avg_pool2d",
         "max_pool2d",
+    ),
+    "burnpy.nn.functional.adaptive_pooling": (
+        "adaptive_avg_pool1d",
+        "adaptive_max_pool1d",
+        "adaptive_max_pool2d",
+    ),
+    "burnpy.nn.functional.pooling1d": (
+        "avg_pool1d",
+        "max_pool1d",
+    ),
+    "burnpy.nn.functional.unfolding": (
+        "fold",
+        "unfold",
+    ),
+    "burnpy.nn.functional.pixels": (
+        "channel_shuffle",
+        "pixel_shuffle",
+        "pixel_unshuffle",
     ),
     "burnpy.tensor.losses": (
         "binary_cross_entropy_with_logits",

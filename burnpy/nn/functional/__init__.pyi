@@ -1,7 +1,8 @@
 """The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.exports``."""
 
+from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_max_pool1d, adaptive_max_pool2d
 from burnpy.nn.functional.attention import scaled_dot_product_attention
-from burnpy.nn.functional.convolution import conv2d
+from burnpy.nn.functional.convolution import conv1d, conv2d
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.functional.embeddings import embedding
 from burnpy.nn.functional.likelihood_losses import binary_cross_entropy, gaussian_nll_loss, kl_div, poisson_nll_loss
@@ -14,24 +15,38 @@ from burnpy.nn.functional.margin_losses import (
     triplet_margin_loss,
 )
 from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
+from burnpy.nn.functional.padding import pad
+from burnpy.nn.functional.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from burnpy.nn.functional.pooling1d import avg_pool1d, max_pool1d
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
 from burnpy.nn.functional.regularization import dropout
+from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
+from burnpy.nn.functional.unfolding import fold, unfold
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
     "BatchNormed",
+    "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
     "avg_pool2d",
     "batch_norm",
     "batch_normed",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "channel_shuffle",
+    "conv1d",
     "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "cosine_embedding_loss",
     "cross_entropy",
     "dropout",
     "embedding",
+    "fold",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
     "huber_loss",
@@ -40,13 +55,18 @@ __all__ = [
     "layer_norm",
     "linear",
     "margin_ranking_loss",
+    "max_pool1d",
     "max_pool2d",
     "mse_loss",
     "multi_margin_loss",
     "nll_loss",
+    "pad",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "scaled_dot_product_attention",
     "smooth_l1_loss",
     "soft_margin_loss",
     "triplet_margin_loss",
+    "unfold",
 ]

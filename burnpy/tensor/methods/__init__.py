@@ -11,24 +11,126 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.binary import Binary
+    from burnpy.tensor.methods.combining import Combining
+    from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
+    from burnpy.tensor.methods.integers import NumberTheory
+    from burnpy.tensor.methods.matrices import Matrices
+    from burnpy.tensor.methods.placing import Placing
     from burnpy.tensor.methods.random import Random
     from burnpy.tensor.methods.rearranging import Rearranging
+    from burnpy.tensor.methods.regrouping import Regrouping
+    from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.selecting import Selecting
+    from burnpy.tensor.methods.special import Special
 
-__all__ = ["Elementary", "Filling", "Random", "Rearranging", "Selecting"]
+__all__ = [
+    "Binary",
+    "Combining",
+    "Diagonals",
+    "Elementary",
+    "Filling",
+    "Matrices",
+    "NumberTheory",
+    "Placing",
+    "Random",
+    "Rearranging",
+    "Regrouping",
+    "Repeating",
+    "Selecting",
+    "Special",
+]
 
 METHODS = {
+    "binary.Binary": (
+        "addcdiv",
+        "atan2",
+        "copysign",
+        "hypot",
+        "lerp",
+        "logaddexp",
+        "xlogy",
+    ),
+    "combining.Combining": (
+        "addcmul",
+        "addmm",
+        "allclose",
+        "baddbmm",
+        "fmax",
+        "fmin",
+        "fmod",
+        "heaviside",
+        "isclose",
+        "nan_to_num",
+        "signbit",
+    ),
+    "diagonals.Diagonals": (
+        "diag",
+        "diag_embed",
+        "diagonal",
+        "trace",
+    ),
     "elementary.Elementary": (
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cosh",
+        "deg2rad",
+        "exp2",
         "expm1",
+        "frac",
+        "log10",
         "log1p",
+        "log2",
+        "logit",
+        "rad2deg",
+        "sinh",
+        "tan",
+        "trunc",
     ),
     "filling.Filling": (
         "_filled_like",
         "full_like",
         "ones_like",
         "zeros_like",
+    ),
+    "integers.NumberTheory": (
+        "__lshift__",
+        "__rlshift__",
+        "__rrshift__",
+        "__rshift__",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "gcd",
+        "lcm",
+    ),
+    "matrices.Matrices": (
+        "det",
+        "inverse",
+        "logdet",
+        "matrix_exp",
+        "matrix_power",
+        "slogdet",
+    ),
+    "placing.Placing": (
+        "_back",
+        "_need_numbers",
+        "_place",
+        "_slices",
+        "_vectors",
+        "argwhere",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_reduce",
+        "masked_scatter",
+        "scatter_reduce",
+        "take",
     ),
     "random.Random": (
         "bernoulli",
@@ -48,6 +150,23 @@ METHODS = {
         "triu",
         "unbind",
     ),
+    "regrouping.Regrouping": (
+        "narrow",
+        "ravel",
+        "rot90",
+        "select",
+        "swapaxes",
+        "tensor_split",
+        "unflatten",
+        "unfold",
+    ),
+    "repeating.Repeating": (
+        "_interleaved",
+        "_repeated",
+        "repeat",
+        "repeat_interleave",
+        "tile",
+    ),
     "selecting.Selecting": (
         "_elements",
         "_shaped",
@@ -62,6 +181,14 @@ METHODS = {
         "scatter_add",
         "take_along_dim",
         "where",
+    ),
+    "special.Special": (
+        "digamma",
+        "erfc",
+        "erfinv",
+        "lgamma",
+        "polygamma",
+        "sinc",
     ),
 }
 """The names of the methods by class, as ``"module.Class"``."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from burnpy.testing.cases import (
     activation,
     attention,
+    binary,
     convolution,
     creation,
     dense,
+    elementary,
     indexing,
+    integers,
+    linalg,
     normalization,
     optimizer,
     pointwise,
@@ -16,6 +20,7 @@ from burnpy.testing.cases import (
     programs,
     reduction,
     shape,
+    special_functions,
 )
 from burnpy.testing.cases.properties import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
@@ -26,10 +31,14 @@ __all__ = [
     "Row",
     "activation",
     "attention",
+    "binary",
     "convolution",
     "creation",
     "dense",
+    "elementary",
     "indexing",
+    "integers",
+    "linalg",
     "normalization",
     "optimizer",
     "pointwise",
@@ -37,4 +46,5 @@ __all__ = [
     "programs",
     "reduction",
     "shape",
+    "special_functions",
 ]

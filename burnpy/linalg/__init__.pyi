@@ -1,0 +1,51 @@
+"""The names of `burnpy.linalg`, made from its table by ``python -m burnpy.docs.exports``."""
+
+from burnpy.backend.errors import LinAlgError
+from burnpy.linalg.decompositions import (
+    LU,
+    Eigh,
+    LuFactor,
+    Qr,
+    Svd,
+    cholesky,
+    eigh,
+    eigvalsh,
+    lu,
+    lu_factor,
+    qr,
+    svd,
+    svdvals,
+)
+from burnpy.linalg.equations import LeastSquares, cholesky_solve, lstsq, lu_solve, pinv, solve, solve_triangular
+from burnpy.linalg.functions import det, inv, matrix_exp, matrix_power, matrix_rank, multi_dot, slogdet
+
+__all__ = [
+    "LU",
+    "Eigh",
+    "LeastSquares",
+    "LinAlgError",
+    "LuFactor",
+    "Qr",
+    "Svd",
+    "cholesky",
+    "cholesky_solve",
+    "det",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "matrix_exp",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+]
