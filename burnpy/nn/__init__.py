@@ -41,6 +41,10 @@ _LATER = {
     "burnpy.nn.layers.dropout": ("Dropout",),
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
+    "burnpy.nn.layers.gru": (
+        "Gru",
+        "GruCell",
+    ),
     "burnpy.nn.layers.layer_norm": ("LayerNorm",),
     "burnpy.nn.layers.likelihood_losses": (
         "BceLoss",
@@ -57,6 +61,7 @@ _LATER = {
     ),
     "burnpy.nn.layers.lstm": (
         "Lstm",
+        "LstmCell",
         "LstmState",
     ),
     "burnpy.nn.layers.margin_losses": (
@@ -94,6 +99,10 @@ _LATER = {
         "HuberLoss",
         "L1Loss",
         "SmoothL1Loss",
+    ),
+    "burnpy.nn.layers.rnn": (
+        "Rnn",
+        "RnnCell",
     ),
     "burnpy.nn.layers.sequential": ("Sequential",),
     "burnpy.nn.layers.transformer": (
