@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend import lapack
 from burnpy_array.base import ArrayBase
 
+_NAMES = (
+    *("cholesky", "solve", "solve_triangular", "inv", "det", "slogdet", "adjugate", "eigh", "eigvalsh"),
+    *("svd", "svdvals", "qr", "lu_factor", "pinv", "matrix_exp"),
+)
 
-def by(function: Callable[..., Any]) -> Any:
+
+class LinearAlgebra(ArrayBase):
+    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`.
+
+    They raise NumPy's `LinAlgError` where a matrix has no result.
+    """
+
+
+def _method(name: str) -> Any:
     """Return the method of an operation that a function of `burnpy.backend.lapack` computes."""
 
     def method(self: LinearAlgebra, *args: Any) -> Any:
-        return self._lapack(function, *args)
+        import burnpy.backend.lapack as lapack  # at first use, as few programs need it
+
+        return self._call(getattr(lapack, name), self.xp, *args)
 
     return method
 
 
-class LinearAlgebra(ArrayBase):
-    """Linear algebra, on the device of the arrays."""
-
-    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Return function(xp, *args), which raises NumPy's `LinAlgError` where a matrix has no result."""
-        return self._call(function, self.xp, *args)
-
-    cholesky, solve, solve_triangular = by(lapack.cholesky), by(lapack.solve), by(lapack.solve_triangular)
-    inv, det, slogdet, adjugate = by(lapack.inv), by(lapack.det), by(lapack.slogdet), by(lapack.adjugate)
-    eigh, eigvalsh, svd, svdvals = by(lapack.eigh), by(lapack.eigvalsh), by(lapack.svd), by(lapack.svdvals)
-    qr, lu_factor, pinv, matrix_exp = by(lapack.qr), by(lapack.lu_factor), by(lapack.pinv), by(lapack.matrix_exp)
+for _name in _NAMES:
+    setattr(LinearAlgebra, _name, _method(_name))

@@ -53,7 +53,9 @@ def table() -> str:
         imports="\n".join(f"    from burnpy.tensor.methods.{module} import {name}" for module, name in classes),
         exported=_exported(sorted(name for _, name in classes)),
         table="\n".join(
-            "\n".join([f'    "{path}": (', *(f'        "{name}",' for name in names), "    ),"])
+            f'    "{path}": ("{names[0]}",),'
+            if len(names) == 1
+            else "\n".join([f'    "{path}": (', *(f'        "{name}",' for name in names), "    ),"])
             for path, names in methods.items()
         ),
     )

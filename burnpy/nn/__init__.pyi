@@ -20,6 +20,7 @@ from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLo
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
 from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
+from burnpy.nn.layers.lstm import Lstm, LstmState
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
@@ -28,12 +29,35 @@ from burnpy.nn.layers.margin_losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
+from burnpy.nn.layers.piecewise_activations import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyRelu,
+    PRelu,
+    Relu6,
+    Softshrink,
+    Threshold,
+)
 from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
 from burnpy.nn.layers.rnn import Rnn, RnnCell
 from burnpy.nn.layers.sequential import Sequential
+from burnpy.nn.layers.smooth_activations import (
+    Celu,
+    Elu,
+    Glu,
+    LogSigmoid,
+    Mish,
+    Selu,
+    Softmin,
+    Softsign,
+    SwiGlu,
+    Tanhshrink,
+)
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.unfolding import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
@@ -54,6 +78,7 @@ __all__ = [
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
+    "Celu",
     "ChannelShuffle",
     "Conv1d",
     "Conv2d",
@@ -62,6 +87,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
+    "Elu",
     "Embedding",
     "Entry",
     "Flatten",
@@ -70,6 +96,11 @@ __all__ = [
     "Gelu",
     "Gru",
     "GruCell",
+    "Glu",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
@@ -78,7 +109,9 @@ __all__ = [
     "KlDivLoss",
     "L1Loss",
     "LayerNorm",
+    "LeakyRelu",
     "Linear",
+    "LogSigmoid",
     "LogSoftmax",
     "Lstm",
     "LstmCell",
@@ -86,11 +119,13 @@ __all__ = [
     "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
+    "Mish",
     "Module",
     "MseLoss",
     "MultiHeadAttention",
     "MultiMarginLoss",
     "NllLoss",
+    "PRelu",
     "Param",
     "PixelShuffle",
     "PixelUnshuffle",
@@ -98,17 +133,25 @@ __all__ = [
     "Relu",
     "Rnn",
     "RnnCell",
+    "Relu6",
+    "Selu",
     "Sequential",
     "Sigmoid",
     "Silu",
     "SmoothL1Loss",
     "SoftMarginLoss",
     "Softmax",
+    "Softmin",
     "Softplus",
+    "Softshrink",
+    "Softsign",
     "State",
     "StateReport",
     "Stateless",
+    "SwiGlu",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",

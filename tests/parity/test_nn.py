@@ -500,6 +500,10 @@ INITIALIZERS: dict[str, tuple[init.Initializer, Callable[[Any], Any]]] = {
     "xavier_normal": (init.XavierNormal(), lambda w: torch.nn.init.xavier_normal_(w)),
     "uniform": (init.Uniform(-2.0, 1.0), lambda w: torch.nn.init.uniform_(w, -2.0, 1.0)),
     "normal": (init.Normal(1.0, 0.1), lambda w: torch.nn.init.normal_(w, 1.0, 0.1)),
+    "truncated_normal": (
+        init.TruncatedNormal(1.0, 2.0, 0.0, 3.0),
+        lambda w: torch.nn.init.trunc_normal_(w, 1.0, 2.0, 0.0, 3.0),
+    ),
     "orthogonal": (init.Orthogonal(1.5), lambda w: torch.nn.init.orthogonal_(w, 1.5)),
     "zeros": (init.Zeros(), torch.nn.init.zeros_),
     "ones": (init.Ones(), torch.nn.init.ones_),

@@ -9,6 +9,30 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _LATER = {
+    "burnpy.tensor.distances": ("cosine_similarity", "pairwise_distance", "pdist"),
+    "burnpy.nn.functional.activations": (
+        "celu",
+        "elu",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "logsigmoid",
+        "mish",
+        "relu6",
+        "selu",
+        "softshrink",
+        "softsign",
+        "tanhshrink",
+        "threshold",
+    ),
+    "burnpy.nn.functional.activations_along_dims": (
+        "glu",
+        "gumbel_softmax",
+        "normalize",
+        "softmin",
+        "swiglu",
+    ),
     "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
     "burnpy.nn.functional.convolution": (
         "conv1d",
