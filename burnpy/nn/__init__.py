@@ -101,15 +101,6 @@ _LATER = {
         "Fold",
         "Unfold",
     ),
-    ),
-    "burnpy.nn.layers.margin_losses": (
-        "CosineEmbeddingLoss",
-        "HingeEmbeddingLoss",
-        "MarginRankingLoss",
-        "MultiMarginLoss",
-        "SoftMarginLoss",
-        "TripletMarginLoss",
-    ),
     "burnpy.nn.layers.pooling": (
         "AdaptiveAvgPool2d",
         "AvgPool2d",

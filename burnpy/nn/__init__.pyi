@@ -20,7 +20,6 @@ from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLo
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
 from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
-from burnpy.nn.layers.lstm import Lstm, LstmState
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
@@ -94,9 +93,9 @@ __all__ = [
     "Fold",
     "GaussianNllLoss",
     "Gelu",
+    "Glu",
     "Gru",
     "GruCell",
-    "Glu",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
@@ -131,9 +130,9 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNllLoss",
     "Relu",
+    "Relu6",
     "Rnn",
     "RnnCell",
-    "Relu6",
     "Selu",
     "Sequential",
     "Sigmoid",
