@@ -14,6 +14,11 @@ CELU | Celu
 SELU | Selu
 GLU | Glu
 LSTM | Lstm
+LSTMCell | LstmCell
+GRU | Gru
+GRUCell | GruCell
+RNN | Rnn
+RNNCell | RnnCell
 MultiheadAttention | MultiHeadAttention
 BatchNorm1d | BatchNorm
 BatchNorm2d | BatchNorm
