@@ -141,6 +141,7 @@ def test_modes_of_qr_and_svd() -> None:
     close(u[:, :2] * s @ vh, a)
     x = tensor(a, Train).require_grad()
     close(linalg.svd(x).S.sum().backward()[x], np.linalg.svd(a, False)[0] @ np.linalg.svd(a, False)[2])
+    f: Any
     for f, said in (
         (lambda x: linalg.svd(x).U, "full_matrices=False"),
         (lambda x: linalg.qr(x, "complete").Q, "reduced"),
@@ -255,11 +256,46 @@ def test_mistakes() -> None:
         (lambda: linalg.pinv(x, rtol=-1), ArgumentError, "rtol=-1"),
         (lambda: linalg.multi_dot([x]), ArgumentError, "two tensors or more"),
         (lambda: linalg.multi_dot([x, x]), ShapeError, "do not multiply"),
-        (lambda: linalg.lu_solve(x @ x.mT, x, x), KindError, "IntTensor"),  # type: ignore[arg-type]
+        (lambda: linalg.lu_solve(x @ x.mT, x, x), KindError, "IntTensor"),
         (lambda: x.matrix_power(2), ShapeError, "square"),
         (lambda: linalg.eig, MissingNameError, r"write eigh\(x\)"),  # type: ignore[attr-defined]
         (lambda: x.eig, MissingNameError, "eigh"),
     ]
     for call, error, said in cases:
+        with pytest.raises(error, match=said):
+            call()
+
+
+def test_norms() -> None:
+    a = rng.normal(size=(2, 3, 4))
+    x, inf = tensor(a), float("inf")
+    for p in ("fro", "nuc", 1, -1, 2, -2, inf, -inf):
+        wanted = np.linalg.norm(a, p, (1, 2))
+        close(linalg.matrix_norm(x, ord=p), wanted)
+        close(linalg.norm(x, ord=p, dim=(-2, -1), keepdim=True), wanted[:, None, None])
+        close(linalg.matrix_norm(x, ord=p, dim=(2, 0)), np.linalg.norm(a, p, (2, 0)))
+        gradgradcheck(lambda x, p=p: linalg.matrix_norm(x, ord=p), x)
+        squares = square(2, 3, 3)
+        close(linalg.cond(tensor(squares), p), [np.linalg.cond(s, p) for s in squares])
+    for q in (0, 0.5, 1, 2, 3.5, -1, inf, -inf):
+        close(linalg.vector_norm(x, q, dim=1), np.linalg.norm(a, q, 1))
+        close(linalg.norm(x, q, dim=-1, keepdim=True), np.linalg.norm(a, q, -1, keepdims=True))
+        close(linalg.vector_norm(x, q), np.linalg.norm(a.ravel(), q))
+    close(linalg.norm(x), np.linalg.norm(a))
+    close(linalg.norm(x[0], 2), np.linalg.norm(a[0], 2))
+    assert linalg.vector_norm(tensor(-2.0)).item() == 2.0
+    assert linalg.vector_norm(tensor(np.zeros((0, 3))), dim=0).tolist() == [0.0] * 3
+    assert linalg.cond(tensor(np.ones((2, 2))), "fro").item() == inf
+    zero = tensor(np.zeros((3, 3)), Train).require_grad()
+    for f in (linalg.vector_norm, linalg.matrix_norm, linalg.norm):
+        assert f(zero).backward()[zero].tolist() == np.zeros((3, 3)).tolist()
+    call: Any
+    for call, error, said in (
+        (lambda: linalg.norm(x, "fro"), ShapeError, "name the dims"),
+        (lambda: linalg.norm(x, "fro", dim=0), ArgumentError, "'fro', which is a number"),
+        (lambda: linalg.matrix_norm(x, 3), ArgumentError, "ord=3"),
+        (lambda: linalg.vector_norm(x[:0], inf), ShapeError, "no elements"),
+        (lambda: linalg.cond(x, 1), ShapeError, "square"),
+    ):
         with pytest.raises(error, match=said):
             call()
