@@ -35,13 +35,14 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tensor": (("burnpy.tensor",), ("autodiff's core",)),
     "autodiff's tools": (("burnpy.autodiff",), ("tensor",)),
     "data": (("burnpy.data",), ("tensor",)),
+    "linalg": (("burnpy.linalg",), ("tensor",)),
     "metrics": (("burnpy.metrics",), ("tensor",)),
     "func": (("burnpy.func",), ("autodiff's tools",)),
     "nn": (("burnpy.nn",), ("func",)),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
     "train": (("burnpy.train",), ("record", "metrics")),
-    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("train", "data")),
+    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("train", "data", "linalg")),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
 

@@ -7,9 +7,12 @@ from burnpy_array.attention import Attention
 from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
+from burnpy_array.elementary import Elementary
 from burnpy_array.indexing import Indexing
+from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
 from burnpy_array.optimizer import Optimizer
+from burnpy_array.ordering import Ordering
 from burnpy_array.pointwise import Arithmetic, Unary
 from burnpy_array.reduction import Reduction
 from burnpy_array.shape import Shaping
@@ -20,15 +23,18 @@ class ArrayBackend(
     Creation,
     Arithmetic,
     Unary,
+    Elementary,
     Activation,
     Reduction,
     Softmax,
     Shaping,
     Indexing,
+    Ordering,
     Convolution,
     Dense,
     Normalization,
     Attention,
+    LinearAlgebra,
     Optimizer,
 ):
     """A backend on top of an array module with NumPy's interface.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, kind_of, uint8, uint16, uint32, uint64
@@ -74,6 +75,11 @@ class Differences(Random):
     def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
         """Give every duplicate of an index the slice of its last occurrence, as CuPy writes duplicates in any order."""
         return self._call(_last_slices, self.xp, src, dim, index, size)
+
+    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Wait for what cuSOLVER says of singular matrices, which CuPy leaves unread by default."""
+        with import_module("cupyx").errstate(linalg="raise"):
+            return super()._lapack(function, *args)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)

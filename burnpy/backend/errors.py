@@ -33,6 +33,10 @@ class CallError(BurnpyError, TypeError):
     """A class called with unexpected arguments, or without a required one."""
 
 
+class LinAlgError(BurnpyError, ValueError):
+    """A matrix that is singular, not positive definite, or without a decomposition, as of NaN; named by its place."""
+
+
 class MissingNameError(BurnpyError, AttributeError):
     """A missing attribute; the message says what to write instead.
 

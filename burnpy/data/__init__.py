@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from burnpy.data.arrays import ArrayDataset
 from burnpy.data.base import Indexable, Sample
 from burnpy.data.batch import Batch
@@ -50,3 +52,11 @@ __all__ = [
     "from_sequence",
     "pad_collate",
 ]
+
+if not TYPE_CHECKING:  # type checkers see only the names above
+
+    def __getattr__(name: str) -> object:
+        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
+        from burnpy.backend.lazy import missing
+
+        return missing(__name__, name)

@@ -168,11 +168,12 @@ class Loader(Generic[T]):
         """The batches of epoch 0, for loaders whose epochs are all alike.
 
         Raises:
-            CallError: epochs differ, and one is to be chosen.
+            CallError: epochs differ, by their order or by `Dataset.map_random`, and one is to be chosen.
         """
-        if not self.sampler.is_fixed:
+        if not self.sampler.is_fixed or self.dataset.is_random:
+            what = "random samples" if self.sampler.is_fixed else "another order"
             raise CallError(
-                "this loader has another order in each epoch, and was iterated without one; write loader.epoch(0), "
+                f"this loader has {what} in each epoch, and was iterated without one; write loader.epoch(0), "
                 "loader.epoch(1), ..."
             )
         return self.epoch(0)

@@ -96,6 +96,7 @@ class Concatenated(View[T_co]):
         self.parts = parts
         self.ends = np.array([*accumulate(map(len, parts))], np.int64)
         self.is_random = any(part.is_random for part in parts)
+        self.has_columns = _have_alike_columns(parts)
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -107,15 +108,17 @@ class Concatenated(View[T_co]):
         return part.draw(index - int(self.ends[k]) + len(part), rng)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the datasets that this one is made of give them."""
+        """The columns of samples, where the datasets that this one is made of give alike ones."""
+        if not self.has_columns:
+            return None
         owners = np.searchsorted(self.ends, indices, side="right")
         out: Arrays = {}
         for k in np.unique(owners).tolist():
             rows = np.nonzero(owners == k)[0]
             part = self.parts[k]
             found: Arrays | None = part.columns(indices[rows] - self.ends[k] + len(part))
-            if found is None or (out and not _alike(out, found)):
-                return None  # one by one, and `stacked` says what differs
+            if found is None:
+                return None
             if len(rows) == len(indices):
                 return found
             for name, column in found.items():
@@ -181,6 +184,18 @@ class Windows(View[Any]):
             if found is None
             else {name: x.reshape(len(indices), self.size, *x.shape[1:]) for name, x in found.items()}
         )
+
+
+def _have_alike_columns(parts: tuple[SampleSource[Any], ...]) -> bool:
+    """Whether parts that are not empty give columns of the same names, dtypes and shapes."""
+    first: list[Arrays] = []
+    for part in parts:
+        if len(part):
+            found: Arrays | None = part.columns(np.zeros(1, np.int64))
+            if found is None or (first and not _alike(first[0], found)):
+                return False  # samples come one by one, and `stacked` says what differs
+            first.append(found)
+    return True
 
 
 def _alike(some: Arrays, others: Arrays) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "tensor" / "methods"
 TABLE = FOLDER / "__init__.py"
+_WIDTH = 120
 
 _PAGE = '''\
 """Methods of tensors that are loaded at first use: a file for each topic, with one class in it.
@@ -27,7 +28,7 @@ from burnpy.tensor.lazy_methods import lazy_classes
 if TYPE_CHECKING:
 {imports}
 
-__all__ = [{names}]
+{exported}
 
 METHODS = {{
 {table}
@@ -50,12 +51,22 @@ def table() -> str:
     classes = [(path.partition(".")[0], path.rpartition(".")[2]) for path in methods]
     return _PAGE.format(
         imports="\n".join(f"    from burnpy.tensor.methods.{module} import {name}" for module, name in classes),
-        names=", ".join(f'"{name}"' for name in sorted(name for _, name in classes)),
-        table="\n".join(
-            "\n".join([f'    "{path}": (', *(f'        "{name}",' for name in names), "    ),"])
-            for path, names in methods.items()
-        ),
+        exported=_exported(sorted(name for _, name in classes)),
+        table="\n".join(f'    "{path}": {_tuple(names)},' for path, names in methods.items()),
     )
+
+
+def _tuple(names: list[str]) -> str:
+    """Return the text of a tuple, as ruff lays it out: one name on the line, several below each other."""
+    if len(names) == 1:
+        return f'("{names[0]}",)'
+    return "\n".join(["(", *(f'        "{name}",' for name in names), "    )"])
+
+
+def _exported(names: list[str]) -> str:
+    """Return the list of the exported names, laid out as ruff does it."""
+    line = "__all__ = [" + ", ".join(f'"{name}"' for name in names) + "]"
+    return line if len(line) <= _WIDTH else "\n".join(["__all__ = [", *(f'    "{name}",' for name in names), "]"])
 
 
 def _names(node: ast.ClassDef) -> set[str]:

@@ -17,13 +17,17 @@ _PACKAGES = {
     "burnpy.nn.init": (packages.INIT, torch_names.INIT),
     "burnpy.optim": (packages.OPTIM, torch_names.OPTIM),
     "burnpy.func": (packages.FUNC, torch_names.FUNC),
+    "burnpy.linalg": (packages.LINALG, torch_names.LINALG),
     "burnpy.autodiff": (packages.AUTODIFF, ""),
+    "burnpy.data": (packages.DATA, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 
 _ROOMS = tuple(
     f"burnpy.{room}"
-    for room in ("nn", "nn.functional", "nn.init", "optim", "func", "autodiff", "backend", "record", "testing")
+    for room in (
+        *("nn", "nn.functional", "nn.init", "optim", "func", "linalg", "autodiff", "backend", "record", "testing"),
+    )
 )
 
 

@@ -9,8 +9,8 @@ reshape_as | x.reshape(y.shape)
 view | x.reshape(3, 2) | copies nothing where a view will do; of dtypes `x.to_dtype(dtype)`
 view_as | x.reshape(y.shape)
 flatten | x.flatten()
-ravel | x.flatten()
-unflatten | x.reshape(2, 3, 1)
+ravel | x.ravel()
+unflatten | x.unflatten(1, (3, 1))
 squeeze | x.squeeze()
 unsqueeze | x.unsqueeze(0)
 expand | x.expand(4, 2, 3)
@@ -18,14 +18,14 @@ expand_as | x.expand_as(y)
 broadcast_to | x.broadcast_to((4, 2, 3))
 broadcast_tensors | burnpy.broadcast_tensors(x, v)
 broadcast_shapes | np.broadcast_shapes(x.shape, v.shape)
-atleast_1d | x.reshape(1) if x.ndim == 0 else x
-atleast_2d | v.reshape(1, -1) if v.ndim < 2 else v
-atleast_3d | x.unsqueeze(-1) if x.ndim < 3 else x
+atleast_1d | burnpy.atleast_1d(x)
+atleast_2d | burnpy.atleast_2d(v)
+atleast_3d | burnpy.atleast_3d(x)
 resize | x.reshape(3, 2) | a tensor keeps its number of elements
 resize_as | x.reshape(y.shape) | a tensor keeps its number of elements
 permute | x.permute(1, 0)
 transpose | x.transpose(0, 1)
-swapaxes | x.transpose(0, 1)
+swapaxes | x.swapaxes(0, 1)
 swapdims | x.transpose(0, 1)
 t | x.T
 T | x.T | of a matrix; of more dimensions mT or permute
@@ -35,15 +35,15 @@ moveaxis | x.movedim(0, 1)
 flip | x.flip(0)
 fliplr | x.flip(1)
 flipud | x.flip(0)
-rot90 | x.transpose(0, 1).flip(0)
+rot90 | x.rot90()
 roll | x.roll(1, 0)
-repeat | burnpy.cat([x, x], dim=0) | `x.expand(...)` repeats dimensions of size 1
-tile | burnpy.cat([x, x], dim=0) | `x.expand(...)` repeats dimensions of size 1
-repeat_interleave | x.unsqueeze(1).expand(2, 2, 3).flatten(0, 1)
-unfold | – | not yet
+repeat | x.repeat(2, 1) | NumPy's repeats elements, as `x.repeat_interleave(2)`
+tile | x.tile((2, 1))
+repeat_interleave | x.repeat_interleave(2, dim=0)
+unfold | x.unfold(1, 2, 1) | of images `burnpy.nn.functional.unfold(x, 2)`
 as_strided | – | how elements lie in memory is the backend's affair
-meshgrid | burnpy.broadcast_tensors(v.unsqueeze(1), v)
-cartesian_prod | – | not yet
+meshgrid | burnpy.meshgrid(v, v) | `indexing="ij"` by default; NumPy's default is "xy"
+cartesian_prod | burnpy.cartesian_prod(v, v)
 combinations | – | not yet
 pixel_shuffle | burnpy.nn.functional.pixel_shuffle(y.reshape(6, 1, 1)[:4], 2)
 pixel_unshuffle | burnpy.nn.functional.pixel_unshuffle(y[:, :2].unsqueeze(0), 2)
@@ -54,19 +54,19 @@ cat | burnpy.cat([x, y], dim=0)
 concat | burnpy.cat([x, y], dim=0)
 concatenate | burnpy.cat([x, y], dim=0)
 stack | burnpy.stack([x, y])
-hstack | burnpy.cat([x, y], dim=1)
-vstack | burnpy.cat([x, y], dim=0)
-row_stack | burnpy.cat([x, y], dim=0)
+hstack | burnpy.hstack([x, y])
+vstack | burnpy.vstack([x, y])
+row_stack | burnpy.vstack([x, y])
 column_stack | burnpy.cat([x, y], dim=1)
-dstack | burnpy.stack([x, y], dim=2)
-block_diag | – | not yet
+dstack | burnpy.dstack([x, y])
+block_diag | burnpy.block_diag(x, m)
 split | x.split(1)
 split_with_sizes | x.split([1, 1])
 chunk | x.chunk(2)
-tensor_split | x.split([1, 2], dim=1) | sizes, not places
-hsplit | x.split([1, 2], dim=1) | sizes, not places
-vsplit | x.split([1, 1], dim=0) | sizes, not places
-dsplit | x.unsqueeze(2).split([1], dim=2) | sizes, not places
+tensor_split | x.tensor_split((1, 2), dim=1)
+hsplit | x.tensor_split((1, 2), dim=1)
+vsplit | x.tensor_split((1,), dim=0)
+dsplit | x.unsqueeze(2).tensor_split(1, dim=2)
 unbind | x.unbind()
 unsafe_chunk | x.chunk(2)
 unsafe_split | x.split(1)
@@ -74,40 +74,40 @@ unsafe_split_with_sizes | x.split([1, 1])
 
 # Choosing and writing elements
 where | burnpy.where(b, x, y)
-index | x[rows]
+index | x[rows] | every form of NumPy's, steps backward too; as in PyTorch, an int among several indices places no dimension
 gather | x.gather(0, i)
 take_along_dim | x.take_along_dim(i, dim=0)
-take | x.flatten().index_select(0, rows)
+take | x.take(rows)
 index_select | x.index_select(0, rows)
 masked_select | x.masked_select(b)
 masked_fill | x.masked_fill(b, value)
 nonzero | x.nonzero() | takes `as_tuple=`
-argwhere | x.nonzero()
+argwhere | x.argwhere()
 nonzero_static | x.nonzero() | of as many rows as there are
-narrow | x[:, 0:2]
-narrow_copy | x[:, 0:2]
-select | x[0]
+narrow | x.narrow(1, 0, 2)
+narrow_copy | x.narrow(1, 0, 2)
+select | x.select(0, 1)
 tril | x.tril()
 triu | x.triu()
-diagonal | m[[0, 1, 2], [0, 1, 2]] | not yet as one operation
-diag | m[[0, 1, 2], [0, 1, 2]] | not yet as one operation; of a vector `v.unsqueeze(-1) * Tensor.eye(3, device=device)`
-diag_embed | v.unsqueeze(-1) * Tensor.eye(3, device=device) | not yet as one operation
-diagflat | v.unsqueeze(-1) * Tensor.eye(3, device=device) | not yet as one operation
-scatter | x.scatter(0, i, y)
+diagonal | m.diagonal()
+diag | m.diag()
+diag_embed | v.diag_embed()
+diagflat | x.ravel().diag()
+scatter | x.scatter(0, i, y) | takes `reduce=`; of a repeated index the last value alone gets a gradient
 scatter_add | x.scatter_add(0, i, y)
-scatter_reduce | x.at[rows].max(y) | `x.scatter_add(dim, i, y)` adds; `.at` has add, mul, min and max
-index_add | x.at[rows].add(y)
-index_copy | x.at[rows].set(y)
-index_fill | x.at[rows].set(value)
+scatter_reduce | x.scatter_reduce(0, i, y, "amax") | takes `include_self=`
+index_add | x.index_add(0, rows, y) | takes `alpha=`
+index_copy | x.index_copy(0, rows, y) | of a repeated index the last slice alone gets a gradient
+index_fill | x.index_fill(0, rows, value)
 index_put | x.at[rows].set(y) | `accumulate=True` is `.add(y)`
-index_reduce | x.at[rows].max(y) | and `.mul(y)`, `.min(y)`
+index_reduce | x.index_reduce(0, rows, y, "amax") | takes `include_self=`
 put | x.flatten().at[rows].set(value)
 select_scatter | x.at[0].set(value)
 slice_scatter | x.at[:, 1:].set(value)
 slice_inverse | – | internal there
 diagonal_scatter | m.at[[0, 1, 2], [0, 1, 2]].set(v)
 as_strided_scatter | – | how elements lie in memory is the backend's affair
-masked_scatter | x.at[b].set(y.flatten()[: int(b.sum())]) | as many values as the mask has places
+masked_scatter | x.masked_scatter(b, y)
 unravel_index | np.unravel_index(3, x.shape)
 embedding | burnpy.nn.functional.embedding(rows, m)
 fill | x.full_like(value)

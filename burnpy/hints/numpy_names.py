@@ -26,16 +26,16 @@ expand_dims | x.unsqueeze(0)
 append | burnpy.cat([x, y], dim=0)
 delete | x[rows]
 insert | burnpy.cat([x[:1], y, x[1:]], dim=0)
-array_split | x.chunk(2)
+array_split | x.tensor_split(2)
 rollaxis | x.movedim(0, 1)
 itemset | x = x.at[0, 0].set(value)
 ndindex | np.ndindex(x.shape)
 array_equal | bool((x == y).all())
 invert | ~i
-left_shift | i * 2 ** j
-right_shift | i // 2 ** j
+left_shift | i.bitwise_left_shift(j) | also `i << j`
+right_shift | i.bitwise_right_shift(j) | also `i >> j`
 iscomplex | – | there are no complex numbers
-pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
+pad | burnpy.nn.functional.pad(x, (1, 1)) | a pair for each dimension, the last one's first
 random | Tensor.uniform(shape, device=device) | `burnpy.Generator(0)` is a generator of your own
 tobytes | x.to_numpy().tobytes()
 tofile | x.to_numpy().tofile("x.bin")

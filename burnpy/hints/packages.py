@@ -6,7 +6,19 @@ NN = """
 ReLU | Relu
 GELU | Gelu
 SiLU | Silu
+ReLU6 | Relu6
+LeakyReLU | LeakyRelu
+PReLU | PRelu
+ELU | Elu
+CELU | Celu
+SELU | Selu
+GLU | Glu
 LSTM | Lstm
+LSTMCell | LstmCell
+GRU | Gru
+GRUCell | GruCell
+RNN | Rnn
+RNNCell | RnnCell
 MultiheadAttention | MultiHeadAttention
 BatchNorm1d | BatchNorm
 BatchNorm2d | BatchNorm
@@ -21,22 +33,16 @@ SyncBatchNorm | – | not yet: with distributed training
 NLLLoss | NllLoss
 MSELoss | MseLoss
 BCEWithLogitsLoss | BceWithLogitsLoss
-BCELoss | BceWithLogitsLoss | of logits, which is exact
-L1Loss | (x - y).abs().mean() | no layer
+BCELoss | BceLoss
+KLDivLoss | KlDivLoss
+PoissonNLLLoss | PoissonNllLoss
+GaussianNLLLoss | GaussianNllLoss
 Parameter | Param
 Container | Sequential
 ModuleList | a list, as a field of a Module
 ModuleDict | a dict, as a field of a Module
 ParameterList | a list of Param, as a field of a Module
 ParameterDict | a dict of Param, as a field of a Module
-LeakyReLU | burnpy.where(x > 0.0, x, 0.01 * x) | in forward()
-ReLU6 | x.clamp(0.0, 6.0) | in forward()
-Hardtanh | x.clamp(-1.0, 1.0) | in forward()
-LogSigmoid | -(-x).softplus() | in forward()
-Softsign | x / (1.0 + x.abs()) | in forward()
-Tanhshrink | x - x.tanh() | in forward()
-Mish | x * x.softplus().tanh() | in forward()
-Softmin | (-x).softmax(dim=1) | in forward()
 Unflatten | x.reshape(2, 3, 1) | in forward()
 UninitializedParameter | Param | sizes are given
 UninitializedBuffer | Buffer | sizes are given
@@ -46,27 +52,11 @@ utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.opt
 """
 
 FUNCTIONAL = """
-binary_cross_entropy | binary_cross_entropy_with_logits(x, y) | of logits, which is exact
-l1_loss | (x - y).abs().mean()
 one_hot | i.one_hot(3)
-leaky_relu | burnpy.where(x > 0.0, x, 0.01 * x)
-relu6 | x.clamp(0.0, 6.0)
-elu | burnpy.where(x > 0.0, x, x.expm1())
-celu | burnpy.where(x > 0.0, x, x.expm1())
-hardtanh | x.clamp(-1.0, 1.0)
-hardsigmoid | (x / 6.0 + 0.5).clamp(0.0, 1.0)
-hardswish | x * (x / 6.0 + 0.5).clamp(0.0, 1.0)
-logsigmoid | -(-x).softplus()
-softsign | x / (1.0 + x.abs())
-tanhshrink | x - x.tanh()
-mish | x * x.softplus().tanh()
-softmin | (-x).softmax(dim=1)
-normalize | x / x.square().sum(dim=1, keepdim=True).sqrt()
 upsample | interpolate(image, 4)
 upsample_nearest | interpolate(image, 4)
 upsample_bilinear | interpolate(image, 4, mode="bilinear", align_corners=True)
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
-pad | burnpy.cat([x.zeros_like(), x], dim=1) | not yet as one operation
 """
 
 INIT = """
@@ -80,7 +70,7 @@ normal_ | Normal
 ones_ | Ones
 orthogonal_ | Orthogonal
 sparse_ | – | not yet
-trunc_normal_ | – | not yet
+trunc_normal_ | TruncatedNormal
 uniform_ | Uniform
 xavier_normal_ | XavierNormal
 xavier_uniform_ | XavierUniform
@@ -123,6 +113,24 @@ debug_unwrap | x.inner()
 replace_all_batch_norm_modules_ | – | a forward pass changes no state
 """
 
+LINALG = """
+eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
+eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
+cholesky_ex | cholesky(x) | which raises an error
+inv_ex | inv(x) | which raises an error
+solve_ex | solve(x, y) | which raises an error
+lu_factor_ex | lu_factor(x) | which does not raise
+ldl_factor | lu_factor(x) | not yet
+ldl_factor_ex | lu_factor(x) | not yet
+ldl_solve | lu_solve(*lu_factor(x), y) | not yet
+householder_product | qr(x) | not yet
+tensorinv | inv(x.reshape(6, 6)) | not yet
+tensorsolve | solve(x.reshape(6, 6), v) | not yet
+vander | v.unsqueeze(-1) ** Tensor.arange(3, device=device) | not yet
+vecdot | (x * y).sum(-1)
+matmul | x @ y
+"""
+
 AUTODIFF = """
 Variable | x.require_grad() | a tensor is all that is needed
 variable | x.require_grad() | a tensor is all that is needed
@@ -132,4 +140,24 @@ profiler | burnpy.backend.Profiled
 forward_ad | make_dual, unpack_dual
 gradcheck | burnpy.testing.gradcheck
 gradgradcheck | burnpy.testing.gradgradcheck
+"""
+
+DATA = """
+DataLoader | Loader(data, collate(device=device), batch_size=64)
+TensorDataset | ArrayDataset(x=images, y=labels)
+ConcatDataset | data + other
+ChainDataset | a Stream that reads one after another
+StackDataset | data.zip(other)
+Subset | data.subset(indices)
+IterableDataset | Stream
+random_split | data.split(0.8, seed=0)
+default_collate | collate(device=device)
+default_convert | collate(device=device)
+get_worker_info | – | a sample does not depend on the worker; BatchRandom has its random numbers
+BatchSampler | Sampler | its plan() decides what goes into a batch
+SequentialSampler | InOrder
+RandomSampler | Shuffled
+SubsetRandomSampler | Loader(data.subset(indices), collate(device=device), batch_size=64, shuffle=True)
+WeightedRandomSampler | Weighted(weights, n=100)
+DistributedSampler | loader.shard(rank, size)
 """

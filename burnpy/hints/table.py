@@ -86,8 +86,8 @@ def row_of(name: str, *, function: bool = False) -> Row | None:
 def advice(row: Row) -> str:
     """Return a row as the end of an error message.
 
-    >>> advice(rows()["clip"]), advice(rows()["svd"])
-    ('; write x.clamp(low, high)', '; it is not here yet: with linalg')
+    >>> advice(rows()["clip"]), advice(rows()["stft"])
+    ('; write x.clamp(low, high)', '; it is not here yet: with fft')
     """
     why = row.why.replace("`", "").replace(NOT_YET, "it is not here yet", 1)
     if row.ours:

@@ -49,8 +49,9 @@ class Mean(Metric):
             return cls(sum=(values * weights).sum(), weight=weights.sum())
         if not 0 <= weight < math.inf:
             raise ArgumentError(f"Mean.of() was given weight={weight!r}; it is a finite number, and not negative")
-        ones = values.ones_like()
-        return cls(sum=values.sum() * float(weight), weight=ones.sum() * float(weight))
+        total = values.sum() if values.ndim else values
+        count: Tensor[Any] = Tensor.full((), float(weight) * values.numel(), dtype="float64", device=values.device)
+        return cls(sum=total if weight == 1 else total * float(weight), weight=count)
 
     def value(self) -> float:
         """Return the mean; NaN if the weights sum to 0."""

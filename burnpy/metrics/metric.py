@@ -52,12 +52,16 @@ class Metric(ABC):
     better: ClassVar[Literal["min", "max"]] = "max"
     """Whether lower or higher values are better."""
 
+    _names: ClassVar[tuple[str, ...]] = ()
+    """The names of the fields."""
+
     _classes: ClassVar[dict[str, type[Metric]]] = {}
     """All subclasses, by the names under which files refer to them."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls._names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass by now
         Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     @abstractmethod
@@ -85,7 +89,7 @@ class Metric(ABC):
         known = Metric._classes.get(name) if isinstance(name, str) else None
         if known is None or not isinstance(values, Mapping):
             raise RecordError(f"the record of a metric names the class {name!r}, which is not defined here")
-        if set(values) != {field.name for field in fields(known)}:  # type: ignore[arg-type]  # a dataclass
+        if set(values) != set(known._names):
             raise RecordError(
                 f"the record of {a(known.__name__)} has the fields {', '.join(values)}, which it does not have"
             )
@@ -126,8 +130,8 @@ class Metric(ABC):
         )
 
     def _named_fields(self) -> Iterator[tuple[str, Any]]:
-        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            yield field.name, getattr(self, field.name)
+        for name in self._names:
+            yield name, getattr(self, name)
 
     def _check_addable(self, other: object) -> None:
         name = type(self).__name__

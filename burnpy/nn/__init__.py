@@ -47,6 +47,16 @@ _LATER = {
     "burnpy.nn.layers.layer_norm": ("LayerNorm",),
     "burnpy.nn.layers.rms_norm": ("RmsNorm",),
     "burnpy.nn.layers.upsample": ("Upsample",),
+    "burnpy.nn.layers.gru": (
+        "Gru",
+        "GruCell",
+    ),
+    "burnpy.nn.layers.likelihood_losses": (
+        "BceLoss",
+        "GaussianNllLoss",
+        "KlDivLoss",
+        "PoissonNllLoss",
+    ),
     "burnpy.nn.layers.linear": ("Linear",),
     "burnpy.nn.layers.losses": (
         "BceWithLogitsLoss",
@@ -56,7 +66,27 @@ _LATER = {
     ),
     "burnpy.nn.layers.lstm": (
         "Lstm",
+        "LstmCell",
         "LstmState",
+    ),
+    "burnpy.nn.layers.margin_losses": (
+        "CosineEmbeddingLoss",
+        "HingeEmbeddingLoss",
+        "MarginRankingLoss",
+        "MultiMarginLoss",
+        "SoftMarginLoss",
+        "TripletMarginLoss",
+    ),
+    "burnpy.nn.layers.piecewise_activations": (
+        "Hardshrink",
+        "Hardsigmoid",
+        "Hardswish",
+        "Hardtanh",
+        "LeakyRelu",
+        "PRelu",
+        "Relu6",
+        "Softshrink",
+        "Threshold",
     ),
     "burnpy.nn.layers.adaptive_pooling": (
         "AdaptiveAvgPool1d",
@@ -81,7 +111,28 @@ _LATER = {
         "AvgPool2d",
         "MaxPool2d",
     ),
+    "burnpy.nn.layers.regression_losses": (
+        "HuberLoss",
+        "L1Loss",
+        "SmoothL1Loss",
+    ),
+    "burnpy.nn.layers.rnn": (
+        "Rnn",
+        "RnnCell",
+    ),
     "burnpy.nn.layers.sequential": ("Sequential",),
+    "burnpy.nn.layers.smooth_activations": (
+        "Celu",
+        "Elu",
+        "Glu",
+        "LogSigmoid",
+        "Mish",
+        "Selu",
+        "Softmin",
+        "Softsign",
+        "SwiGlu",
+        "Tanhshrink",
+    ),
     "burnpy.nn.layers.transformer": (
         "TransformerEncoder",
         "TransformerEncoderLayer",

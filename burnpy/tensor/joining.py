@@ -49,18 +49,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> cat([x, x]).tolist(), cat([x, x], dim=1).tolist()
     ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 1.0, 2.0]])
     """
-    first, values = _with_common_dtype("cat", tensors)
-    shape: Shape = first.shape
-    if not shape:
-        raise ShapeError("cat() was asked to join 0-d tensors, which have no dimension to join along; use stack()")
-    resolved = dim_of(dim, len(shape), "cat")
-    for k, value in enumerate(values):
-        if value.shape[:resolved] != shape[:resolved] or value.shape[resolved + 1 :] != shape[resolved + 1 :]:
-            raise ShapeError(
-                f"cat() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}) along dim "
-                f"{resolved}; all other sizes must be equal"
-            )
-    return first._like(first._backend.cat(values, resolved))
+    return joined("cat", tensors, dim)
 
 
 @overload
@@ -87,7 +76,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    first, values = _with_common_dtype("stack", tensors)
+    first, values = with_common_dtype("stack", tensors)
     shape: Shape = first.shape
     resolved = new_dim_of(dim, len(shape), "stack")
     for k, value in enumerate(values):
@@ -222,7 +211,30 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
     return (x if x.dtype == dtype else backend.cast(x, dtype)), (y if y.dtype == dtype else backend.cast(y, dtype))
 
 
-def _with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
+def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
+    """Return the tensors concatenated along an existing dimension, for the function ``operation``.
+
+    Raises:
+        ShapeError: the shapes differ in another dimension, or the tensors are 0-d.
+        ArgumentError: the sequence is empty or contains something that is not a tensor.
+    """
+    first, values = with_common_dtype(operation, tensors)
+    shape: Shape = first.shape
+    if not shape:
+        raise ShapeError(
+            f"{operation}() was asked to join 0-d tensors, which have no dimension to join along; use stack()"
+        )
+    resolved = dim_of(dim, len(shape), operation)
+    for k, value in enumerate(values):
+        if value.shape[:resolved] != shape[:resolved] or value.shape[resolved + 1 :] != shape[resolved + 1 :]:
+            raise ShapeError(
+                f"{operation}() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}) "
+                f"along dim {resolved}; all other sizes must be equal"
+            )
+    return first._like(first._backend.cat(values, resolved))
+
+
+def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
     """Return the first tensor and the primitives of all, cast to their common dtype.
 
     Raises:

@@ -52,7 +52,7 @@ class Shaping(TensorBase[B]):
         old = primitive.shape
         count = math.prod(old)
         if math.prod(sizes) != count or (sizes and min(sizes) < 0):
-            sizes = _inferred(old, sizes)
+            sizes = inferred(old, sizes, "reshape")
         out: Self = blank()
         out._device = self._device
         out._primitive = self._backend.reshape(primitive, sizes)
@@ -182,7 +182,7 @@ class Shaping(TensorBase[B]):
         return tuple(parts)
 
 
-def _inferred(old: Shape, sizes: Shape) -> Shape:
+def inferred(old: Shape, sizes: Shape, operation: str) -> Shape:
     """Return ``sizes`` with -1 replaced by the size that keeps the number of elements of shape ``old``.
 
     Raises:
@@ -192,7 +192,7 @@ def _inferred(old: Shape, sizes: Shape) -> Shape:
     rest = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0 and min(sizes) == -1:
         return tuple([count // rest if n == -1 else n for n in sizes])
-    request = f"reshape() was asked to take shape {old} to {sizes}"
+    request = f"{operation}() was asked to take shape {old} to {sizes}"
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
         raise ShapeError(f"{request}; one size may be -1, none else negative")
     if -1 in sizes and rest == 0:

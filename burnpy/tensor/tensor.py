@@ -14,7 +14,27 @@ from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Elementary, Filling, Random, Rearranging, Selecting
+from burnpy.tensor.methods import (
+    Activations,
+    Binary,
+    Combining,
+    Counting,
+    Diagonals,
+    Elementary,
+    Filling,
+    Matrices,
+    Ordering,
+    Placing,
+    Products,
+    Random,
+    Ranking,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+    Special,
+    Statistics,
+)
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
@@ -29,14 +49,28 @@ class Tensor(
     Arithmetic[B, float],
     Pointwise[B],
     MatrixProduct[B],
+    Statistics[B],
+    Ranking[B],
     FloatReductions[B],
     Rearranging[B],
     Shaping[B],
     Indexing[B],
     Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
     Differentiation[B],
     Elementary[B],
+    Special[B],
+    Binary[B],
+    Combining[B, float],
+    Activations[B],
     Filling[B],
+    Matrices[B],
+    Products[B],
+    Counting[B],
+    Ordering[B],
     Random[B],
     FloatConversion[B],
     Protocols[B],

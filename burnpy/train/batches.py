@@ -1,4 +1,4 @@
-"""What a run trains on: loaders that begin anywhere in an epoch, or any iterable of batches."""
+"""Loaders, which can begin anywhere in an epoch, and other iterables of batches."""
 
 from __future__ import annotations
 

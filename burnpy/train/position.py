@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Position:
-    """Where a run is: what changes from one optimizer step to the next."""
+    """The state of a run, which changes from one optimizer step to the next."""
 
     model: Module[Any]
     optim: Optimizer

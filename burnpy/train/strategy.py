@@ -11,7 +11,7 @@ M = TypeVar("M", bound=Metric)
 
 
 class Strategy(Protocol):
-    """What a run asks of the processes that take part in it, of which one, the leader, writes files."""
+    """The communication between the processes of a run, of which one, the leader, writes files."""
 
     @property
     def leads(self) -> bool:

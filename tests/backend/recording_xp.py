@@ -10,13 +10,13 @@ import inspect
 import re
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import erf
+from scipy.special import erf, erfc, erfinv
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -64,7 +64,30 @@ class RecordedArray:
         self._array[_plain(key)] = _plain(value)
 
     def __int__(self) -> int:
+        self._journal.waits += 1
         return int(self._array)
+
+    def __float__(self) -> float:
+        self._journal.waits += 1
+        return float(self._array)
+
+
+def _operator(name: str) -> Any:
+    """An operator of arrays, in place too."""
+
+    def method(self: RecordedArray, *others: Any) -> Any:
+        self._journal.records.add((f"ndarray.{name}", None, ()))
+        with np.errstate(all="ignore"):
+            return _wrapped(self._journal, getattr(self._array, name)(*_plain(others)))
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    for _kind in ("", "r", "i"):
+        setattr(RecordedArray, f"__{_kind}{_name}__", _operator(f"__{_kind}{_name}__"))
+for _name in ("neg", "lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(RecordedArray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
 class RecordingModule:
@@ -156,7 +179,7 @@ def _wrapped(journal: Journal, value: Any) -> Any:
         return RecordedArray(journal, value)
     if isinstance(value, np.random.Generator):
         return RecordingModule(journal, "random.Generator.", value)
-    return tuple(_wrapped(journal, v) for v in value) if type(value) is tuple else value
+    return tuple(_wrapped(journal, v) for v in value) if isinstance(value, tuple) else value
 
 
 class StandInError(RuntimeError):
@@ -208,7 +231,8 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
     random = RecordingModule(
         journal, "random.", np.random, {"Philox4x3210": lambda seed, *, size: np.random.Philox(seed)}
     )
-    special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf})
+    linalg = RecordingModule(journal, "linalg.", np.linalg)
+    special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
     parts = {"runtime": runtime, "Device": Device, "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version)}
     if missing == "cuBLAS":
         cuda: types.SimpleNamespace = WithoutCublas(**parts)
@@ -216,7 +240,8 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         cuda = types.SimpleNamespace(**parts, cublas=types.SimpleNamespace())
     kernels = {kind: _kernel(journal, kind) for kind in ("ElementwiseKernel", "ReductionKernel")}
     return {
-        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **kernels}),
+        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, "linalg": linalg, **kernels}),
+        "cupyx": types.SimpleNamespace(errstate=_recorded(journal, "cupyx.errstate", lambda *, linalg: nullcontext())),
         "cupyx.scipy.special": special,
     }
 

@@ -141,6 +141,8 @@ def test_iterating_a_loader() -> None:
     assert [batch.i.tolist()[0] for batch in loader(shuffle=False)] == [0, 4, 8, 12, 16, 20]
     with pytest.raises(CallError, match=r"loader\.epoch\(0\)"):
         iter(loader())
+    with pytest.raises(CallError, match="random samples in each epoch"):
+        iter(loader(True, shuffle=False))
 
 
 def test_weighted_and_balanced() -> None:

@@ -12,8 +12,10 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,8 @@ import pytest
 from burnpy import Autodiff
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, Batch, Loader, collate
-from burnpy.data.engines import shared_memory
+from burnpy.data.engines import shared_memory, worker
+from burnpy.data.engines.layout import Packed
 from burnpy.data.engines.processes import ProcessEngine
 from burnpy.data.engines.worker import WorkerTraceback
 from burnpy.errors import LoadingError, OutOfMemoryError, WorkerError
@@ -75,8 +78,11 @@ def no_descriptors_left() -> Any:
 
 
 def test_the_same_bits_as_without_workers() -> None:
+    many = [bits(batch) for batch in loader(data(90), workers=0).epoch(1)]
+    kept = list(loader(data(90)).epoch(1))  # more than may keep their slots
+    assert [bits(batch) for batch in kept] == many
     alone = [bits(batch) for batch in loader(workers=0).epoch(1)]
-    batches = list(loader().epoch(1))  # more than there are slots for
+    batches = list(loader().epoch(1))
     assert [bits(batch) for batch in batches] == alone
     assert [bits(batch) for batch in loader(prefetch=1).epoch(1, start=3)] == alone[3:]
     shard = loader().shard(1, 2)
@@ -105,6 +111,37 @@ def test_a_batch_that_is_kept_is_not_written_over() -> None:
         pass
     assert first.i.tolist() == [0, 1, 2]
     assert column[:, 0].tolist() == [9, 12, 15]
+
+
+def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
+    here, there = multiprocessing.Pipe()
+
+    def serve() -> None:
+        with suppress(EOFError):
+            worker._serve(there)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    packed = Packed(operator.is_)  # called with the task, and with the function that says whether to stop
+    descriptor = shared_memory.anonymous_file(packed.size, "the work")
+    packed.write(shared_memory.mapped(os.dup(descriptor)))
+    try:
+        here.send(packed.sizes)
+        worker.send_file(here, descriptor)
+        for number in range(2):
+            here.send(("task", number, number, None))
+        assert here.recv() == ("ready",)
+        assert here.recv()[:2] == ("small", 0)
+        assert not here.poll(0.3)  # it waits
+        here.send(("slot", 0, None, 7))
+        worker.send_file(here, descriptor)
+        assert here.recv()[:3] == ("done", 0, 7)
+        assert here.recv()[:2] == ("small", 1)
+    finally:
+        os.close(descriptor)
+        here.close()
+        thread.join()
+        there.close()
 
 
 def test_larger_batches_than_before() -> None:
@@ -306,11 +343,13 @@ def test_a_function_of_an_interactive_session_is_explained(tmp_path: Path) -> No
     assert "interactive session" in errors.splitlines()[-1]
 
 
-def test_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["processes", "threads"])
+def test_ctrl_c(engine: str, tmp_path: Path) -> None:
     program = (
         PROGRAM.replace("PAUSE", "0 if sample['x'] < 2 else 60") + "\n    if __name__ == '__main__':\n        train()\n"
     )
     start = time.monotonic()
+    program = program.replace('engine="processes"', f'engine="{engine}"')
     status, out, errors = ran(tmp_path, program, interrupt=True)
     assert time.monotonic() - start < 50  # no worker was waited for
     assert status == -signal.SIGINT

@@ -190,7 +190,6 @@ def test_read_csv(tmp_path: Path) -> None:
         read_csv(tmp_path / "a.csv", columns=["z"])
 
 
-@pytest.mark.filterwarnings("ignore")  # of the library's own pickling
 def test_hugging_face() -> None:
     datasets = module("datasets", "datasets")
     rows = {"x": [[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]], "y": [0, 1, 0]}

@@ -31,13 +31,20 @@ DIFFERENT = {
     ("abs", "gradient"): ("special values", PASSED_ON),
     ("amax", "gradient"): ("special values.*", ALONE),
     ("amin", "gradient"): ("special values.*", ALONE),
+    ("copysign", "gradient"): ("special values", "±1 of infinities and NaN"),
+    ("digamma", "gradient"): (".*", "exact where PyTorch's trigamma has ten digits"),
+    ("hypot", "gradient"): ("special values", "0 at (0, 0)"),
     ("index_put", "gradient"): (r".*index \(3,\).*", REPLACED),
     ("index_reduce", "gradient"): ("special values.*", "finite where PyTorch has NaN"),
+    ("logaddexp", "gradient"): ("special values", "a half for each of two equal infinities"),
     ("logsumexp", "gradient"): ("special values.*", "0 of a row all -inf"),
+    ("polygamma", "gradient"): ("special values.*", "0 at ∞"),
+    ("polygamma", "value"): (".*", "exact where PyTorch's trigamma has ten digits"),
     ("prod", "gradient"): ("special values.*", "exactly the product of the others"),
     ("scatter", "gradient"): (".*", REPLACED),
     ("sign", "value"): ("special values", PASSED_ON),
     ("std", "gradient"): ("special values.*", "0 of equal numbers, whose sum is rounded"),
+    ("xlogy", "gradient"): ("special values", "0 at x = y = 0"),
 }
 """Where burnpy differs from PyTorch, which users read in gradients.md: the names of the examples, and how."""
 

@@ -101,6 +101,17 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_only(
     assert [run(), run()] == [["compiled"], ["compiled"]]
 
 
+def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from burnpy_numpy.compiled import cache
+
+    for name in ("BURNPY_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.chdir(tmp_path)
+    assert cache.folder() is None
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from burnpy_numpy.compiled import kernel
 

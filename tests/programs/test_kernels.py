@@ -265,3 +265,21 @@ def test_layout_does_not_change_a_bit() -> None:
         whole = getattr(D, name)(x, *rest)
         np.testing.assert_array_equal(getattr(D, name)(np.asfortranarray(x), *rest), whole)
         np.testing.assert_array_equal(getattr(D, name)(expanded, *rest), getattr(D, name)(expanded.copy(), *rest))
+
+
+def test_arrays_of_other_sizes_are_never_read() -> None:
+    run = kernel_of(trace(Backend.rms_norm, (full("float32"), Input(Extent.ROW, "float32")), (1,), 0.1))
+    x, weight = np.ones((64, 80), np.float32), np.ones(80, np.float32)
+    for wrong in ([x, weight[:79]], [x[:63], weight], [x, weight.astype(np.float64)]):
+        with pytest.raises(ProgramError, match="the kernel of rms_norm was given"):
+            run(wrong, (), 64, 80)
+
+
+def test_scalars_of_numpy_are_no_arrays() -> None:
+    x = np.random.default_rng(0).standard_normal(5000)
+    losses, total = D.cross_entropy(x, np.int64(7), 0)
+    np.testing.assert_allclose(losses, np.log(np.exp(x).sum()) - x[7])
+    gradient = D.cross_entropy_backward(np.float64(1.0), x, total, np.int64(7), 0)
+    wanted = np.exp(x) / np.exp(x).sum()
+    wanted[7] -= 1
+    np.testing.assert_allclose(gradient, wanted, atol=1e-12)

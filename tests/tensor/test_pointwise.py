@@ -22,6 +22,7 @@ METHODS = [
     if row.operation.arguments
     and all(a.kind and not a.sequence for a in row.operation.arguments)
     and row.operation.arguments[0].kind != "Bool"
+    and len(row.operation.results) == 1
     and callable(getattr(Tensor, name, None))
 ]
 """Methods that take the operands of the operation of their name."""

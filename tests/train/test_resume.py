@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,15 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         learner(callbacks=[Checkpoints(tmp_path / "file" / "runs")]).fit(net(), Batches(), valid_batches(), epochs=1)
 
 
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Python's own handler of Ctrl-C, which a process that was started in the background does not have."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("handled")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_completes_the_step_and_saves(tmp_path: Path, number: int) -> None:
     whole = run(tmp_path / "whole")
@@ -116,6 +126,7 @@ def test_the_first_signal_completes_the_step_and_saves(tmp_path: Path, number: i
         assert again.history == whole.history
 
 
+@pytest.mark.usefixtures("handled")
 def test_the_second_signal_ends_the_run_at_once() -> None:
     def kill_twice(event: Any) -> None:
         if isinstance(event, BatchEnd):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
 from burnpy_numpy.compiled.operations import LEAST, LONGEST, kernel_of
 
@@ -21,7 +22,7 @@ class CompiledAttention(ArrayBackend):
         return weights.reshape(scores.shape), sums.reshape(small), logs.reshape(small)
 
     def _attention_weights_again(self, scores: Any, logsumexp: Any) -> tuple[Any, Any]:
-        kernel = _kernel("attention_weights_again", ("full", "column"), scores)
+        kernel = _kernel("attention_weights_again", ("full", "column"), scores, logsumexp)
         if kernel is None:
             return super()._attention_weights_again(scores, logsumexp)
         heads, queries, keys = scores.shape
@@ -29,7 +30,7 @@ class CompiledAttention(ArrayBackend):
         return weights.reshape(scores.shape), sums.reshape((heads, queries, 1))
 
     def _attention_scores_gradient(self, grad: Any, weights: Any, sums: Any) -> Any:
-        kernel = _kernel("attention_scores_gradient", ("full", "full", "column"), grad)
+        kernel = _kernel("attention_scores_gradient", ("full", "full", "column"), grad, weights, sums)
         if kernel is None:
             return super()._attention_scores_gradient(grad, weights, sums)
         heads, queries, keys = grad.shape
@@ -37,8 +38,11 @@ class CompiledAttention(ArrayBackend):
         return out.reshape(grad.shape)
 
 
-def _kernel(name: str, extents: tuple[str, ...], scores: Any) -> Any:
-    """Return a kernel on the rows of scores, which are (heads, queries, keys), if they are large and contiguous."""
-    if scores.size < LEAST or scores.shape[2] > LONGEST or not scores.flags.c_contiguous:
+def _kernel(name: str, extents: tuple[str, ...], scores: Any, *others: Any) -> Any:
+    """Return a kernel on the rows of scores, which are (heads, queries, keys), if large and of a usual dtype."""
+    dtype = scores.dtype
+    if scores.size < LEAST or scores.shape[2] > LONGEST or (dtype is not float32 and dtype is not float64):
+        return None
+    if any(x.dtype is not dtype for x in others):
         return None
     return kernel_of(name, extents, scores.dtype, ())

@@ -22,6 +22,8 @@ _LARGEST = 1 << 26
 def folder() -> Path | None:
     """Return the folder, which is made if it is missing; None if it cannot be made or is not the user's own."""
     path = _place()
+    if not path.is_absolute():  # there is no home folder
+        return None
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path if _is_own(os.lstat(path), stat.S_ISDIR) else None
@@ -33,7 +35,7 @@ def _place() -> Path:
     """Return the path of the folder."""
     given = os.environ.get("BURNPY_CACHE_DIR")
     if given:
-        return Path(given)
+        return Path(given).absolute()
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")

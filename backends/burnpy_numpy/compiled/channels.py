@@ -19,7 +19,7 @@ class CompiledChannels(ArrayBackend):
     """Batch norm of pictures, forward and backward."""
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        sums = None
+        sums = squares = scaled = None
         if x.size >= LEAST and are_channels(x, weight, dims) and bias.shape == weight.shape:
             sums = kernel_of("sum_of_rows", ("full",), x.dtype, ())
             squares = kernel_of("squares_of_rows", ("full", "column"), x.dtype, ())
@@ -39,8 +39,8 @@ class CompiledChannels(ArrayBackend):
     def _normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        products = None
-        if x.size >= LEAST and are_channels(x, weight, dims):
+        products = combined = None
+        if x.size >= LEAST and are_channels(x, weight, dims) and (grad.shape, grad.dtype) == (x.shape, x.dtype):
             products = kernel_of("products_of_rows", ("full", "full", "column"), x.dtype, ())
             combined = kernel_of("combined_rows", ("full", "full", *("column",) * 4), x.dtype, ())
         if products is None or combined is None:
@@ -60,7 +60,7 @@ class _Planes:
 
     def __init__(self, x: Any) -> None:
         self.members, self.channels = x.shape[:2]
-        self.x = np.ascontiguousarray(x).reshape((self.members * self.channels, -1))
+        self.x = x.reshape((self.members * self.channels, -1))
         self.shape = self.x.shape
         self.count = self.members * self.shape[1]
         """The number of elements of a channel."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from burnpy.backend.errors import StateError
-
 _engines: list[Any] = []
 """What holds the loaded code, until the process ends."""
 
@@ -23,7 +21,7 @@ _EXTERNAL = {"burnpy_sin": "sin", "burnpy_cos": "cos"}
 """Functions of the C library, by the name under which kernels call them."""
 
 
-class Unsupported(StateError):
+class Unsupported(RuntimeError):
     """This machine or this installation cannot compile kernels."""
 
 
@@ -35,7 +33,7 @@ def llvm() -> Any:
         Unsupported: it is missing or broken, or the processor lacks fused multiplication and addition.
     """
     try:
-        import llvmlite.binding as binding
+        import llvmlite.binding as binding  # pyright: ignore[reportMissingTypeStubs]
     except (ImportError, OSError) as error:
         raise Unsupported(f"llvmlite cannot be imported ({error}); pip install 'burnpy[fast]' installs it") from error
     binding.initialize_native_target()
@@ -51,7 +49,7 @@ def llvm() -> Any:
 
 def features() -> dict[str, bool]:
     """Return the features of the processor, by LLVM's names."""
-    from llvmlite import binding
+    from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
     return dict(binding.get_host_cpu_features())
 
@@ -74,7 +72,7 @@ def vector_bytes() -> int:
 
 def machine() -> str:
     """Return what compiled code depends on: processor, its features, operating system and the versions of LLVM."""
-    import llvmlite
+    import llvmlite  # pyright: ignore[reportMissingTypeStubs]
 
     binding = llvm()
     parts = (
@@ -120,6 +118,6 @@ def load(code: bytes) -> Kernel:
     engine.finalize_object()
     address = engine.get_function_address("kernel")
     if not address:
-        raise StateError("compiled code has no function kernel")
+        raise RuntimeError("compiled code has no function kernel")
     _engines.append(engine)
     return _PROTOTYPE(address)

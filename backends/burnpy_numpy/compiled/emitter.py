@@ -17,20 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from burnpy.backend.program import Extent, Instruction, Program, ProgramError
+from burnpy.backend.program import Extent, Instruction, Program
 from burnpy_numpy.compiled.functions import FUNCTIONS, definition
+from burnpy_numpy.compiled.instructions import applied
+from burnpy_numpy.compiled.schedule import Schedule
 from burnpy_numpy.compiled.vectors import Vector, Writer
 
 CHUNK = 128
 """The number of rows whose sum is computed by one thread, a power of 2."""
 _SHIFT = CHUNK.bit_length() - 1
-_EXPENSIVE = frozenset((*FUNCTIONS, "div", "sqrt"))
-_FLOATS = ("float32", "float64")
-_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-_LOGIC = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
-_CALLS = {"abs": "fabs", "floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt",
-          "maximum": "maximum", "minimum": "minimum"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,99 +76,13 @@ class _Emitter:
         self.called: set[tuple[str, str]] = set()
         self.w = Writer(self.width, self.declared)
         self.flat = program.elementwise
-        self.live = self._live()
-        self._refuse()
-        self.depth = self._depths()
-        self.stages = max(self.depth.values(), default=0) + 1
-        self.kept = self._kept()
+        self.schedule = Schedule(program)
         self.fixed: dict[int, Vector] = {}
         """The values of extents SCALAR and COLUMN that are computed."""
         self.pointers: dict[str, str] = {}
         self.block = "entry"
         self.stage = 0
         """The number of the loop over columns that is written."""
-
-    def _live(self) -> list[int]:
-        """The instructions that the outputs need, in order."""
-        needed = set(self.program.outputs)
-        for k in reversed(range(len(self.steps))):
-            if k in needed:
-                needed.update(self.steps[k].args)
-        return sorted(needed)
-
-    def _refuse(self) -> None:
-        """Refuse what one pass over the rows cannot do."""
-        for k in self.live:
-            op, args, extent, dtype, value = self.steps[k]
-            name = f"{op} of {dtype}"
-            is_index = op == "input" and dtype in ("int64", "int32") and extent is Extent.COLUMN
-            if dtype not in (*_FLOATS, "bool") and not is_index:
-                raise ProgramError(f"kernels do not compute {name}")
-            if any(self._over_rows(a) for a in args):
-                raise ProgramError("a kernel cannot use a sum over rows, as it is known after the last row")
-            if op == "amax" and value == 0:
-                raise ProgramError("kernels have no maximum over rows")
-            if self._over_columns(k) and self.steps[args[0]].extent is not Extent.FULL:
-                raise ProgramError("kernels reduce columns of full values only")
-            if op in ("sum", "amax") and dtype == "bool":
-                raise ProgramError(f"kernels do not compute {name}")
-            if op != "gather" and any(self.steps[a].dtype in ("int64", "int32") for a in args):
-                raise ProgramError(f"kernels do not compute {op} of ints")
-            if op in ("maximum", "minimum", "add", "mul", "sub") and dtype == "bool":
-                raise ProgramError(f"kernels do not compute {name}")
-        for k in self.program.outputs:
-            if self.steps[k].extent in (Extent.ROW, Extent.SCALAR) and not self._over_rows(k):
-                raise ProgramError("kernels return no value that is the same in all rows")
-
-    def _over_rows(self, k: int) -> bool:
-        """Whether an instruction is a sum over rows."""
-        return self.steps[k].op in ("sum", "amax") and self.steps[k].value == 0
-
-    def _over_columns(self, k: int) -> bool:
-        """Whether an instruction is a sum or a maximum over columns."""
-        return self.steps[k].op in ("sum", "amax") and self.steps[k].value == 1
-
-    def _depths(self) -> dict[int, int]:
-        """For each instruction, the number of loops over columns that come before it can be computed."""
-        depth: dict[int, int] = {}
-        for k in self.live:
-            depth[k] = max((depth[a] for a in self.steps[k].args), default=0) + self._over_columns(k)
-        return depth
-
-    def _needed(self, roots: list[int]) -> set[int]:
-        """The instructions that the values of ``roots`` at one column are computed of, those roots included."""
-        found: set[int] = set()
-        stack = list(roots)
-        while stack:
-            k = stack.pop()
-            if k not in found and self.steps[k].extent.over_columns:
-                found.add(k)
-                stack += self.steps[k].args
-        return found
-
-    def _roots(self, stage: int) -> list[int]:
-        """The values that a loop over columns computes: arguments of reductions, and in the last one, of outputs."""
-        if stage < self.stages - 1:
-            return [self.steps[k].args[0] for k in self._reductions(stage)]
-        roots = []
-        for k in self.program.outputs:
-            if self._over_rows(k):
-                roots.append(self.steps[k].args[0])
-            elif self.steps[k].extent is Extent.FULL:
-                roots.append(k)
-        return [k for k in roots if self.steps[k].extent.over_columns]
-
-    def _reductions(self, stage: int) -> list[int]:
-        return [k for k in self.live if self._over_columns(k) and self.depth[k] == stage + 1]
-
-    def _kept(self) -> dict[int, int]:
-        """The values that are kept in the scratch row, with their place: expensive ones that several loops need."""
-        counts: dict[int, int] = {}
-        for stage in range(self.stages):
-            for k in self._needed(self._roots(stage)):
-                counts[k] = counts.get(k, 0) + 1
-        kept = [k for k in self.live if counts.get(k, 0) > 1 and self.steps[k].op in _EXPENSIVE]
-        return {k: place for place, k in enumerate(kept)}
 
     def text(self) -> tuple[str, Layout]:
         """Return the text and the layout."""
@@ -187,8 +96,8 @@ class _Emitter:
         head = "define void @kernel(ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns) {\nentry:"
         body = "\n".join([head, *w.lines, "}"])
         functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self.called)]
-        partial = tuple(self._over_rows(k) for k in self.program.outputs)
-        layout = Layout(self.flat, partial, len(self.kept))
+        partial = tuple(self.schedule.over_rows(k) for k in self.program.outputs)
+        layout = Layout(self.flat, partial, len(self.schedule.kept))
         return "\n".join([*sorted(self.declared), *functions, body, ""]), layout
 
     def _entry(self) -> None:
@@ -196,7 +105,7 @@ class _Emitter:
         w = self.w
         names = [f"in{k}" for k, i in enumerate(self.program.inputs) if i.extent is not Extent.SCALAR]
         names += [f"out{k}" for k in range(len(self.program.outputs))]
-        for k, name in enumerate([*names, "scratch"] if self.kept else names):
+        for k, name in enumerate([*names, "scratch"] if self.schedule.kept else names):
             at = w.assign(f"getelementptr ptr, ptr %table, i64 {k}")
             found = w.assign(f"load ptr, ptr {at}")
             data = w.assign(f"getelementptr i8, ptr {found}, i64 {object.__basicsize__}")
@@ -209,8 +118,8 @@ class _Emitter:
                 at = w.assign(f"getelementptr double, ptr %numbers, i64 {number}")
                 self.pointers[f"number{k}"] = w.assign(f"load double, ptr {at}")
                 number += 1
-        for k in self.live:
-            if self.steps[k].extent is Extent.SCALAR and not self._over_rows(k):
+        for k in self.schedule.live:
+            if self.steps[k].extent is Extent.SCALAR and not self.schedule.over_rows(k):
                 self.fixed[k] = self._computed(k, _Place("", None, True, {}))
 
     def _rows(self) -> None:
@@ -226,13 +135,13 @@ class _Emitter:
         w.write(f"%chunk = lshr i64 %row, {_SHIFT}")
         w.write("%chunk_base = mul i64 %chunk, %columns")
         self._columns_of(0)
-        for stage in range(self.stages - 1):
+        for stage in range(self.schedule.stages - 1):
             self.stage = stage
             self._reduce(stage)
             self._columns_of(stage + 1)
-        self.stage = self.stages - 1
+        self.stage = self.schedule.stages - 1
         self._store_columns()
-        if self._roots(self.stages - 1):
+        if self.schedule.roots(self.schedule.stages - 1):
             self._loop("last", "0", "%columns", self._finish)
         w.write("br label %row_end")
         w.label("row_end")
@@ -242,8 +151,8 @@ class _Emitter:
 
     def _columns_of(self, depth: int) -> None:
         """Write the values of extent COLUMN that need as many loops as are done."""
-        for k in self.live:
-            if self.steps[k].extent is Extent.COLUMN and self.depth[k] == depth and k not in self.fixed:
+        for k in self.schedule.live:
+            if self.steps[k].extent is Extent.COLUMN and self.schedule.depth[k] == depth and k not in self.fixed:
                 self.fixed[k] = self._computed(k, _Place("", None, True, {}))
 
     def _store_columns(self) -> None:
@@ -253,14 +162,14 @@ class _Emitter:
             pointer = self.pointers[f"out{number}"]
             if self.steps[k].extent is Extent.COLUMN:
                 w.store_one(self.fixed[k], w.element(pointer, "%row", self.steps[k].dtype))
-            elif self._over_rows(k) and self.steps[k].extent is Extent.SCALAR:
+            elif self.schedule.over_rows(k) and self.steps[k].extent is Extent.SCALAR:
                 at = w.element(pointer, "%chunk", self.steps[k].dtype)
                 so_far = w.load_one(at, self.steps[k].dtype)
                 w.store_one(w.add(so_far, self.fixed[self.steps[k].args[0]]), at)
 
     def _reduce(self, stage: int) -> None:
         """Write a loop over the columns that computes the sums and maxima of one depth."""
-        w, reductions = self.w, self._reductions(stage)
+        w, reductions = self.w, self.schedule.reductions(stage)
         starts = [
             w.constant(0.0 if self.steps[k].op == "sum" else float("-inf"), self.steps[k].dtype) for k in reductions
         ]
@@ -282,16 +191,13 @@ class _Emitter:
     def _keep(self, place: _Place, stage: int) -> None:
         """Write the stores of values into the scratch row, in the first loop that computes them."""
         for k in place.known:
-            if k in self.kept and self._first_stage(k) == stage:
+            if k in self.schedule.kept and self.schedule.first_stage(k) == stage:
                 self.w.store(place.known[k], self._scratch(k, place.index), None)
-
-    def _first_stage(self, k: int) -> int:
-        return next(stage for stage in range(self.stages) if k in self._needed(self._roots(stage)))
 
     def _scratch(self, k: int, index: str) -> str:
         """Write the address of a kept value at a column."""
         w = self.w
-        start = w.assign(f"mul i64 {self.stride}, {self.kept[k]}")
+        start = w.assign(f"mul i64 {self.stride}, {self.schedule.kept[k]}")
         row = w.assign(f"getelementptr double, ptr {self.pointers['scratch']}, i64 {start}")
         return w.element(row, index, self.steps[k].dtype)
 
@@ -304,7 +210,7 @@ class _Emitter:
         stores: list[tuple[Vector, str]] = []
         for number, k in enumerate(self.program.outputs):
             pointer, dtype = self.pointers[f"out{number}"], self.steps[k].dtype
-            if self._over_rows(k) and self.steps[k].extent is Extent.ROW:
+            if self.schedule.over_rows(k) and self.steps[k].extent is Extent.ROW:
                 x = self._value(self.steps[k].args[0], place)
                 at = w.element(pointer, w.assign(f"add i64 %chunk_base, {place.index}"), dtype)
                 stores.append((w.add(w.load(at, dtype, place.mask), x), at))
@@ -369,7 +275,7 @@ class _Emitter:
         """Return the value of an instruction at a place, which is written if it is not known there."""
         for j in sorted(self._span(k)):  # no recursion, which would be too deep for long programs
             if j not in place.known:
-                if j in self.kept and not place.one and self._first_stage(j) < self.stage:
+                if j in self.schedule.kept and not place.one and self.schedule.first_stage(j) < self.stage:
                     place.known[j] = self.w.load(self._scratch(j, place.index), self.steps[j].dtype, None)
                 else:
                     place.known[j] = self._computed(j, place)
@@ -383,7 +289,7 @@ class _Emitter:
             j = stack.pop()
             if j not in found and self.steps[j].extent.over_columns:
                 found.add(j)
-                if not (j in self.kept and self._first_stage(j) < self.stage):
+                if not (j in self.schedule.kept and self.schedule.first_stage(j) < self.stage):
                     stack += self.steps[j].args
         return found
 
@@ -397,7 +303,7 @@ class _Emitter:
         if op == "input":
             return self._input(self.steps[k], place)
         if op == "constant":
-            return w.constant(float.fromhex(str(value)) if dtype in _FLOATS else int(str(value)), dtype)
+            return w.constant(float.fromhex(str(value)) if dtype.startswith("float") else int(str(value)), dtype)
         if op == "length":
             size = "%rows" if value == 0 else "%columns"
             scalar = "float" if dtype == "float32" else "double"
@@ -405,55 +311,9 @@ class _Emitter:
         if op == "gather":
             return self._gathered(args, dtype)
         xs = [self._operand(a, place) for a in args]
-        return self._applied(op, xs, dtype)
-
-    def _applied(self, op: str, xs: list[Vector], dtype: str) -> Vector:
-        """Write an elementwise instruction."""
-        w, x = self.w, xs[0]
-        if op in _ARITHMETIC:
-            return w.binary(_ARITHMETIC[op], x, xs[1])
-        if op in _LOGIC:
-            return w.binary(_LOGIC[op], x, xs[1])
-        if op in _COMPARISONS:
-            return self._compared(op, x, xs[1])
-        if op in _CALLS:
-            return w.call(_CALLS[op], *xs)
         if op in FUNCTIONS:
             self.called.add((op, dtype))
-            kind = w.type(dtype)
-            return Vector(w.assign(f"call {kind} @{op}_{dtype}({kind} {x.text})"), dtype)
-        if op == "where":
-            return w.select(x, xs[1], xs[2])
-        if op == "neg":
-            return w.neg(x)
-        if op == "bitwise_not":
-            return w.binary("xor", x, w.constant(1, "bool"))
-        if op == "expand":
-            return x
-        if op == "sign":
-            zero, one = w.constant(0.0, dtype), w.constant(1.0, dtype)
-            y = w.select(w.compare("olt", x, zero), w.constant(-1.0, dtype), zero)
-            y = w.select(w.compare("ogt", x, zero), one, y)
-            return w.select(w.compare("uno", x, x), x, y)
-        if op == "cast":
-            return self._cast(x, dtype)
-        raise ProgramError(f"kernels do not compute {op} of {dtype}")
-
-    def _compared(self, op: str, x: Vector, y: Vector) -> Vector:
-        w = self.w
-        if x.dtype != "bool":
-            return w.compare(_COMPARISONS[op], x, y)
-        how = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}[op]
-        return Vector(w.assign(f"icmp {how} {w.type('bool')} {x.text}, {y.text}"), "bool")
-
-    def _cast(self, x: Vector, dtype: str) -> Vector:
-        if dtype == x.dtype:
-            return x
-        if dtype == "bool":
-            return self.w.compare("une", x, self.w.constant(0.0, x.dtype))
-        if x.dtype == "bool":
-            return self.w.convert("uitofp", x, dtype)
-        return self.w.convert("fpext" if dtype == "float64" else "fptrunc", x, dtype)
+        return applied(w, op, xs, dtype)
 
     def _input(self, step: Instruction, place: _Place) -> Vector:
         """Write the load of an input."""

@@ -36,12 +36,24 @@ _failure: list[str] = []
 class Kernel:
     """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
 
-    __slots__ = ("_dtypes", "_full", "_function", "_numbers", "_numbers", "_table", "layout", "program", "text")
+    __slots__ = (
+        "_arrays",
+        "_dtypes",
+        "_full",
+        "_function",
+        "_numbers",
+        "_numbers",
+        "_table",
+        "layout",
+        "program",
+        "text",
+    )
 
     def __init__(self, program: Program, text: str, layout: Layout, function: Function) -> None:
         self.program, self.text, self.layout = program, text, layout
         self._function = function
-        arrays = sum(i.extent is not Extent.SCALAR for i in program.inputs)
+        self._arrays = [(i.extent, dtype_of(i.dtype)) for i in program.inputs if i.extent is not Extent.SCALAR]
+        arrays = len(self._arrays)
         self._table: Any = ctypes.c_void_p * (arrays + len(program.outputs) + (layout.scratch > 0))
         self._numbers: Any = ctypes.c_double * (len(program.inputs) - arrays)
         steps = [program.instructions[k] for k in program.outputs]
@@ -52,12 +64,22 @@ class Kernel:
         """Compute the outputs, on several threads if there are many elements.
 
         Args:
-            xs: the inputs that are arrays, C-contiguous, of the program's dtypes.
+            xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
             numbers: the inputs that are numbers.
             rows: the number of rows of all arrays that have a value for each row, not 0.
             columns: the number of columns of all that have one for each column, not 0.
+
+        Raises:
+            ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
         """
         layout = self.layout
+        xs = [x if type(x) is np.ndarray and x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
+        for x, (extent, dtype) in zip(xs, self._arrays, strict=True):
+            size = (rows if extent.over_rows else 1) * (columns if extent.over_columns else 1)
+            if x.size != size or x.dtype is not dtype:
+                raise ProgramError(
+                    f"the kernel of {self.program.name} was given {x.size} elements of {x.dtype} for {size} of {dtype}"
+                )
         results = self._memory(rows, columns)
         if layout.flat:
             self.into([*xs, *results], self.packed(numbers), rows * columns)
@@ -88,7 +110,8 @@ class Kernel:
         """Compute an elementwise program into memory that is given.
 
         Args:
-            arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs; C-contiguous.
+            arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs. They must be
+                C-contiguous, of the program's dtypes and of one size: that is not checked.
             numbers: the inputs that are numbers, `packed`.
             size: the number of elements, not 0.
         """

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from burnpy.backend.program import Program
     from burnpy_numpy.compiled.kernel import Kernel
 
-LEAST = 4096
+LEAST = 2048
 """The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
+_LEAST_NORMALIZED = 512
+"""The same for normalizations over the last dimensions, which are ten calls of NumPy."""
 LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
@@ -84,17 +86,17 @@ class Compiled(ArrayBackend):
         columns = x.shape[-1]
         if kernel is None or not (int(index.min()) >= 0 and int(index.max()) < columns):  # which the kernel would read
             return super().cross_entropy(x, index, dim)
-        losses, total = kernel([_whole(x), _whole(index)], (), index.size, columns)
+        losses, total = kernel([x, index], (), index.size, columns)
         return losses.reshape(index.shape), total.reshape((*index.shape, 1))
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
-        if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype:
+        if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
             kernel = kernel_of("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
-        (out,) = kernel([_whole(grad), _whole(x), _whole(logsumexp)], (), index.size, columns)
+        (out,) = kernel([grad, x, logsumexp], (), index.size, columns)
         out[np.arange(index.size), index.reshape(-1)] -= grad.reshape(-1)
         return out.reshape(x.shape)
 
@@ -104,7 +106,7 @@ class Compiled(ArrayBackend):
             kernel = kernel_of("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
         if kernel is None:
             return super().masked_scale(x, mask, scale)
-        (out,) = kernel([_whole(x), _whole(mask)], (scale,), 1, x.size)
+        (out,) = kernel([x, mask], (scale,), 1, x.size)
         return out.reshape(x.shape)
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
@@ -112,7 +114,7 @@ class Compiled(ArrayBackend):
         if kernel is None:
             return super().normalize(x, weight, bias, dims, eps)
         rows, columns = _rows_and_columns(x, weight)
-        out, mean, var = kernel([_whole(x), _whole(weight), _whole(bias)], (), rows, columns)
+        out, mean, var = kernel([x, weight, bias], (), rows, columns)
         small = (*x.shape[: dims[0]], *(1,) * len(dims))
         return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
 
@@ -122,7 +124,7 @@ class Compiled(ArrayBackend):
         kernel = _normalizing("normalize_backward", eps, dims, weight, (grad, x), (weight,), (mean, var))
         if kernel is None:
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
-        xs = [_whole(a) for a in (grad, x, weight, mean, var)]
+        xs = (grad, x, weight, mean, var)
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
@@ -130,20 +132,15 @@ class Compiled(ArrayBackend):
         kernel = _normalizing("rms_norm", eps, dims, weight, (x,), (weight,))
         if kernel is None:
             return super().rms_norm(x, weight, dims, eps)
-        (out,) = kernel([_whole(x), _whole(weight)], (), *_rows_and_columns(x, weight))
+        (out,) = kernel([x, weight], (), *_rows_and_columns(x, weight))
         return out.reshape(x.shape)
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
         kernel = _normalizing("rms_norm_backward", eps, dims, weight, (grad, x), (weight,))
         if kernel is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
-        by_x, by_weight = kernel([_whole(grad), _whole(x), _whole(weight)], (), *_rows_and_columns(x, weight))
+        by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
-
-
-def _whole(x: Any) -> Any:
-    """x in C order, copied if it is not."""
-    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
@@ -186,7 +183,7 @@ def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) 
 
 def applied(kernel: Kernel, *xs: Any) -> Any:
     """Return the result of an elementwise kernel."""
-    (out,) = kernel([_whole(x) for x in xs], (), 1, xs[0].size)
+    (out,) = kernel(xs, (), 1, xs[0].size)
     return out.reshape(xs[0].shape)
 
 
@@ -200,7 +197,7 @@ def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) 
 def _by_rows(kernel: Kernel, *xs: Any) -> Any:
     """Return the result of a kernel along the last dimension."""
     columns = xs[0].shape[-1]
-    (out,) = kernel([_whole(x) for x in xs], (), xs[0].size // columns, columns)
+    (out,) = kernel(xs, (), xs[0].size // columns, columns)
     return out.reshape(xs[0].shape)
 
 
@@ -229,13 +226,14 @@ def _normalizing(
     x = full[-1]
     dtype = x.dtype
     if (
-        x.size < LEAST
+        x.size < _LEAST_NORMALIZED
         or not (dtype is float32 or dtype is float64)
         or dims[0] != x.ndim - len(dims)
         or any(a.shape != x.shape[dims[0] :] for a in row)
         or math.prod(weight.shape) > LONGEST
         or any(a.dtype is not dtype for a in (*full, *row, *column))
         or full[0].shape != x.shape
+        or any(a.size * math.prod(weight.shape) != x.size for a in column)
     ):
         return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)

@@ -60,7 +60,7 @@ def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], number
     if rows * columns >= LEAST and columns <= LONGEST:
         kernel = kernel_of(program)
         if kernel is not None:
-            return kernel([np.ascontiguousarray(x) for x in xs], numbers, rows, columns)
+            return kernel(xs, numbers, rows, columns)
     return interpret(program, xs, numbers) if can_interpret(program) else default(program, xs, numbers)
 
 

@@ -124,21 +124,31 @@ def _updated(
         flags: its flags after ``decays`` and ``maximize``; all are part of the program.
     """
     flags = (bool(step.weight_decay), step.maximize, *flags)
-    kernels = [_kernel(name, param.dtype, len(lists), len(numbers), flags) for param in lists[0]]
-    if not kernels or None in kernels:
-        return None
-    results: tuple[list[Any], ...] = tuple([[] for _ in lists[1:]])
-    packed = kernels[0].packed(numbers) if kernels[0] is not None else None
-    for kernel, *arrays in zip(kernels, *lists, strict=True):
-        param = arrays[0]
+    kernels = []
+    for param, *others in zip(*lists, strict=True):  # all is looked at before anything is written
         shape, dtype = param.shape, param.dtype
-        xs = [x if type(x) is np.ndarray and x.flags.c_contiguous else np.array(x, order="C") for x in arrays]
-        outs = [np.empty(shape, dtype)]
-        for given, x in zip(arrays[2:], xs[2:], strict=True):
-            reused = step.owned and given is x and x.flags.writeable
-            outs.append(x if reused else np.empty(shape, dtype))
-        if param.size and kernel is not None:
-            kernel.into([*xs, *outs], packed, param.size)
+        kernel = _kernel(name, dtype, len(lists), len(numbers), flags)
+        if kernel is None:
+            return None
+        for x in others:
+            if x.dtype is not dtype or x.shape != shape:
+                return None
+        kernels.append(kernel)
+    if not kernels:
+        return None
+    packed = kernels[0].packed(numbers)
+    results: tuple[list[Any], ...] = tuple([[] for _ in lists[1:]])
+    for kernel, *arrays in zip(kernels, *lists, strict=True):
+        shape, dtype = arrays[0].shape, arrays[0].dtype
+        xs, outs = [], [np.empty(shape, dtype)]
+        for k, x in enumerate(arrays):
+            whole = x if type(x) is np.ndarray and x.flags.c_contiguous else np.array(x, order="C")
+            xs.append(whole)
+            if k > 1:
+                reused = step.owned and whole is x and x.flags.writeable
+                outs.append(x if reused else np.empty(shape, dtype))
+        if outs[0].size:
+            kernel.into([*xs, *outs], packed, outs[0].size)
         for result, out in zip(results, outs, strict=True):
             result.append(out)
     return results

@@ -38,6 +38,8 @@ def method_of(name: str) -> Method:
         method = _constant(op)
     elif any(a.sequence for a in floats):
         method = _sequence(op) if rule else _defaulted(op)
+    elif rule and rule.joint_jvp:
+        method = _together(op, rule.joint_jvp)
     elif len(op.results) > 1 or (rule.joint if rule else not linear and op.algebra is not Algebra.BILINEAR):
         method = _defaulted(op)
     elif len(floats) == 1 and op.arguments[0].floats:
@@ -84,6 +86,40 @@ def _defaulted(op: Operation) -> Method:
         return _duals(getattr(self.inner, name)(*map(_value, args)), is_float)
 
     return defaulted
+
+
+def _together(op: Operation, jvp: Callable[..., tuple[Float, ...]]) -> Method:
+    """Make a method of which one jvp computes the tangents of all results."""
+    name, count, is_float = op.name, len(op.arguments), op.float_results
+    places = {a.name: k for k, a in enumerate(op.arguments)}
+    floats = [places[a.name] for a in op.float_arguments]
+    getters = [_result_getter(n) or _getter(places, n) for n in list(signature(jvp).parameters)[2:]]
+
+    def together(self: Any, *args: Any, **keywords: Any) -> Any:
+        if keywords or len(args) != count:
+            args = complete(op, args, keywords)
+        values = list(map(_value, args))
+        out = getattr(self.inner, name)(*values)
+        duals = _duals(out, is_float)
+        tangents = tuple([args[k].tangent for k in floats])
+        if all(t is None for t in tangents) or _silent(self):
+            return duals
+        results = out if len(is_float) > 1 else (out,)
+        parts = iter(jvp(self.inner, tangents, *[get(values, results) for get in getters]))
+        for dual, carries in zip(duals if len(is_float) > 1 else (duals,), is_float, strict=True):
+            if carries:
+                dual.tangent = next(parts)
+        return duals
+
+    return together
+
+
+def _result_getter(name: str) -> Callable[[Sequence[Any], Any], Any] | None:
+    """Return a function that takes the result ``out``, ``out1`` … from all results; None for another name."""
+    if not name.startswith("out") or not (name[3:] or "0").isdigit():
+        return None
+    place = int(name[3:] or "0")
+    return lambda values, results: results[place]
 
 
 def _sequence(op: Operation) -> Method:

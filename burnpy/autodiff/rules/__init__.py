@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from burnpy.autodiff.rules import (
+    activation,
     attention,
+    binary,
     convolution,
     dense,
+    elementary,
     indexing,
+    linalg,
+    linear_equations,
     normalization,
     pointwise,
     pooling,
     reduction,
     resampling,
+    scans,
     shape,
+    special_functions,
 )
 from burnpy.autodiff.rules.algebra import RULES, Rule
 
 __all__ = [
     "RULES",
     "Rule",
+    "activation",
     "attention",
+    "binary",
     "convolution",
     "dense",
+    "elementary",
     "indexing",
+    "linalg",
+    "linear_equations",
     "normalization",
     "pointwise",
     "pooling",
     "reduction",
     "resampling",
+    "scans",
     "shape",
+    "special_functions",
 ]

@@ -32,6 +32,7 @@ class Rule(NamedTuple):
     jvps: tuple[Vjp, ...] | None  #: likewise; None if the operation itself, applied to tangents, is the jvp
     joint: Vjp | None = None  #: replaces both for operations differentiated as a whole: see `joint`
     matrices: Matrices | None = None  #: for products only
+    joint_jvp: Vjp | None = None  #: the jvp of an operation differentiated as a whole; without one, its default's
 
 
 RULES: dict[str, Rule] = {}
@@ -72,20 +73,23 @@ def general(function: Callable[..., Any], *, vjps: tuple[Vjp, ...], jvps: tuple[
     _add_rule(function, Algebra.GENERAL, vjps, jvps)
 
 
-def joint(function: Callable[..., Any], vjp: Vjp) -> None:
+def joint(function: Callable[..., Any], vjp: Vjp, jvp: Vjp | None = None) -> None:
     """Declare the rule of an operation whose arguments' gradients are computed together, from one or several results.
 
     Args:
-        function: the operation. Forward mode goes through its default.
+        function: the operation.
         vjp: ``(inner, grads, needs, names…)``: takes the gradients of the float results (None for an unused result)
             and a flag for each float argument that says whether its gradient is needed; returns the gradients of
             these, None for the others. Its other parameters name the saved values, as for any vjp; the results are
             ``out``, ``out1``, ``out2`` ….
+        jvp: ``(inner, tangents, names…)``: takes the tangents of the float arguments (None for a constant, not for
+            all) and returns the tangents of the float results, as a tuple; its names are those of a vjp. Without it,
+            forward mode goes through the default.
     """
     op = operation(function)
     if op.algebra is not Algebra.GENERAL or op.name in RULES:
         raise TypeError(f"the rule of {op.name} does not fit its declaration as {op.algebra.value}")
-    RULES[op.name] = Rule(op, (), None, vjp)
+    RULES[op.name] = Rule(op, (), None, vjp, joint_jvp=jvp)
 
 
 def _add_rule(

@@ -42,7 +42,9 @@ class Indexing(OperationsBase):
 
         ``index`` has as many dimensions as x, and is no larger than x in the dimensions other than ``dim``.
         """
-        picked = self.index_select(self.reshape(x, (math.prod(x.shape),)), 0, self._flat(x.shape, dim, index))
+        picked = self.index_select(
+            self.reshape(x, (math.prod(x.shape),)), 0, flat_index(self.discrete, x.shape, dim, index)
+        )
         return self.reshape(picked, index.shape)
 
     @derived(STRUCTURAL, like="x")
@@ -50,7 +52,8 @@ class Indexing(OperationsBase):
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
         return self.reshape(
-            self.index_put(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
+            self.index_put(flat, 0, flat_index(self.discrete, x.shape, dim, index), self.reshape(src, (count,))),
+            x.shape,
         )
 
     @derived(LINEAR, like="x", flops=lambda src: prod(src))
@@ -61,7 +64,8 @@ class Indexing(OperationsBase):
         """
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
         return self.reshape(
-            self.index_add(flat, 0, self._flat(x.shape, dim, index), self.reshape(src, (count,))), x.shape
+            self.index_add(flat, 0, flat_index(self.discrete, x.shape, dim, index), self.reshape(src, (count,))),
+            x.shape,
         )
 
     @derived(GENERAL, like="x", flops=lambda src: prod(src))
@@ -98,16 +102,6 @@ class Indexing(OperationsBase):
             order = d.index_put(order, 0, place, order)
         return order
 
-    def _flat(self, shape: Shape, dim: int, index: Int) -> Int:
-        """Return the 1-d row-major offsets, in ``shape``, of the elements that ``index`` selects along ``dim``."""
-        d = self.discrete
-        total = d.mul(index, math.prod(shape[dim + 1 :]))
-        for other, size in enumerate(index.shape):
-            if other != dim:
-                offset = d.mul(d.arange(0, size, 1, int64), math.prod(shape[other + 1 :]))
-                total = d.add(total, d.reshape(offset, (size, *(1,) * (len(shape) - other - 1))))
-        return d.reshape(total, (math.prod(index.shape),))
-
     @derived(NONE)
     def one_hot(self, index: Int, classes: int) -> Int:
         """One-hot encoding, int64: 1 at ``index`` of a new last dimension of size ``classes``, 0 elsewhere."""
@@ -128,3 +122,13 @@ class Indexing(OperationsBase):
     def accumulate_index(self, total: Float, dim: int, index: Int, grad: Float) -> Float:
         """Compute ``index_add(total, dim, index, grad)``; may reuse the memory of ``total``."""
         return self.index_add(total, dim, index, grad)
+
+
+def flat_index(d: OperationsBase, shape: Shape, dim: int, index: Int) -> Int:
+    """Return the 1-d row-major offsets, in ``shape``, of the elements that ``index`` selects along ``dim``."""
+    total = d.mul(index, math.prod(shape[dim + 1 :]))
+    for other, size in enumerate(index.shape):
+        if other != dim:
+            offset = d.mul(d.arange(0, size, 1, int64), math.prod(shape[other + 1 :]))
+            total = d.add(total, d.reshape(offset, (size, *(1,) * (len(shape) - other - 1))))
+    return d.reshape(total, (math.prod(index.shape),))

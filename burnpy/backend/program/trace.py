@@ -81,8 +81,9 @@ class Tracer(Backend):
         Raises:
             ProgramError: it has further dimensions.
         """
-        if shape and len(shape) <= 2:
-            over_rows, over_columns = shape[0] == self.rows, shape[-1] == self.columns
+        if len(shape) in (1, 2):
+            sizes = list(shape)
+            over_rows, over_columns = sizes[0] == self.rows, sizes[-1] == self.columns
             if math.prod(shape) == (self.rows if over_rows else 1) * (self.columns if over_columns else 1):
                 return Extent.of(over_rows, over_columns)
         if math.prod(shape) != 1:

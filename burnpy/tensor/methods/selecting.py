@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from burnpy.backend.errors import ShapeError
+from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.dims import dim_of, scalar_dim
 from burnpy.tensor.joining import condition_of, where
 from burnpy.tensor.operands import broadcast_shape, number, operands
@@ -100,15 +100,31 @@ class Selecting(TensorBase[B]):
             resolved, index._like(index._backend.expand(index._primitive, index_shape))
         )
 
-    def scatter(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
+    def scatter(
+        self,
+        dim: int,
+        index: IntTensor[B],
+        src: Self | float,
+        *,
+        reduce: Literal["add", "multiply"] | None = None,
+    ) -> Self:
         """A copy of x with ``src`` written at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] = src[i, j]``.
 
         If an index repeats, the last value is written, and gets the gradient. ``src`` is a number, or a tensor no
-        smaller than the index.
+        smaller than the index. With ``reduce="add"`` or ``"multiply"``, x is combined with all values, as by
+        `scatter_add` and `scatter_reduce`, and all get a gradient.
 
         Raises:
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
+            ArgumentError: ``reduce`` is something else.
         """
+        if reduce is not None:
+            if reduce not in ("add", "multiply"):
+                raise ArgumentError(
+                    f"scatter() was asked with reduce={describe(reduce)}; it is 'add', 'multiply' or scatter_reduce()'s"
+                )
+            combined: Any = self
+            return combined.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")  # type: ignore[no-any-return]  # of x's class
         resolved, value = self._elements("scatter", dim, index)
         self, source = self._source("scatter", src, value.shape)
         return self._shaped(self._backend.scatter(self._vector(), resolved, value, source), self.shape)

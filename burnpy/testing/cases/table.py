@@ -47,6 +47,7 @@ class Row:
     gradients: bool  #: whether first and second derivatives are compared with differences
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
     loose: float  #: the factor by which rounding errors may exceed those of one operation
+    up_to_sign: bool = False  #: whether only the magnitudes of results are compared, as of eigenvectors
 
     @property
     def consumes(self) -> tuple[int, ...]:
@@ -85,6 +86,7 @@ def row(
     gradients: bool | None = None,
     fresh: bool | None = None,
     loose: float = 1.0,
+    up_to_sign: bool = False,
 ) -> None:
     """Add the examples of an operation to the table.
 
@@ -97,6 +99,7 @@ def row(
         gradients: whether derivatives are checked; None for those of a differentiable operation.
         fresh: whether the result is always newly allocated; None for all operations but views.
         loose: the factor by which rounding errors may exceed those of one operation.
+        up_to_sign: whether only magnitudes are compared, of results whose signs are arbitrary.
     """
     op = operations()[name]
     if kinds is None:
@@ -112,6 +115,7 @@ def row(
         smooth if gradients is None else gradients,
         op.view is None if fresh is None else fresh,
         loose,
+        up_to_sign,
     )
 
 

@@ -1,1 +1,1 @@
-"""What a person sees of a run: a live dashboard on a terminal, plain lines elsewhere, and progress bars."""
+"""Displays of a run: a live dashboard on a terminal, plain lines elsewhere, and progress bars."""

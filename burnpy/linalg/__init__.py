@@ -1,0 +1,52 @@
+"""Linear algebra of matrices (…, n, m) in batches, named as in ``torch.linalg``.
+
+All functions are differentiable twice, in reverse and forward mode. On NumPy LAPACK computes them, on CuPy cuSOLVER and
+cuBLAS; other backends copy to the host and back, unless they override the operation. float16 and bfloat16 are computed
+in float32. A matrix that is singular or not positive definite where it must not be raises a `LinAlgError`, which names
+its place in the batch.
+
+>>> from burnpy import Tensor, linalg
+>>> from burnpy.backend import NumPy
+>>> a = Tensor[NumPy].from_data([[4.0, 2.0], [2.0, 3.0]])
+>>> linalg.cholesky(a)
+Tensor([[2.       , 0.       ],
+        [1.       , 1.4142135]],
+       shape=(2, 2), dtype=float32, device=NumPy)
+"""
+
+from __future__ import annotations
+
+from burnpy.backend.lazy import attached
+
+_LATER = {
+    "burnpy.backend.errors": ("LinAlgError",),
+    "burnpy.linalg.decompositions": (
+        "LU",
+        "Eigh",
+        "LuFactor",
+        "Qr",
+        "Svd",
+        "cholesky",
+        "eigh",
+        "eigvalsh",
+        "lu",
+        "lu_factor",
+        "qr",
+        "svd",
+        "svdvals",
+    ),
+    "burnpy.linalg.equations": (
+        "LeastSquares",
+        "cholesky_solve",
+        "lstsq",
+        "lu_solve",
+        "pinv",
+        "solve",
+        "solve_triangular",
+    ),
+    "burnpy.linalg.functions": ("det", "inv", "matrix_exp", "matrix_power", "matrix_rank", "multi_dot", "slogdet"),
+    "burnpy.linalg.norms": ("cond", "matrix_norm", "norm", "vector_norm"),
+}
+"""The names of the package by module; ``python -m burnpy.docs.exports`` writes them into the stub for type checkers."""
+
+__getattr__, __dir__, __all__ = attached(__name__, _LATER)

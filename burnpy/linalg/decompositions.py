@@ -1,0 +1,250 @@
+"""Decompositions of matrices: Cholesky, LU, QR, by eigenvalues and by singular values."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError
+from burnpy.tensor.base import describe
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.matrices import matrices
+from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+V = TypeVar("V")
+I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
+
+
+class Eigh(NamedTuple, Generic[V]):
+    """The result of `eigh`."""
+
+    eigenvalues: V
+    """Ascending, of shape (…, n)."""
+    eigenvectors: V
+    """The columns, orthonormal, of shape (…, n, n)."""
+
+
+class Svd(NamedTuple, Generic[V]):
+    """The result of `svd`: x = U diag(S) Vh."""
+
+    U: V
+    """Orthonormal columns."""
+    S: V
+    """The singular values, descending."""
+    Vh: V
+    """Orthonormal rows."""
+
+
+class Qr(NamedTuple, Generic[V]):
+    """The result of `qr`: x = Q R."""
+
+    Q: V
+    """Orthonormal columns."""
+    R: V
+    """Upper triangular."""
+
+
+class LU(NamedTuple, Generic[V]):
+    """The result of `lu`: x = P L U."""
+
+    P: V
+    """A permutation, of shape (…, m, m)."""
+    L: V
+    """Lower triangular with a diagonal of ones, of shape (…, m, k)."""
+    U: V
+    """Upper triangular, of shape (…, k, n)."""
+
+
+class LuFactor(NamedTuple, Generic[V, I]):
+    """The result of `lu_factor`, for `lu_solve`."""
+
+    LU: V
+    """Both factors in one matrix, without the diagonal of L."""
+    pivots: I
+    """Row i was interchanged with row pivots[i] - 1, from the first to the last."""
+
+
+@explained
+def cholesky(x: Tensor[B], *, upper: bool = False) -> Tensor[B]:
+    """The lower triangular L with L Lᵀ = x, for symmetric positive definite matrices.
+
+    Args:
+        x: shape (…, n, n). Only the lower triangle is read; the gradient is symmetric.
+        upper: return Lᵀ.
+
+    Raises:
+        LinAlgError: a matrix is not positive definite; the message names which of the batch.
+        ShapeError: the matrices are not square.
+
+    Source of the derivative: I. Murray, Differentiation of the Cholesky Decomposition, 2016.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> cholesky(Tensor[NumPy].from_data([[9.0, 3.0], [3.0, 5.0]])).tolist()
+    [[3.0, 0.0], [1.0, 2.0]]
+    """
+    x = matrices("cholesky", x, square=True)
+    out = x._backend.cholesky(x._primitive)
+    return x._like(x._backend.mT(out) if upper else out)
+
+
+@explained
+def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B]]:  # noqa: N803  # NumPy's and PyTorch's name
+    """Eigenvalues and eigenvectors of symmetric matrices.
+
+    The sign of an eigenvector, and the basis of the eigenvectors of a repeated eigenvalue, are LAPACK's choice. Within
+    the space of a repeated eigenvalue vectors have derivative 0, by convention; symmetric functions of the eigenvalues
+    have their right gradient.
+
+    Args:
+        x: shape (…, n, n).
+        UPLO: the triangle that is read.
+
+    Raises:
+        LinAlgError: a matrix contains NaN or infinity.
+        ShapeError: the matrices are not square.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> [round(v, 4) for v in eigh(Tensor[NumPy].from_data([[2.0, 1.0], [1.0, 2.0]])).eigenvalues.tolist()]
+    [1.0, 3.0]
+    """
+    x = _lower("eigh", x, UPLO)
+    values, vectors = x._backend.eigh(x._primitive)
+    return Eigh(x._like(values), x._like(vectors))
+
+
+@explained
+def eigvalsh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa: N803  # as of eigh
+    """Eigenvalues of symmetric matrices, ascending, of shape (…, n); see `eigh`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> eigvalsh(Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -1.0]])).tolist()
+    [-1.0, 3.0]
+    """
+    x = _lower("eigvalsh", x, UPLO)
+    return x._like(x._backend.eigvalsh(x._primitive))
+
+
+@explained
+def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
+    """The singular value decomposition x = U diag(S) Vh.
+
+    The signs of singular vectors, and their basis for a repeated singular value, are LAPACK's choice; what depends on
+    it has no derivative, and 0 is taken. Nor have vectors that complete a basis, which raise an `ArgumentError` when
+    they are differentiated.
+
+    Args:
+        x: shape (…, m, n).
+        full_matrices: whether U and Vh are square; else their shapes are (…, m, k) and (…, k, n), with k = min(m, n).
+
+    Raises:
+        LinAlgError: a matrix contains NaN or infinity.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> svd(Tensor[NumPy].from_data([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])).S.tolist()
+    [4.0, 3.0]
+    """
+    x = matrices("svd", x)
+    u, s, vh = x._backend.svd(x._primitive, bool(full_matrices))
+    return Svd(x._like(u), x._like(s), x._like(vh))
+
+
+@explained
+def svdvals(x: Tensor[B]) -> Tensor[B]:
+    """The singular values, descending, of shape (…, min(m, n)); see `svd`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> svdvals(Tensor[NumPy].from_data([[0.0, 2.0], [1.0, 0.0]])).tolist()
+    [2.0, 1.0]
+    """
+    x = matrices("svdvals", x)
+    return x._like(x._backend.svdvals(x._primitive))
+
+
+@explained
+def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Qr[Tensor[B]]:
+    """The QR decomposition x = Q R, with orthonormal columns Q and upper triangular R.
+
+    Args:
+        x: shape (…, m, n). For derivatives, its first min(m, n) columns are independent.
+        mode: with "reduced", Q is of shape (…, m, k) and R (…, k, n), with k = min(m, n); with "complete", (…, m, m)
+            and (…, m, n); with "r", Q is empty and R reduced. The complete mode is not differentiable for m > n.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> q, r = qr(Tensor[NumPy].from_data([[0.0, 1.0], [2.0, 3.0]]))
+    >>> (q @ r).round(decimals=4).tolist()
+    [[0.0, 1.0], [2.0, 3.0]]
+    """
+    x = matrices("qr", x)
+    if mode not in ("reduced", "complete", "r"):
+        raise ArgumentError(f'qr() was asked for mode={describe(mode)}; it is "reduced", "complete" or "r"')
+    q, r = x._backend.qr(x._primitive, mode == "complete")
+    if mode == "r":
+        q = x._backend.full((0,), 0.0, x.dtype)
+    return Qr(x._like(q), x._like(r))
+
+
+@explained
+def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]:
+    """The LU decomposition with partial pivoting, in the form that `lu_solve` takes.
+
+    Args:
+        x: shape (…, m, n).
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> lu_factor(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]))
+    LuFactor(LU=Tensor([[ 2. ,  8. ],
+            [ 0.5, -2. ]],
+           shape=(2, 2), dtype=float32, device=NumPy), pivots=IntTensor([2, 2], shape=(2,), dtype=int64,
+    device=NumPy))
+    """
+    x = matrices("lu_factor", x)
+    factors, pivots, _ = x._backend.lu_factor(x._primitive)
+    return LuFactor(x._like(factors), x._int(pivots))
+
+
+@explained
+def lu(x: Tensor[B]) -> LU[Tensor[B]]:
+    """The LU decomposition with partial pivoting, x = P L U.
+
+    Args:
+        x: shape (…, m, n).
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> p, l, u = lu(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]))
+    >>> p.tolist(), l.tolist(), u.tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.5, 1.0]], [[2.0, 8.0], [0.0, -2.0]])
+    """
+    x = matrices("lu", x)
+    b = x._backend
+    factors, _, order = b.lu_factor(x._primitive)
+    rows, columns = x.shape[-2:]
+    k = min(rows, columns)
+    batch = tuple([slice(0, size, 1) for size in x.shape[:-2]])
+    lower = b.slice(factors, (*batch, slice(0, rows, 1), slice(0, k, 1)))
+    upper = b.slice(factors, (*batch, slice(0, k, 1), slice(0, columns, 1)))
+    d = x._device.discrete
+    places = d.reshape(order, (*order.shape[:-1], 1, rows))
+    permutation = d.eq(d.reshape(d.arange(0, rows, 1, order.dtype), (rows, 1)), places)
+    return LU(
+        x._like(b.to_float(permutation, x.dtype)),
+        x._like(b.add(b.tril(lower, -1), b.eye(rows, k, x.dtype))),
+        x._like(b.triu(upper, 0)),
+    )
+
+
+def _lower(operation: str, x: Tensor[B], uplo: str) -> Tensor[B]:
+    """Return matrices of which the triangle to be read is the lower one."""
+    x = matrices(operation, x, square=True)
+    if uplo not in ("L", "U"):
+        raise ArgumentError(f'{operation}() was asked for UPLO={describe(uplo)}; it is "L" or "U"')
+    return x if uplo == "L" else x.mT

@@ -1,0 +1,293 @@
+"""Linear equations, least squares and the pseudoinverse."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import float32
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.tensor.base import describe
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.matrices import alike, expanded, floating, matrices
+from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+V = TypeVar("V")
+I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
+
+
+class LeastSquares(NamedTuple, Generic[V, I]):
+    """The result of `lstsq`."""
+
+    solution: V
+    """Of shape (…, n, k), or (…, n) for vectors."""
+    residuals: V
+    """The sum of squares of each column of a x - b, (…, k); empty unless m > n and all matrices have full rank."""
+    rank: I
+    """The rank of each matrix."""
+    singular_values: V
+    """The singular values of a, descending."""
+
+
+@explained
+def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
+    """The solution of a x = b, for invertible matrices.
+
+    Args:
+        a: shape (…, n, n).
+        b: shape (…, n, k), or (n,) or a's shape without the last dimension for vectors. Other dimensions broadcast, and
+            dtypes promote.
+        left: if False, the solution of x a = b.
+
+    Raises:
+        LinAlgError: a matrix is singular; the message names which of the batch.
+        ShapeError: the shapes do not match.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> a = Tensor[NumPy].from_data([[2.0, 0.0], [0.0, 4.0]])
+    >>> solve(a, Tensor[NumPy].from_data([1.0, 1.0])).tolist()
+    [0.5, 0.25]
+    """
+    matrices("solve", a, square=True)
+    a, b = alike("solve", a, b)
+    vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    if vector:
+        b = b.unsqueeze(-1)
+        if not left:
+            raise ShapeError(f"solve() was asked with left=False for vectors of shape {b.shape[:-1]}; give matrices")
+    _fitting("solve", a, b, left)
+    a, b = expanded("solve", a, b)
+    if not left:
+        a, b = a.mT, b.mT
+    out = a._like(a._backend.solve(a._primitive, b._primitive))
+    if vector:
+        return out.squeeze(-1)
+    return out if left else out.mT
+
+
+@explained
+def solve_triangular(
+    a: Tensor[B], b: Tensor[B], *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor[B]:
+    """The solution of a x = b, for triangular matrices. Where the diagonal is 0, it is inf or NaN.
+
+    Args:
+        a: shape (…, n, n), of which one triangle is read.
+        b: shape (…, n, k); other dimensions broadcast, and dtypes promote.
+        upper: whether the upper or the lower triangle is read.
+        left: if False, the solution of x a = b, for b of shape (…, k, n).
+        unitriangular: whether the diagonal is taken as ones.
+
+    Raises:
+        ShapeError: the shapes do not match.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> a, b = Tensor[NumPy].from_data([[1.0, 9.0], [3.0, 2.0]]), Tensor[NumPy].from_data([[1.0], [5.0]])
+    >>> solve_triangular(a, b, upper=False).tolist()
+    [[1.0], [1.0]]
+    """
+    matrices("solve_triangular", a, square=True)
+    matrices("solve_triangular", b)
+    a, b = alike("solve_triangular", a, b)
+    _fitting("solve_triangular", a, b, left)
+    a, b = expanded("solve_triangular", a, b)
+    if not left:
+        a, b, upper = a.mT, b.mT, not upper
+    out = a._like(a._backend.solve_triangular(a._primitive, b._primitive, bool(upper), bool(unitriangular)))
+    return out if left else out.mT
+
+
+@explained
+def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor[B]:  # noqa: E741  # the factor's name
+    """The solution of a x = b, given the Cholesky factor of a.
+
+    Args:
+        b: shape (…, n, k).
+        l: L with L Lᵀ = a, of shape (…, n, n), from `cholesky`.
+        upper: whether ``l`` is Lᵀ.
+
+    Raises:
+        ShapeError: the shapes do not match.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> b, l = Tensor[NumPy].from_data([[8.0]]), Tensor[NumPy].from_data([[2.0]])
+    >>> cholesky_solve(b, l).tolist()
+    [[2.0]]
+    """
+    matrices("cholesky_solve", b)
+    matrices("cholesky_solve", l, square=True)
+    l, b = alike("cholesky_solve", l, b)  # noqa: E741  # as above
+    _fitting("cholesky_solve", l, b, True)
+    l, b = expanded("cholesky_solve", l, b)  # noqa: E741  # as above
+    device: Any = l._backend
+    lower, higher = (device.mT(l._primitive), l._primitive) if upper else (l._primitive, device.mT(l._primitive))
+    half = device.solve_triangular(lower, b._primitive, False, False)
+    return l._like(device.solve_triangular(higher, half, True, False))
+
+
+@explained
+def lu_solve(
+    lu: Tensor[B], pivots: IntTensor[B], b: Tensor[B], *, left: bool = True, adjoint: bool = False
+) -> Tensor[B]:
+    """The solution of a x = b, given the LU decomposition of a.
+
+    Args:
+        lu: the factors, from `lu_factor`, of shape (…, n, n).
+        pivots: likewise, of shape (…, n).
+        b: shape (…, n, k).
+        left: if False, the solution of x a = b.
+        adjoint: whether to solve with aᵀ.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        KindError: the pivots are not an `IntTensor`.
+
+    >>> from burnpy import Tensor, linalg
+    >>> from burnpy.backend import NumPy
+    >>> a, b = Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]), Tensor[NumPy].from_data([[1.0], [6.0]])
+    >>> lu_solve(*linalg.lu_factor(a), b).tolist()
+    [[-1.0], [1.0]]
+    """
+    matrices("lu_solve", lu, square=True)
+    matrices("lu_solve", b)
+    if not isinstance(pivots, IntTensor):
+        raise KindError(f"lu_solve() takes pivots as an IntTensor, and was given {describe(pivots)}")
+    if pivots.shape != lu.shape[:-1]:
+        raise ShapeError(f"lu_solve() was given pivots of shape {pivots.shape} for factors of shape {lu.shape}")
+    lu, b = alike("lu_solve", lu, b)
+    _fitting("lu_solve", lu, b, left)
+    if not left:
+        return lu_solve(lu, pivots, b.mT, adjoint=not adjoint).mT
+    order = _order(pivots).reshape((*pivots.shape, 1))
+    lu, b = expanded("lu_solve", lu, b)
+    device: Any = lu._backend
+    factors, places = lu._primitive, device.discrete.expand(order._primitive, b.shape)
+    dim, transposed = b.ndim - 2, device.mT(lu._primitive)
+    if adjoint:
+        half = device.solve_triangular(transposed, b._primitive, False, False)
+        half = device.solve_triangular(transposed, half, True, True)
+        return b._like(device.scatter(device.full(half.shape, 0.0, half.dtype), dim, places, half))
+    half = device.solve_triangular(factors, device.gather(b._primitive, dim, places), False, True)
+    return b._like(device.solve_triangular(factors, half, True, False))
+
+
+@explained
+def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor[B]:
+    """The pseudoinverse of Moore and Penrose, of shape (…, n, m) for x of shape (…, m, n).
+
+    Args:
+        x: shape (…, m, n).
+        atol: singular values up to max(atol, rtol · the largest) count as 0; 0 by default.
+        rtol: by default max(m, n) times the rounding error of the dtype, or 0 if ``atol`` is given.
+        hermitian: whether to take x as symmetric, and read its lower triangle only.
+
+    Source of the derivative: Golub and Pereyra, The Differentiation of Pseudo-Inverses, 1973.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> pinv(Tensor[NumPy].from_data([[2.0, 0.0], [0.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    x = mirrored("pinv", x) if hermitian else matrices("pinv", x)
+    return x._like(x._backend.pinv(x._primitive, *tolerances("pinv", x, atol, rtol)))
+
+
+@explained
+def lstsq(
+    a: Tensor[B], b: Tensor[B], rcond: float | None = None, *, driver: str | None = None
+) -> LeastSquares[Tensor[B], IntTensor[B]]:
+    """The x of least norm that minimizes ‖a x - b‖, by singular values.
+
+    Args:
+        a: shape (…, m, n).
+        b: shape (…, m, k), or a's shape without the last dimension for vectors.
+        rcond: singular values up to rcond times the largest count as 0; by default max(m, n) times the rounding error.
+        driver: one of LAPACK's, "gels", "gelsy", "gelsd" or "gelss", all of which are computed alike.
+
+    Raises:
+        ShapeError: the shapes do not match.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> a, b = Tensor[NumPy].from_data([[1.0], [1.0]]), Tensor[NumPy].from_data([[1.0], [3.0]])
+    >>> found = lstsq(a, b)
+    >>> round(found.solution.item(), 4), round(found.residuals.item(), 4), found.rank.item()
+    (2.0, 2.0, 1)
+    """
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        known = '"gels", "gelsy", "gelsd" or "gelss"'
+        raise ArgumentError(f"lstsq() was asked for driver={describe(driver)}; it is {known}")
+    matrices("lstsq", a)
+    a, b = alike("lstsq", a, b)
+    vector = b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]
+    if vector:
+        b = b.unsqueeze(-1)
+    if b.ndim < 2 or b.shape[-2] != a.shape[-2]:
+        raise ShapeError(f"lstsq() was given a of shape {a.shape} and b of shape {b.shape}, which need equal rows")
+    a, b = expanded("lstsq", a, b)
+    atol, rtol = tolerances("lstsq", a, None, rcond)
+    solution = a._like(a._backend.pinv(a._primitive, atol, rtol)) @ b
+    values = a._like(a._backend.svdvals(a._primitive))
+    rank = (values > (values[..., :1] * rtol)).sum(-1)
+    rows, columns = a.shape[-2:]
+    residuals = a._like(a._backend.full((0,), 0.0, a.dtype))
+    if rows > columns and bool((rank == columns).all()):
+        residuals = (a @ solution - b).square().sum(-2)
+    if vector:
+        solution = solution.squeeze(-1)
+    return LeastSquares(solution, residuals, rank, values)
+
+
+def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float | None) -> tuple[float, float]:
+    """Return ``atol`` and ``rtol``, or their defaults.
+
+    Raises:
+        ArgumentError: one of them is not a number, or negative.
+    """
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        given: Any = value
+        if value is not None and not (isinstance(given, (int, float)) and value >= 0):
+            raise ArgumentError(f"{operation}() was asked for {name}={describe(value)}, which is a number, at least 0")
+    if rtol is None:
+        dtype = float32 if x.dtype.itemsize == 2 else x.dtype
+        rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(dtype).eps)
+    return atol or 0.0, float(rtol)
+
+
+def mirrored(operation: str, x: Tensor[B]) -> Tensor[B]:
+    """Return the symmetric matrices of which the lower triangle is given."""
+    x = matrices(operation, x, square=True)
+    return x.tril() + x.tril(-1).mT
+
+
+def _fitting(operation: str, a: Tensor[Any], b: Tensor[Any], left: bool) -> None:
+    """Check that b has as many rows, or columns, as the square matrices a.
+
+    Raises:
+        ShapeError: it has not.
+    """
+    floating(operation, b)
+    if b.ndim < 2 or b.shape[-2 if left else -1] != a.shape[-1]:
+        what = "rows" if left else "columns"
+        raise ShapeError(
+            f"{operation}() was given shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}"
+        )
+
+
+def _order(pivots: IntTensor[B]) -> IntTensor[B]:
+    """Return the permutation of rows that interchanges make, one after another."""
+    swaps = pivots.to_numpy() - 1
+    flat = swaps.reshape(-1, swaps.shape[-1])
+    order = np.tile(np.arange(swaps.shape[-1]), (len(flat), 1))
+    each = np.arange(len(flat))
+    for k in range(swaps.shape[-1]):
+        other = flat[:, k]
+        order[each, k], order[each, other] = order[each, other], order[each, k].copy()
+    return IntTensor.from_data(order.reshape(swaps.shape), device=pivots.device)

@@ -1,0 +1,136 @@
+"""Padding of the last dimensions: with a number, or with the tensor's own elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.primitives import Scalar, Shape, Value
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import addressable, integers
+from burnpy.tensor.operands import number
+
+T = TypeVar("T", bound=TensorBase[Any])
+
+
+@explained
+def pad(
+    x: T,
+    pad: Sequence[int],
+    mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
+    value: float | None = None,
+) -> T:
+    """The tensor with elements added at both ends of its last dimensions, or cut off where a number is negative.
+
+    Args:
+        x: a tensor of any kind.
+        pad: how many elements: before and after the last dimension, then before and after the one in front of it, ….
+        mode: what they are: ``"constant"``, ``value``; ``"reflect"``, the elements next to the outermost one,
+            reversed; ``"replicate"``, the outermost one; ``"circular"``, those of the other end.
+        value: the number for ``"constant"``; 0 (or False) by default.
+
+    Raises:
+        ShapeError: there are more pairs than dimensions, more is cut off than there is, or a dimension has too few
+            elements: it needs more than the padding for ``"reflect"``, as many for ``"circular"``, one for
+            ``"replicate"``.
+        ArgumentError: ``pad`` is no list of pairs, ``mode`` is something else, or ``value`` is given to another mode.
+
+    >>> from burnpy import IntTensor
+    >>> from burnpy.backend import NumPy
+    >>> x = IntTensor[NumPy].from_data([1, 2, 3])
+    >>> pad(x, (1, 2)).tolist(), pad(x, (2, 1), mode="reflect").tolist()
+    ([0, 1, 2, 3, 0, 0], [3, 2, 1, 2, 3, 2])
+    >>> pad(x, (1, 2), mode="replicate").tolist(), pad(x, (2, -1), mode="circular").tolist()
+    ([1, 1, 2, 3, 3, 3], [1, 2, 1, 2])
+    """
+    if not isinstance(x, TensorBase):
+        raise KindError(f"pad() takes a tensor, and was given {describe(x)}; make a tensor of it first")
+    if mode not in ("constant", *_PIECES):
+        raise ArgumentError(
+            f"pad() was asked with mode={describe(mode)}; it is 'constant', 'reflect', 'replicate' or 'circular'"
+        )
+    if mode != "constant" and value is not None:
+        raise ArgumentError(f"pad() was asked with mode={mode!r} and value={describe(value)}; only 'constant' has one")
+    ends, shape = integers((pad,), "number", "pad"), x.shape
+    if len(ends) % 2:
+        raise ArgumentError(f"pad() was asked with pad={ends}; it takes pairs, the last dimension's first")
+    if len(ends) > 2 * len(shape):
+        raise ShapeError(f"pad() was asked for {len(ends) // 2} pairs of shape {shape}; give one for each dim")
+    pairs = [(0, 0)] * (len(shape) - len(ends) // 2) + [(ends[k], ends[k + 1]) for k in range(len(ends) - 2, -1, -2)]
+    if any(size + min(low, 0) + min(high, 0) < 0 for size, (low, high) in zip(shape, pairs, strict=True)):
+        raise ShapeError(f"pad() was asked to cut {ends} off shape {shape}, which has fewer elements")
+    full = addressable(tuple([low + size + high for size, (low, high) in zip(shape, pairs, strict=True)]), "pad")
+    b: Any = x._backend
+    if mode == "constant":
+        fill = (False if x.kind == "bool" else 0) if value is None else number(x, value, "pad")
+        return x._like(_constant(b, x._primitive, pairs, full, fill))
+    out = x._primitive
+    for dim in reversed(range(len(shape))):
+        if pairs[dim] != (0, 0):
+            _need(mode, shape, dim, *pairs[dim])
+            out = b.cat(_PIECES[mode](b, out, dim, *pairs[dim]), dim)
+    return x._like(out)
+
+
+def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill: Scalar) -> Value:
+    """Return x, without what is cut off, in an array of shape ``full`` that is filled with a number."""
+    sizes = x.shape
+    kept = tuple([slice(max(-low, 0), size - max(-high, 0), 1) for size, (low, high) in zip(sizes, pairs, strict=True)])
+    if any(low < 0 or high < 0 for low, high in pairs):
+        x = b.slice(x, kept)
+    if x.shape == full:
+        return x
+    place = tuple([slice(max(low, 0), max(low, 0) + size, 1) for size, (low, _) in zip(x.shape, pairs, strict=True)])
+    return b.slice_scatter(b.full(full, fill, x.dtype), place, x)
+
+
+def _reflected(b: Any, x: Value, dim: int, low: int, high: int) -> list[Value]:
+    size = x.shape[dim]
+    before = b.flip(_part(b, x, dim, 1, 1 + max(low, 0)), (dim,))
+    after = b.flip(_part(b, x, dim, size - 1 - max(high, 0), size - 1), (dim,))
+    return [before, _part(b, x, dim, max(-low, 0), size - max(-high, 0)), after]
+
+
+def _replicated(b: Any, x: Value, dim: int, low: int, high: int) -> list[Value]:
+    size = x.shape[dim]
+    ends = [
+        b.expand(_part(b, x, dim, k, k + 1), (*x.shape[:dim], max(n, 0), *x.shape[dim + 1 :]))
+        for k, n in ((0, low), (size - 1, high))
+    ]
+    return [ends[0], _part(b, x, dim, max(-low, 0), size - max(-high, 0)), ends[1]]
+
+
+def _circular(b: Any, x: Value, dim: int, low: int, high: int) -> list[Value]:
+    kept = _part(b, x, dim, max(-low, 0), x.shape[dim] - max(-high, 0))
+    size = kept.shape[dim]
+    return [_part(b, kept, dim, size - max(low, 0), size), kept, _part(b, kept, dim, 0, max(high, 0))]
+
+
+_PIECES = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}
+"""For each mode the function that returns what to concatenate along a dimension."""
+
+
+def _part(b: Any, x: Value, dim: int, start: int, stop: int) -> Value:
+    return b.slice(x, (*(slice(None, None, 1),) * dim, slice(start, stop, 1)))
+
+
+def _need(mode: str, shape: Shape, dim: int, low: int, high: int) -> None:
+    """Check that a dimension has enough elements to be padded with.
+
+    Raises:
+        ShapeError: it has too few.
+    """
+    size, most = shape[dim], max(low, high)
+    enough = {
+        "reflect": most < size,
+        "replicate": size > 0,
+        "circular": most <= size + min(low, 0) + min(high, 0),
+    }
+    if most > 0 and not enough[mode]:
+        least = {"reflect": f"more than {most}", "replicate": "one or more", "circular": f"{most} or more"}[mode]
+        raise ShapeError(
+            f"pad() was asked for {(low, high)} in mode {mode!r} along dim {dim} of shape {shape}; it needs {least} "
+            "elements there"
+        )

@@ -1,0 +1,120 @@
+"""Methods that read and make diagonals of matrices."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from burnpy.backend.errors import KindError, ShapeError
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.dims import addressable, distinct, integer
+
+_WHOLE = slice(None, None, 1)
+
+
+class Diagonals(TensorBase[B]):
+    """Diagonals. Offset 0 is the main one, 1 the one above it, -1 the one below."""
+
+    __slots__ = ()
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        """A diagonal of the matrices in dims ``dim1`` (rows) and ``dim2`` (columns), as the last dimension.
+
+        Raises:
+            ArgumentError: the dims are one.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])
+        >>> x.diagonal().tolist(), x.diagonal(1).tolist(), x.diagonal(-5).tolist()
+        ([1, 5], [2, 6], [])
+        """
+        b, shape = self._backend, self.shape
+        first, second = distinct((dim1, dim2), len(shape), "diagonal")
+        above = integer(offset, "offset", "diagonal")
+        others = [dim for dim in range(len(shape)) if dim not in (first, second)]
+        rows, columns = shape[first], shape[second]
+        lead = tuple([shape[dim] for dim in others])
+        flat = b.reshape(b.permute(self._primitive, (*others, first, second)), (*lead, rows * columns))
+        count = max(min(rows + min(above, 0), columns - max(above, 0)), 0)
+        return self._like(b.slice(flat, (*(_WHOLE,) * len(lead), _places(above, columns, count))))
+
+    def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Self:
+        """Square matrices whose diagonal is the last dimension of x, zeros (or False) elsewhere.
+
+        The rows are dimension ``dim1`` of the result, and the columns ``dim2``.
+
+        Raises:
+            ShapeError: x is 0-d.
+            ArgumentError: the dims are one.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([1, 2]).diag_embed(1).tolist()
+        [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
+        """
+        b, shape = self._backend, self.shape
+        if not shape:
+            raise ShapeError("diag_embed() was asked of a 0-d tensor; it takes one dimension or more: x.reshape(1)")
+        first, second = distinct((dim1, dim2), len(shape) + 1, "diag_embed")
+        above = integer(offset, "offset", "diag_embed")
+        lead, count = shape[:-1], shape[-1]
+        side = count + abs(above)
+        addressable((*lead, side, side), "diag_embed")
+        zeros = b.full((*lead, side * side), False if self.kind == "bool" else 0, self.dtype)
+        key = (*(_WHOLE,) * len(lead), _places(above, side, count))
+        square = b.reshape(b.slice_scatter(zeros, key, self._primitive), (*lead, side, side))
+        place = iter(range(len(lead)))
+        matrix = {first: len(lead), second: len(lead) + 1}
+        return self._like(
+            b.permute(square, tuple([matrix[dim] if dim in matrix else next(place) for dim in range(len(shape) + 1)]))
+        )
+
+    def diag(self, diagonal: int = 0) -> Self:
+        """Of a vector the matrix with it on a diagonal, as `diag_embed`; of a matrix the diagonal, as `diagonal`.
+
+        Raises:
+            ShapeError: x is neither.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([1, 2]).diag()
+        >>> x.tolist(), x.diag().tolist()
+        ([[1, 0], [0, 2]], [1, 2])
+        """
+        if self.ndim == 1:
+            return self.diag_embed(diagonal)
+        if self.ndim == 2:
+            return self.diagonal(diagonal)
+        raise ShapeError(
+            f"diag() was asked of shape {self.shape}; it takes a vector or a matrix: of more dimensions there are "
+            "diagonal() and diag_embed()"
+        )
+
+    def trace(self) -> Self:
+        """The sum of the main diagonal of a matrix; of ints in int64.
+
+        Raises:
+            ShapeError: x is not a matrix.
+            KindError: x is a `BoolTensor`.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]]).trace().item()
+        5.0
+        """
+        if self.kind == "bool":
+            raise KindError("trace() was asked of a BoolTensor; count with x.diagonal().sum()")
+        if self.ndim != 2:
+            raise ShapeError(
+                f"trace() was asked of shape {self.shape}; it takes a matrix: of a batch x.diagonal(0, -2, -1).sum(-1)"
+            )
+        diagonal: Any = self.diagonal()
+        return diagonal.sum()  # type: ignore[no-any-return]  # of x's class
+
+
+def _places(above: int, columns: int, count: int) -> slice:
+    """Return the places of ``count`` elements of a diagonal in a flattened matrix."""
+    if not count:
+        return slice(0, 0, 1)
+    start = above if above >= 0 else -above * columns
+    return slice(start, start + (count - 1) * (columns + 1) + 1, columns + 1)
