@@ -21,7 +21,7 @@ Train = Autodiff[NumPy]
 KINKS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 6.0, 40.0, -40.0]
 X = np.concatenate([np.random.default_rng(5).normal(0, 2, 13), KINKS]).reshape(4, 6)
 
-Pair = tuple[Callable[..., Any], Callable[..., Any]]
+Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 CASES: dict[str, Pair] = {
     **{
         name: (getattr(functional, name), getattr(F, name))
@@ -68,7 +68,8 @@ def test_values_and_gradients(name: str) -> None:
     x, x_ = Tensor[Train].from_data(X, dtype="float64").require_grad(), torch.tensor(X, requires_grad=True)
     out, out_ = ours(x), theirs(x_)
     assert_close(out, out_, name)
-    weights = np.random.default_rng(1).normal(size=out.shape)
+    shape: tuple[int, ...] = out.shape
+    weights = np.random.default_rng(1).normal(size=shape)
     total = (out * Tensor[Train].from_data(weights, dtype="float64")).sum()
     (out_ * torch.tensor(weights)).sum().backward()
     if total.is_require_grad():

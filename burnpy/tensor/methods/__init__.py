@@ -121,9 +121,7 @@ METHODS = {
         "ones_like",
         "zeros_like",
     ),
-    "int_counting.IntCounting": (
-        "bincount",
-    ),
+    "int_counting.IntCounting": ("bincount",),
     "integers.NumberTheory": (
         "__lshift__",
         "__rlshift__",
