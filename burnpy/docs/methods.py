@@ -54,6 +54,8 @@ def table() -> str:
         exported=_exported(sorted(name for _, name in classes)),
         table="\n".join(
             "\n".join([f'    "{path}": (', *(f'        "{name}",' for name in names), "    ),"])
+            if len(names) > 1
+            else f'    "{path}": ("{names[0]}",),'
             for path, names in methods.items()
         ),
     )

@@ -113,9 +113,7 @@ METHODS = {
         "ones_like",
         "zeros_like",
     ),
-    "int_counting.IntCounting": (
-        "bincount",
-    ),
+    "int_counting.IntCounting": ("bincount",),
     "integers.NumberTheory": (
         "__lshift__",
         "__rlshift__",
