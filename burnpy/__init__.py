@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.chain import chain_matmul
+    from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
     from burnpy.tensor.einsum import einsum, tensordot
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
@@ -74,7 +75,9 @@ __all__ = [
     "bucketize",
     "cartesian_prod",
     "cat",
+    "cdist",
     "chain_matmul",
+    "cosine_similarity",
     "cross_entropy",
     "cumulative_trapezoid",
     "default_generator",
@@ -95,6 +98,8 @@ __all__ = [
     "minimum",
     "mse_loss",
     "nll_loss",
+    "pairwise_distance",
+    "pdist",
     "searchsorted",
     "stack",
     "std_mean",
@@ -114,6 +119,7 @@ _LATER = {
     "burnpy.tensor.searching": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
     "burnpy.tensor.chain": ("chain_matmul",),
+    "burnpy.tensor.distances": ("cdist", "cosine_similarity", "pairwise_distance", "pdist"),
     "burnpy.tensor.einsum": ("einsum", "tensordot"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),

@@ -242,15 +242,15 @@ kron | x.kron(m)
 cross | m.cross(m, dim=1)
 tensordot | burnpy.tensordot(x, m, dims=1)
 einsum | burnpy.einsum("ij,jk->ik", x, m)
-cdist | (x.unsqueeze(1) - m).square().sum(-1).sqrt() | not yet as one operation, with gradient 0 at equal points
-pdist | – | not yet
+cdist | burnpy.cdist(x, y)
+pdist | burnpy.pdist(x)
 trace | m.trace()
 adjoint | x.mT | there are no complex numbers
 H | x.T | there are no complex numbers
 mH | x.mT | there are no complex numbers
 bilinear | – | not yet
-cosine_similarity | – | not yet
-pairwise_distance | – | not yet
+cosine_similarity | burnpy.cosine_similarity(x, y)
+pairwise_distance | burnpy.pairwise_distance(x, y)
 matrix_power | m.matrix_power(3)
 matrix_exp | m.matrix_exp()
 det | m.det()
@@ -276,7 +276,7 @@ lu_unpack | burnpy.linalg.lu(m) | of the matrix itself
 lstsq | burnpy.linalg.lstsq(m, m) | the matrices are the first argument
 solve | burnpy.linalg.solve(m, v) | the matrices are the first argument
 triangular_solve | burnpy.linalg.solve_triangular(m, m, upper=True) | the matrices are the first argument
-nuclear_norm | burnpy.linalg.svdvals(x).sum()
+nuclear_norm | burnpy.linalg.matrix_norm(x, ord="nuc")
 stft | – | not yet: with fft
 istft | – | not yet: with fft
 """

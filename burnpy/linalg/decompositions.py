@@ -94,9 +94,9 @@ def cholesky(x: Tensor[B], *, upper: bool = False) -> Tensor[B]:
 def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B]]:  # noqa: N803  # NumPy's and PyTorch's name
     """Eigenvalues and eigenvectors of symmetric matrices.
 
-    The sign of an eigenvector, and the basis of the eigenvectors of a repeated eigenvalue, are LAPACK's choice.
-    Functions that do not depend on it have right gradients; within the space of a repeated eigenvalue, vectors have
-    derivative 0.
+    The sign of an eigenvector, and the basis of the eigenvectors of a repeated eigenvalue, are LAPACK's choice. Within
+    the space of a repeated eigenvalue vectors have derivative 0, by convention; symmetric functions of the eigenvalues
+    have their right gradient.
 
     Args:
         x: shape (…, n, n).

@@ -63,7 +63,6 @@ REACHED = {
     "sgd_update": "step(optim.Sgd())",
     "slice": "x[0]",
     "slice_scatter": "x.at[0].set(1.0)",
-    "vector_norm": "x.norm()",
     "to_bool": "x.bool()",
     "to_float": "i.float()",
     "to_int": "x.int()",

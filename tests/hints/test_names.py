@@ -195,7 +195,6 @@ def test_slips_of_spelling() -> None:
         ("min", None),
         ("BatchNorm1d", None),
         ("sinh", None),
-        ("cdist", None),
     ):
         known = [
             "softmax",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _LATER = {
+    "burnpy.tensor.distances": ("cosine_similarity", "pairwise_distance", "pdist"),
     "burnpy.nn.functional.activations": (
         "celu",
         "elu",

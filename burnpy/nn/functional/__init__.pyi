@@ -40,6 +40,7 @@ from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l
 from burnpy.nn.functional.regularization import dropout
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
 from burnpy.nn.functional.unfolding import fold, unfold
+from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
     "elu",
@@ -89,6 +91,8 @@ __all__ = [
     "nll_loss",
     "normalize",
     "pad",
+    "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
