@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ CASES: dict[str, Pair] = {
         lambda x: F.prelu(x.reshape(2, 3, 2, 2), x[0, :3]),
     ),
     **{
-        f"normalize, p = {p}": (lambda x, p=p: functional.normalize(x, p, 0), lambda x, p=p: F.normalize(x, p, 0))
+        f"normalize, p = {p}": (partial(functional.normalize, p=p, dim=0), partial(F.normalize, p=p, dim=0))
         for p in (0.0, 1.0, 3.0, math.inf)
     },
     "normalize, dims": (lambda x: functional.normalize(x, dim=(0, 1)), lambda x: F.normalize(x, dim=(0, 1))),
