@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from burnpy_array.base import ArrayBase
@@ -15,8 +16,12 @@ _NAMES = (
 class LinearAlgebra(ArrayBase):
     """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`.
 
-    They raise NumPy's `LinAlgError` where a matrix has no result.
+    They raise a `LinAlgError` where a matrix has no result.
     """
+
+    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return function(xp, *args); the array module's own errors are raised, and name no matrix yet."""
+        return self._call(function, self.xp, *args)
 
 
 def _method(name: str) -> Any:
@@ -25,7 +30,7 @@ def _method(name: str) -> Any:
     def method(self: LinearAlgebra, *args: Any) -> Any:
         import burnpy.backend.lapack as lapack  # at first use, as few programs need it
 
-        return self._call(getattr(lapack, name), self.xp, *args)
+        return self._lapack(getattr(lapack, name), *args)
 
     return method
 
