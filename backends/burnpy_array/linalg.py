@@ -14,13 +14,10 @@ _NAMES = (
 
 
 class LinearAlgebra(ArrayBase):
-    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`.
-
-    They raise a `LinAlgError` where a matrix has no result.
-    """
+    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`."""
 
     def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Return function(xp, *args); the array module's own errors are raised, and name no matrix yet."""
+        """Return function(xp, *args), which raises NumPy's `LinAlgError` where a matrix has no result."""
         return self._call(function, self.xp, *args)
 
 

@@ -14,6 +14,11 @@ CELU | Celu
 SELU | Selu
 GLU | Glu
 LSTM | Lstm
+LSTMCell | LstmCell
+GRU | Gru
+GRUCell | GruCell
+RNN | Rnn
+RNNCell | RnnCell
 MultiheadAttention | MultiHeadAttention
 BatchNorm1d | BatchNorm
 BatchNorm2d | BatchNorm
@@ -57,7 +62,7 @@ normal_ | Normal
 ones_ | Ones
 orthogonal_ | Orthogonal
 sparse_ | – | not yet
-trunc_normal_ | – | not yet
+trunc_normal_ | TruncatedNormal
 uniform_ | Uniform
 xavier_normal_ | XavierNormal
 xavier_uniform_ | XavierUniform

@@ -41,6 +41,10 @@ _LATER = {
     "burnpy.nn.layers.dropout": ("Dropout",),
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
+    "burnpy.nn.layers.gru": (
+        "Gru",
+        "GruCell",
+    ),
     "burnpy.nn.layers.layer_norm": ("LayerNorm",),
     "burnpy.nn.layers.likelihood_losses": (
         "BceLoss",
@@ -57,7 +61,16 @@ _LATER = {
     ),
     "burnpy.nn.layers.lstm": (
         "Lstm",
+        "LstmCell",
         "LstmState",
+    ),
+    "burnpy.nn.layers.margin_losses": (
+        "CosineEmbeddingLoss",
+        "HingeEmbeddingLoss",
+        "MarginRankingLoss",
+        "MultiMarginLoss",
+        "SoftMarginLoss",
+        "TripletMarginLoss",
     ),
     "burnpy.nn.layers.piecewise_activations": (
         "Hardshrink",
@@ -88,14 +101,6 @@ _LATER = {
         "Fold",
         "Unfold",
     ),
-    "burnpy.nn.layers.margin_losses": (
-        "CosineEmbeddingLoss",
-        "HingeEmbeddingLoss",
-        "MarginRankingLoss",
-        "MultiMarginLoss",
-        "SoftMarginLoss",
-        "TripletMarginLoss",
-    ),
     "burnpy.nn.layers.pooling": (
         "AdaptiveAvgPool2d",
         "AvgPool2d",
@@ -105,6 +110,10 @@ _LATER = {
         "HuberLoss",
         "L1Loss",
         "SmoothL1Loss",
+    ),
+    "burnpy.nn.layers.rnn": (
+        "Rnn",
+        "RnnCell",
     ),
     "burnpy.nn.layers.sequential": ("Sequential",),
     "burnpy.nn.layers.smooth_activations": (

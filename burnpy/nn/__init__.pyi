@@ -14,11 +14,12 @@ from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
+from burnpy.nn.layers.gru import Gru, GruCell
 from burnpy.nn.layers.layer_norm import LayerNorm
 from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLoss, PoissonNllLoss
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
-from burnpy.nn.layers.lstm import Lstm, LstmState
+from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
@@ -42,6 +43,7 @@ from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
+from burnpy.nn.layers.rnn import Rnn, RnnCell
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.smooth_activations import (
     Celu,
@@ -92,6 +94,8 @@ __all__ = [
     "GaussianNllLoss",
     "Gelu",
     "Glu",
+    "Gru",
+    "GruCell",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
@@ -109,6 +113,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "Lstm",
+    "LstmCell",
     "LstmState",
     "MarginRankingLoss",
     "MaxPool1d",
@@ -126,6 +131,8 @@ __all__ = [
     "PoissonNllLoss",
     "Relu",
     "Relu6",
+    "Rnn",
+    "RnnCell",
     "Selu",
     "Sequential",
     "Sigmoid",

@@ -31,6 +31,24 @@ def normal(cls: Any, shape: Size, mean: Any, std: Any, dtype: Any, generator: An
     return target.wrap(normal_values(target.device, sizes, mean, std, target_dtype, generator, target.factory))
 
 
+def truncated_normal(
+    cls: Any,
+    shape: Size,
+    mean: Any,
+    std: Any,
+    low: Any,
+    high: Any,
+    dtype: Any,
+    generator: Any,
+    device: Any,
+) -> Any:
+    """Implement ``Tensor.truncated_normal``."""
+    target = Factory(cls, device, "truncated_normal")
+    target_dtype, sizes = target.dtype(dtype), shape_of(shape, target.factory)
+    numbers = tuple([fitting(number, "float", target_dtype, target.factory) for number in (mean, std, low, high)])
+    return target.wrap(truncated_values(target.device, sizes, *numbers, target_dtype, generator, target.factory))
+
+
 def exponential(cls: Any, shape: Size, rate: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.exponential``."""
     target = Factory(cls, device, "exponential")
@@ -106,6 +124,43 @@ def normal_values(
     if std != 1.0:
         samples = device.mul(samples, std)
     return samples if mean == 0.0 else device.add(samples, mean)
+
+
+def truncated_values(
+    device: Any,
+    shape: Shape,
+    mean: float,
+    std: float,
+    low: float,
+    high: float,
+    dtype: DType,
+    generator: Any,
+    operation: str,
+) -> Float:
+    """Return a primitive of random numbers from a truncated normal distribution, by the inverse of its distribution
+    function.
+
+    Raises:
+        ArgumentError: there is no such distribution, or its interval lies more than 6 standard deviations from the
+            mean, where the inverse of the distribution function of float64 has few right digits.
+    """
+    if not (math.isfinite(mean) and math.isfinite(std)) or std <= 0 or not low < high:
+        raise ArgumentError(
+            f"{operation}() was given the mean {mean}, std {std} and the interval {low} … {high}; give a finite mean "
+            "and std, std above 0, and low < high"
+        )
+    ends = ((low - mean) / std, (high - mean) / std)
+    if ends[0] > 6.0 or ends[1] < -6.0:
+        raise ArgumentError(
+            f"{operation}() was given the mean {mean}, std {std} and the interval {low} … {high}, which lies more than "
+            "6 standard deviations from the mean; almost no number is drawn there"
+        )
+    sign = -1.0 if ends[0] > 0.0 else 1.0  # the lower tail has more digits than the upper one
+    first, last = (math.erfc(-end / math.sqrt(2.0)) for end in (ends if sign > 0.0 else (-ends[1], -ends[0])))
+    samples = device.random_uniform(drawn_from(generator, device, operation), shape, float64)
+    inverse = device.erfinv(device.add(device.mul(samples, last - first), first - 1.0))
+    drawn = device.cast(device.add(device.mul(inverse, sign * std * math.sqrt(2.0)), mean), dtype)
+    return device.maximum(device.minimum(drawn, high), low)  # rounding must not leave the interval
 
 
 def exponential_values(device: Any, shape: Shape, rate: Any, dtype: DType, generator: Any, operation: str) -> Float:

@@ -206,7 +206,12 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
         [[1, 10], [10, 10]],
     ),
     ("a duplicate in scatter", lambda x, y: x.scatter(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[0, 1], [0, 1]]),
-    ("a duplicate in index_copy", lambda x, y: x.index_copy(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[0, 1], [0, 1]]),
+    (
+        "a duplicate in index_copy",
+        lambda x, y: x.index_copy(0, ints(x, [0, 0]), y),
+        [[1.0, 2], [3, 4]],
+        [[0, 1], [0, 1]],
+    ),
     ("a duplicate in index_add", lambda x, y: x.index_add(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[1, 1], [1, 1]]),
     ("a duplicate in take", lambda x: x.take(ints(x, [1, 1, -1])), [[1.0, 2.0]], [[0, 3]]),
     (
@@ -254,7 +259,12 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("leaky_relu at 0", lambda x: functional.leaky_relu(x, 0.25), [[0.0, 1.0]], [[0.25, 1]]),
     ("prelu at 0", lambda x, y: x.prelu(y), [[0.0, -2.0], [0.25]], [[0.25, 0.25], [-2]]),
     ("elu at 0", lambda x: functional.elu(x, 2.0), [[0.0, 1.0]], [[2, 1]]),
-    ("hardshrink and softshrink", lambda x: x.hardshrink() + functional.softshrink(x), [[0.5, -0.5, 1.0]], [[0, 0, 2]]),
+    (
+        "hardshrink and softshrink",
+        lambda x: x.hardshrink() + functional.softshrink(x),
+        [[0.5, -0.5, 1.0]],
+        [[0, 0, 2]],
+    ),
     ("threshold at it", lambda x: functional.threshold(x, 0.5, 7.0), [[0.5, 1.0]], [[0, 1]]),
     ("normalize of zeros", lambda x: functional.normalize(x, eps=0.5), [[[0.0, 0.0]]], [[2, 2]]),
     ("remainder by infinity", lambda x, y: x.remainder(y), [[-2.0, 2.0], [INF, INF]], [[1, 1], [1, 0]]),

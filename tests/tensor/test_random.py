@@ -28,6 +28,7 @@ DRAWS: list[Callable[[Any], Any]] = [
     lambda g: Tensor[NumPy].ones((3, 10)).multinomial(4, generator=g),
     lambda g: Tensor[Train].ones((10,)).multinomial(8, True, generator=g),
     lambda g: Tensor[NumPy].exponential((3,), generator=g),
+    lambda g: Tensor[NumPy].truncated_normal((3,), generator=g),
     lambda g: Tensor[NumPy].zeros((3,)).normal_like(generator=g),
     lambda g: Tensor[NumPy].zeros((3,)).uniform_like(generator=g),
     lambda g: IntTensor[NumPy].randint(0, 100, (3,), generator=g),
@@ -267,3 +268,27 @@ def test_multinomial_of_a_vector() -> None:
             Tensor[NumPy].from_data(weights).multinomial(*arguments)
     with pytest.raises(ShapeError, match=r"not \(\)"):
         Tensor[NumPy].ones(()).multinomial(1)
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "low", "high"),
+    [(0, 1, -2, 2), (1, 2, 1.5, 9), (0, 1, 3, 4), (0, 1, -math.inf, -1), (0.5, 0.1, -5, math.inf), (0, 1, -5.5, -5)],
+)
+def test_truncated_normal(mean: float, std: float, low: float, high: float) -> None:
+    from scipy import stats
+
+    x = Tensor[NumPy].truncated_normal((20_000,), mean, std, low, high, dtype="float64", generator=Generator(4))
+    expected = stats.truncnorm((low - mean) / std, (high - mean) / std, mean, std)
+    assert stats.kstest(x.to_numpy(), expected.cdf).pvalue > 1e-3
+    assert low <= x.amin().item() <= x.amax().item() <= high
+    half = Tensor[NumPy].truncated_normal((1000,), mean, std, low, high, dtype="float16")
+    assert half.dtype == np.float16
+    assert half.isfinite().all()
+
+
+def test_what_truncated_normal_refuses() -> None:
+    for numbers in ((0, 0, -1, 1), (0, 1, 1, 1), (math.nan, 1, -1, 1), (0, 1, math.nan, 1), (0, math.inf, 0, 1)):
+        with pytest.raises(ArgumentError, match="interval"):
+            Tensor[NumPy].truncated_normal((2,), *numbers)
+    with pytest.raises(ArgumentError, match="6 standard deviations"):
+        Tensor[NumPy].truncated_normal((2,), 0.0, 1.0, 7.0, 8.0)
