@@ -125,6 +125,21 @@ class NumPy(
     def matmul_tn(self, x: Any, y: Any) -> Any:
         return self.matmul(x.T, y) if x.ndim == 2 else super().matmul_tn(x, y)
 
+    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
+        from burnpy_numpy.lapack import xp  # at first use, as few programs need it
+
+        return self._call(function, xp, *args)
+
+    def solve_triangular(self, a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
+        from burnpy_numpy.lapack import solve_triangular
+
+        return self._call(solve_triangular, a, b, upper, unitriangular)
+
+    def lu_factor(self, x: Any) -> Any:
+        from burnpy_numpy.lapack import lu_factor
+
+        return self._call(lu_factor, x)
+
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
         if dtype is float32 or dtype is float64:
             try:
