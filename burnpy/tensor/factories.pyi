@@ -246,8 +246,8 @@ class TensorFactories(TensorBase[B]):
         units of the numbers, not of ``std``, and may be infinite.
 
         Raises:
-            ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, a number is not finite, or the interval
-                lies more than 6 standard deviations from the mean.
+            ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, the mean or ``std`` is not finite, or
+                the interval lies more than 6 standard deviations from the mean.
 
         >>> from burnpy import Generator, Tensor
         >>> from burnpy.backend import NumPy
