@@ -12,6 +12,7 @@ from burnpy_array.indexing import Indexing
 from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
 from burnpy_array.optimizer import Optimizer
+from burnpy_array.ordering import Ordering
 from burnpy_array.pointwise import Arithmetic, Unary
 from burnpy_array.reduction import Reduction
 from burnpy_array.shape import Shaping
@@ -28,6 +29,7 @@ class ArrayBackend(
     Softmax,
     Shaping,
     Indexing,
+    Ordering,
     Convolution,
     Dense,
     Normalization,

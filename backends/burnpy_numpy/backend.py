@@ -19,12 +19,14 @@ from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.operations import Compiled
+from burnpy_numpy.compiled.pointwise import CompiledPointwise
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
+from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.shifts import Shifts
@@ -42,11 +44,13 @@ class NumPy(
     Compiled,
     CompiledAttention,
     CompiledChannels,
+    CompiledPointwise,
     CompiledUpdates,
     Activation,
     Convolution,
     Pooling,
     Normalization,
+    Ordering,
     Accumulation,
     Shifts,
 ):

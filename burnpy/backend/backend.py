@@ -18,12 +18,15 @@ from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.integers import Integers
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
+from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
+from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
+from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special_functions import SpecialFunctions
 from burnpy.backend.primitives import Float, Int, Value
@@ -47,8 +50,11 @@ class Backend(
     Integers,
     Activation,
     Reduction,
+    Norms,
+    Scans,
     Shaping,
     Indexing,
+    Ordering,
     Random,
     Convolution,
     Dense,

@@ -15,19 +15,25 @@ from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.methods import (
+    Activations,
     Binary,
     Combining,
+    Counting,
     Diagonals,
     Elementary,
     Filling,
     Matrices,
+    Ordering,
     Placing,
+    Products,
     Random,
+    Ranking,
     Rearranging,
     Regrouping,
     Repeating,
     Selecting,
     Special,
+    Statistics,
 )
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
@@ -43,6 +49,8 @@ class Tensor(
     Arithmetic[B, float],
     Pointwise[B],
     MatrixProduct[B],
+    Statistics[B],
+    Ranking[B],
     FloatReductions[B],
     Rearranging[B],
     Shaping[B],
@@ -57,8 +65,12 @@ class Tensor(
     Special[B],
     Binary[B],
     Combining[B, float],
+    Activations[B],
     Filling[B],
     Matrices[B],
+    Products[B],
+    Counting[B],
+    Ordering[B],
     Random[B],
     FloatConversion[B],
     Protocols[B],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burnpy.autodiff.rules import (
+    activation,
     attention,
     binary,
     convolution,
@@ -15,6 +16,7 @@ from burnpy.autodiff.rules import (
     pointwise,
     pooling,
     reduction,
+    scans,
     shape,
     special_functions,
 )
@@ -23,6 +25,7 @@ from burnpy.autodiff.rules.algebra import RULES, Rule
 __all__ = [
     "RULES",
     "Rule",
+    "activation",
     "attention",
     "binary",
     "convolution",
@@ -35,6 +38,7 @@ __all__ = [
     "pointwise",
     "pooling",
     "reduction",
+    "scans",
     "shape",
     "special_functions",
 ]

@@ -1,0 +1,115 @@
+"""Sorting, selection by rank and cumulative extremes with NumPy's fastest functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, int32, int64, kind_of, uint32, uint64
+from burnpy_array import ArrayBackend
+from burnpy_array.base import is_half
+
+_PACKED = 512
+"""The number of elements from which sorting keys that are packed with their positions takes less time."""
+_LOW = np.uint64(0xFFFF_FFFF)
+
+
+class Ordering(ArrayBackend):
+    """Operations whose results are those of the defaults, in a third to a tenth of the time."""
+
+    def argsort(self, x: Any, dim: int, descending: bool) -> Any:
+        if is_half(x.dtype):
+            x = x.astype(float32)
+        if x.dtype not in _BITS or x.size < _PACKED or x.shape[dim] < 2:
+            return super().argsort(x, dim, descending)
+        return self._call(_order, x, dim, descending)
+
+    def topk_index(self, x: Any, dim: int, k: int, largest: bool) -> Any:
+        if is_half(x.dtype):
+            x = x.astype(float32)
+        if 0 < 4 * k <= x.shape[dim] and x.size >= _PACKED:
+            index = self._call(_beyond, np.moveaxis(x, dim, -1), k, largest)
+            if index is not None:
+                index = np.moveaxis(index, -1, dim)
+                order = self.argsort(self.gather(x, dim, index), dim, largest)
+                return self.gather(index, dim, order)
+        return super().topk_index(x, dim, k, largest)
+
+    def cummax_index(self, x: Any, dim: int) -> Any:
+        return self._call(_last_equal, x, np.maximum, dim)
+
+    def cummin_index(self, x: Any, dim: int) -> Any:
+        return self._call(_last_equal, x, np.minimum, dim)
+
+    def logcumsumexp(self, x: Any, dim: int) -> Any:
+        wide = x.astype(float32) if is_half(x.dtype) else x
+        return self._call(np.logaddexp.accumulate, wide, dim).astype(x.dtype, copy=False)
+
+    def searchsorted(self, sequence: Any, values: Any, right: bool) -> Any:
+        if values.ndim != 1:
+            return super().searchsorted(sequence, values, right)
+        sequence, values = self.promote(sequence, values)
+        if is_half(values.dtype):
+            sequence, values = sequence.astype(float32), values.astype(float32)
+        return self._call(np.searchsorted, sequence, values, "right" if right else "left").astype(int64, copy=False)
+
+
+_BITS = frozenset({float32, int32, uint32})
+"""The dtypes whose order is that of 32-bit keys."""
+
+
+def _order(x: Any, dim: int, descending: bool) -> Any:
+    """The stable argsort of 32-bit elements, by sorting 64-bit integers: the key above, the position below.
+
+    No two are equal, so that NumPy's vectorized sort, which is not stable, gives the stable order.
+    """
+    keys = _keys(np.ascontiguousarray(np.moveaxis(x, dim, -1)))
+    if descending:
+        np.invert(keys, keys)
+    packed = keys.astype(uint64)
+    np.left_shift(packed, np.uint64(32), packed)
+    np.bitwise_or(packed, np.arange(x.shape[dim], dtype=uint64), packed)
+    packed.sort(-1)
+    np.bitwise_and(packed, _LOW, packed)
+    return np.moveaxis(packed.view(int64), -1, dim)
+
+
+def _keys(x: Any) -> Any:
+    """Unsigned integers in the order of the elements: zeros of both signs are equal, and NaNs are and the largest."""
+    if x.dtype is uint32:
+        return x.copy()
+    if x.dtype is int32:
+        return np.bitwise_xor(x.view(uint32), np.uint32(1 << 31))
+    plain = np.add(x, np.float32(0))  # -0 becomes 0
+    undefined = np.not_equal(plain, plain)
+    if undefined.any():
+        plain[undefined] = np.nan
+    mask = np.right_shift(plain.view(int32), 31)  # of a negative number all bits are inverted, else the first
+    np.bitwise_or(mask, np.int32(-(1 << 31)), mask)
+    return np.bitwise_xor(plain.view(uint32), mask.view(uint32))
+
+
+def _beyond(x: Any, k: int, largest: bool) -> Any:
+    """The positions of the k largest or smallest elements along the last dimension, unordered.
+
+    None where ties or NaN leave it open which they are.
+    """
+    count = x.shape[-1]
+    place = count - k if largest else k - 1
+    bound = np.partition(x, place, -1)[..., place : place + 1]
+    found = np.greater_equal(x, bound) if largest else np.less_equal(x, bound)
+    rows = x.size // count
+    positions = np.flatnonzero(found)
+    if len(positions) != rows * k or (kind_of(x.dtype) == "float" and np.isnan(x).any()):
+        return None
+    return np.remainder(positions, count).reshape((*x.shape[:-1], k))
+
+
+def _last_equal(x: Any, f: Any, dim: int) -> Any:
+    """The index of the last element that equals the extreme so far; NaN equals NaN."""
+    equal = np.equal(x, f.accumulate(x, dim))
+    if kind_of(x.dtype) == "float":
+        np.logical_or(equal, np.not_equal(x, x), equal)
+    place = np.arange(x.shape[dim], dtype=int64).reshape((-1, *(1,) * (x.ndim - dim - 1)))
+    return np.maximum.accumulate(np.where(equal, place, 0), dim)
