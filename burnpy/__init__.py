@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.chain import chain_matmul
+    from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
+    from burnpy.tensor.einsum import einsum, tensordot
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.grids import cartesian_prod, meshgrid
@@ -72,10 +75,14 @@ __all__ = [
     "bucketize",
     "cartesian_prod",
     "cat",
+    "cdist",
+    "chain_matmul",
+    "cosine_similarity",
     "cross_entropy",
     "cumulative_trapezoid",
     "default_generator",
     "dstack",
+    "einsum",
     "errors",
     "float16",
     "float32",
@@ -91,9 +98,12 @@ __all__ = [
     "minimum",
     "mse_loss",
     "nll_loss",
+    "pairwise_distance",
+    "pdist",
     "searchsorted",
     "stack",
     "std_mean",
+    "tensordot",
     "trapezoid",
     "uint8",
     "uint16",
@@ -108,6 +118,9 @@ _LATER = {
     "burnpy.tensor.integration": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
     "burnpy.tensor.searching": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
+    "burnpy.tensor.chain": ("chain_matmul",),
+    "burnpy.tensor.distances": ("cdist", "cosine_similarity", "pairwise_distance", "pdist"),
+    "burnpy.tensor.einsum": ("einsum", "tensordot"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),

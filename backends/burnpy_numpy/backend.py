@@ -19,6 +19,7 @@ from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.operations import Compiled
+from burnpy_numpy.compiled.pointwise import CompiledPointwise
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
@@ -43,6 +44,7 @@ class NumPy(
     Compiled,
     CompiledAttention,
     CompiledChannels,
+    CompiledPointwise,
     CompiledUpdates,
     Activation,
     Convolution,

@@ -101,12 +101,12 @@ logaddexp | x.logaddexp(y)
 logaddexp2 | x.mul(math.log(2.0)).logaddexp(y * math.log(2.0)) / math.log(2.0)
 sigmoid | x.sigmoid()
 relu | x.relu()
-prelu | burnpy.where(x > 0.0, x, value * x) | not yet as a layer
-hardshrink | burnpy.where(x.abs() > 0.5, x, 0.0)
-celu | burnpy.where(x > 0.0, x, x.expm1())
-selu | – | not yet
+prelu | x.prelu(v[:1])
+hardshrink | x.hardshrink()
+celu | burnpy.nn.functional.celu(x)
+selu | burnpy.nn.functional.selu(x)
 rrelu | – | not yet
-threshold | burnpy.where(x > low, x, value)
+threshold | burnpy.nn.functional.threshold(x, low, value)
 softmax | x.softmax(dim=1)
 log_softmax | x.log_softmax(dim=1)
 dropout | burnpy.nn.functional.dropout(x, 0.5)
@@ -224,33 +224,33 @@ renorm | – | not yet
 
 # Products of matrices
 matmul | x.matmul(m) | also `x @ m`
-mm | x @ m
-bmm | x @ m | any dimensions before the last two
-mv | x @ v
-dot | v @ v
+mm | x.mm(m)
+bmm | x[None].bmm(m[None])
+mv | x.mv(v)
+dot | v.dot(v)
 inner | x @ y.mT | `x.inner()` is x on the inner backend
-vdot | v @ v
-outer | v.unsqueeze(1) * v
-ger | v.unsqueeze(1) * v
+vdot | v.dot(v)
+outer | v.outer(v)
+ger | v.outer(v)
 addmm | x.addmm(x @ m, m)
 addmv | x @ v + x[:, 0]
 addr | m + v.unsqueeze(1) * v
 addbmm | y + x @ m
 baddbmm | x[None].baddbmm(x[None], m[None])
-chain_matmul | x @ m @ m
-kron | – | not yet
-cross | – | not yet
-tensordot | x.reshape(2, 3) @ m.reshape(3, 3) | dimensions that are summed over go next to each other
-einsum | – | not yet; `x @ m`, sums and permutations do it
-cdist | (x.unsqueeze(1) - m).square().sum(-1).sqrt() | not yet as one operation, with gradient 0 at equal points
-pdist | – | not yet
+chain_matmul | burnpy.chain_matmul(x, m, m)
+kron | x.kron(m)
+cross | m.cross(m, dim=1)
+tensordot | burnpy.tensordot(x, m, dims=1)
+einsum | burnpy.einsum("ij,jk->ik", x, m)
+cdist | burnpy.cdist(x, y)
+pdist | burnpy.pdist(x)
 trace | m.trace()
 adjoint | x.mT | there are no complex numbers
 H | x.T | there are no complex numbers
 mH | x.mT | there are no complex numbers
 bilinear | – | not yet
-cosine_similarity | – | not yet
-pairwise_distance | – | not yet
+cosine_similarity | burnpy.cosine_similarity(x, y)
+pairwise_distance | burnpy.pairwise_distance(x, y)
 matrix_power | m.matrix_power(3)
 matrix_exp | m.matrix_exp()
 det | m.det()
@@ -268,7 +268,7 @@ ormqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
 svd | burnpy.linalg.svd(x) | with Vh, the transpose of V
 svd_lowrank | burnpy.linalg.svd(x) | not yet by random projections
 pca_lowrank | burnpy.linalg.svd(x) | not yet by random projections
-eig | – | of matrices that are not symmetric they are complex, and there are no complex numbers; of symmetric ones `burnpy.linalg.eigh(m)`
+eig | burnpy.linalg.eigh(m) | of symmetric matrices; of others there would be complex numbers
 symeig | burnpy.linalg.eigh(m)
 lu | burnpy.linalg.lu_factor(m) | or `burnpy.linalg.lu(m)` for P, L and U
 lu_solve | burnpy.linalg.lu_solve(*burnpy.linalg.lu_factor(m), m)
@@ -276,7 +276,7 @@ lu_unpack | burnpy.linalg.lu(m) | of the matrix itself
 lstsq | burnpy.linalg.lstsq(m, m) | the matrices are the first argument
 solve | burnpy.linalg.solve(m, v) | the matrices are the first argument
 triangular_solve | burnpy.linalg.solve_triangular(m, m, upper=True) | the matrices are the first argument
-nuclear_norm | burnpy.linalg.svdvals(x).sum()
+nuclear_norm | burnpy.linalg.matrix_norm(x, ord="nuc")
 stft | – | not yet: with fft
 istft | – | not yet: with fft
 """

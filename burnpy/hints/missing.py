@@ -26,16 +26,7 @@ _PACKAGES = {
 _ROOMS = tuple(
     f"burnpy.{room}"
     for room in (
-        "nn",
-        "nn.functional",
-        "nn.init",
-        "optim",
-        "func",
-        "linalg",
-        "autodiff",
-        "backend",
-        "record",
-        "testing",
+        *("nn", "nn.functional", "nn.init", "optim", "func", "linalg", "autodiff", "backend", "record", "testing"),
     )
 )
 

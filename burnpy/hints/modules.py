@@ -5,6 +5,8 @@ from __future__ import annotations
 _AS_CALLED = "it is called {} here"
 _BATCH_FIRST = "the batch always comes first"
 _CHANNELS = {"num_features": _AS_CALLED.format("channels")}
+_CELL = {"input_size": _AS_CALLED.format("inputs"), "hidden_size": _AS_CALLED.format("hidden")}
+_RECURRENT = {**_CELL, "num_layers": _AS_CALLED.format("count"), "batch_first": _BATCH_FIRST}
 
 ARGUMENTS: dict[str, dict[str, str]] = {
     "Module": {"dtype": "make it, and cast it then: model.astype(dtype)"},
@@ -23,13 +25,12 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "_weight": "make it, and put the weight in: layer.replace(weight=Param(tensor))",
     },
     "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
-    "Lstm": {
-        "input_size": _AS_CALLED.format("inputs"),
-        "hidden_size": _AS_CALLED.format("hidden"),
-        "num_layers": _AS_CALLED.format("count"),
-        "batch_first": _BATCH_FIRST,
-        "proj_size": "there are no projections yet; let a Linear follow",
-    },
+    "Lstm": {**_RECURRENT, "proj_size": "there are no projections yet; let a Linear follow"},
+    "Gru": _RECURRENT,
+    "Rnn": _RECURRENT,
+    "LstmCell": _CELL,
+    "GruCell": _CELL,
+    "RnnCell": _CELL,
     "MultiHeadAttention": {
         "embed_dim": _AS_CALLED.format("size"),
         "num_heads": _AS_CALLED.format("heads"),
@@ -57,6 +58,10 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "BceWithLogitsLoss": {
         name: f"it goes into the call, being on a device: loss(input, target, {name}={name})"
         for name in ("weight", "pos_weight")
+    },
+    **{
+        name: {"weight": "it goes into the call, being on a device: loss(input, target, weight=weight)"}
+        for name in ("BceLoss", "MultiMarginLoss")
     },
     "LinearLr": {
         "start_factor": "give rates: start and end",

@@ -40,7 +40,7 @@ roll | x.roll(1, 0)
 repeat | x.repeat(2, 1) | NumPy's repeats elements, as `x.repeat_interleave(2)`
 tile | x.tile((2, 1))
 repeat_interleave | x.repeat_interleave(2, dim=0)
-unfold | x.unfold(1, 2, 1) | of images it is not here yet
+unfold | x.unfold(1, 2, 1) | of images `burnpy.nn.functional.unfold(x, 2)`
 as_strided | – | how elements lie in memory is the backend's affair
 meshgrid | burnpy.meshgrid(v, v) | `indexing="ij"` by default; NumPy's default is "xy"
 cartesian_prod | burnpy.cartesian_prod(v, v)
@@ -74,7 +74,7 @@ unsafe_split_with_sizes | x.split([1, 1])
 
 # Choosing and writing elements
 where | burnpy.where(b, x, y)
-index | x[rows]
+index | x[rows] | every form of NumPy's, steps backward too; as in PyTorch, an int among several indices places no dimension
 gather | x.gather(0, i)
 take_along_dim | x.take_along_dim(i, dim=0)
 take | x.take(rows)

@@ -15,6 +15,7 @@ from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.methods import (
+    Activations,
     Binary,
     Combining,
     Counting,
@@ -24,6 +25,7 @@ from burnpy.tensor.methods import (
     Matrices,
     Ordering,
     Placing,
+    Products,
     Random,
     Ranking,
     Rearranging,
@@ -63,8 +65,10 @@ class Tensor(
     Special[B],
     Binary[B],
     Combining[B, float],
+    Activations[B],
     Filling[B],
     Matrices[B],
+    Products[B],
     Counting[B],
     Ordering[B],
     Random[B],

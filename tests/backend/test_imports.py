@@ -20,8 +20,8 @@ EVERYBODY_NEEDS = {
     ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "binary", "convolution", "creation", "dense", "elementary"),
-        *("indexing", "integers", "linalg", "normalization", "optimizer", "pointwise", "pooling", "programs"),
-        *("random", "reduction", "shape", "special_functions", "windows"),
+        *("indexing", "integers", "linalg", "normalization", "norms", "optimizer", "ordering", "pointwise"),
+        *("pooling", "programs", "random", "reduction", "scans", "segments", "shape", "special_functions", "windows"),
     ],
     "burnpy.hints": ["", "torch_names", "numpy_names"],
     "burnpy.tensor": [

@@ -41,7 +41,9 @@ EVERY: dict[str, Example] = {
     "BatchNorm": Example(
         (4,), {"eps": 0.125, "momentum": None, "affine": False, "track_running_stats": False}, ((3, 4, 5),)
     ),
+    "BceLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "Celu": Example((0.5,), {}, ((3, 4),)),
     "Conv1d": Example(
         (4, 6, 3), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _SEQUENCES
     ),
@@ -58,30 +60,73 @@ EVERY: dict[str, Example] = {
     "Conv2d": Example(
         (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _POOLED
     ),
+    "CosineEmbeddingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3, 4), (3, 4), [1, -1, 1])),
     "CrossEntropyLoss": Example(
         (), {"ignore_index": 1, "label_smoothing": 0.25, "reduction": "none"}, ((3, 4), [0, 3, 2])
     ),
     "Dropout": Example((0.25,), {"generator": Generator(3)}, ((3, 4),)),
+    "Elu": Example((0.5,), {}, ((3, 4),)),
     "Embedding": Example((5, 3), {"padding_idx": 1}, ([0, 4, 1],)),
     "Flatten": Example((0, 1), {}, ((2, 3, 4),)),
+    "GaussianNllLoss": Example((), {"full": True, "eps": 0.125, "reduction": "sum"}, ((3, 4), (3, 4), (3, 4))),
     "Gelu": Example(("tanh",), {}, ((3, 4),)),
+    "Gru": Example((3, 4), {"count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)),
+    "GruCell": Example((3, 4), {"bias": False}, ((2, 3), (2, 4))),
+    "Glu": Example((0,), {}, ((4, 3),)),
+    "Hardshrink": Example((0.25,), {}, ((3, 4),)),
+    "Hardsigmoid": Example((), {}, ((3, 4),)),
+    "Hardswish": Example((), {}, ((3, 4),)),
+    "Hardtanh": Example((-2.0, 0.5), {}, ((3, 4),)),
+    "HingeEmbeddingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3,), [1, -1, 1])),
+    "HuberLoss": Example((), {"delta": 0.25, "reduction": "sum"}, ((3, 4), (3, 4))),
     "Identity": Example((), {}, ((3, 4),)),
+    "KlDivLoss": Example((), {"log_target": True, "reduction": "batchmean"}, ((3, 4), (3, 4))),
+    "L1Loss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "LayerNorm": Example(((6, 6),), {"eps": 0.125, "bias": False}, ((2, 6, 6),)),
+    "LeakyRelu": Example((0.25,), {}, ((3, 4),)),
     "Linear": Example((3, 2), {"bias": False}, ((4, 3),)),
+    "LogSigmoid": Example((), {}, ((3, 4),)),
     "LogSoftmax": Example((1,), {}, ((3, 4),)),
+    "LstmCell": Example((3, 4), {"bias": False}, ((2, 3),)),
+    "Rnn": Example(
+        (3, 4),
+        {"nonlinearity": "relu", "count": 2, "bidirectional": True, "dropout": 0.25, "bias": False},
+        ((2, 5, 3),),
+    ),
+    "RnnCell": Example((3, 4), {"nonlinearity": "relu", "bias": False}, ((2, 3), (2, 4))),
     "Lstm": Example((3, 4), {"count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)),
+    "MarginRankingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3,), (3,), [1, -1, 1])),
     "MaxPool2d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _POOLED),
+    "Mish": Example((), {}, ((3, 4),)),
     "MseLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "MultiHeadAttention": Example((6, 2), {"dropout": 0.25, "bias": False}, ((2, 5, 6),)),
+    "MultiMarginLoss": Example((), {"p": 2, "margin": 0.5, "reduction": "sum"}, ((3, 4), [0, 3, 2])),
     "NllLoss": Example((), {"ignore_index": 1, "reduction": "none"}, ((3, 4), [0, 3, 2])),
+    "PRelu": Example((4, 0.5), {}, ((3, 4),)),
+    "PoissonNllLoss": Example(
+        (), {"log_input": False, "full": True, "eps": 0.125, "reduction": "sum"}, ((3, 4), (3, 4))
+    ),
     "Relu": Example((), {}, ((3, 4),)),
+    "Relu6": Example((), {}, ((3, 4),)),
+    "Selu": Example((), {}, ((3, 4),)),
     "Sigmoid": Example((), {}, ((3, 4),)),
     "Silu": Example((), {}, ((3, 4),)),
+    "SmoothL1Loss": Example((), {"beta": 0.25, "reduction": "sum"}, ((3, 4), (3, 4))),
+    "SoftMarginLoss": Example((), {"reduction": "sum"}, ((3,), [1, -1, 1])),
     "Softmax": Example((1,), {}, ((3, 4),)),
+    "Softmin": Example((1,), {}, ((3, 4),)),
     "Softplus": Example((2.0,), {}, ((3, 4),)),
+    "Softshrink": Example((0.25,), {}, ((3, 4),)),
+    "Softsign": Example((), {}, ((3, 4),)),
+    "SwiGlu": Example((0,), {}, ((4, 3),)),
     "Tanh": Example((), {}, ((3, 4),)),
+    "Tanhshrink": Example((), {}, ((3, 4),)),
+    "Threshold": Example((0.5, 7.0), {}, ((3, 4),)),
     "TransformerEncoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6),)),
     "TransformerEncoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6),)),
+    "TripletMarginLoss": Example(
+        (), {"margin": 0.5, "p": 3.0, "eps": 0.125, "swap": True, "reduction": "sum"}, ((3, 4), (3, 4), (3, 4))
+    ),
 }
 
 

@@ -227,6 +227,27 @@ CASES = {
     "lstm, no bias": Case(
         lambda: ours.Lstm(8, 3, bias=False, **D), lambda: torch.nn.LSTM(8, 3, bias=False, batch_first=True), (WORDS,)
     ),
+    "gru": Case(lambda: ours.Gru(8, 3, **D), lambda: torch.nn.GRU(8, 3, batch_first=True), (WORDS,)),
+    "gru, both ways, 2 layers": Case(
+        lambda: ours.Gru(8, 3, count=2, bidirectional=True, **D),
+        lambda: torch.nn.GRU(8, 3, 2, batch_first=True, bidirectional=True),
+        (WORDS, data(4, 2, 3)),
+    ),
+    "gru, no bias": Case(
+        lambda: ours.Gru(8, 3, bias=False, **D), lambda: torch.nn.GRU(8, 3, bias=False, batch_first=True), (WORDS,)
+    ),
+    "rnn": Case(lambda: ours.Rnn(8, 3, **D), lambda: torch.nn.RNN(8, 3, batch_first=True), (WORDS,)),
+    "rnn, relu, both ways, 2 layers": Case(
+        lambda: ours.Rnn(8, 3, nonlinearity="relu", count=2, bidirectional=True, **D),
+        lambda: torch.nn.RNN(8, 3, 2, "relu", batch_first=True, bidirectional=True),
+        (WORDS, data(4, 2, 3)),
+    ),
+    "lstm cell": Case(lambda: ours.LstmCell(8, 3, **D), lambda: torch.nn.LSTMCell(8, 3), (WORDS[0],)),
+    "gru cell": Case(lambda: ours.GruCell(8, 3, **D), lambda: torch.nn.GRUCell(8, 3), (WORDS[0], data(5, 3))),
+    "gru cell, one vector": Case(
+        lambda: ours.GruCell(8, 3, bias=False, **D), lambda: torch.nn.GRUCell(8, 3, False), (WORDS[0, 0], data(3))
+    ),
+    "rnn cell": Case(lambda: ours.RnnCell(8, 3, **D), lambda: torch.nn.RNNCell(8, 3), (WORDS[0], data(5, 3))),
 }
 
 
@@ -327,6 +348,23 @@ def test_lstm_begins_where_it_is_told() -> None:
     found, state = mine(as_ours(WORDS), ours.LstmState(as_ours(hidden), as_ours(cell)))
     for a, b in ((found, expected), (state.hidden, h), (state.cell, c)):
         np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["lstm, both ways, 2 layers", "gru, both ways, 2 layers", "rnn"])
+def test_recurrent_layers_over_lengths(case: str) -> None:
+    other, mine = pair(CASES[case])
+    x, x_ = as_ours(WORDS), torch.from_numpy(WORDS).requires_grad_()
+    rnn = torch.nn.utils.rnn
+    packed, last_ = other(rnn.pack_padded_sequence(x_, [2, 4], batch_first=True, enforce_sorted=False))
+    out_ = rnn.pad_packed_sequence(packed, batch_first=True, total_length=5)[0]
+    out, last = mine(x, lengths=[2, 4])
+    for a, b in zip(flat((out, last)), flat((out_, last_)), strict=True):
+        np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
+    total_ = (out_**3).sum() + sum((part**3).sum() for part in flat(last_))
+    total = (out**3).sum() + sum((part**3).sum() for part in flat(last))
+    np.testing.assert_allclose(
+        total.backward()[x].to_numpy(), torch.autograd.grad(total_, x_)[0].numpy(), rtol=1e-9, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("mask", ["none", "bool", "float", "nothing allowed"])
@@ -432,6 +470,8 @@ LAYERS = {
         lambda: torch.nn.MultiheadAttention(120, 2),
     ),
     "lstm": (lambda g: ours.Lstm(100, 80, device=NumPy, generator=g), lambda: torch.nn.LSTM(100, 80)),
+    "gru": (lambda g: ours.Gru(100, 80, device=NumPy, generator=g), lambda: torch.nn.GRU(100, 80)),
+    "rnn cell": (lambda g: ours.RnnCell(100, 80, device=NumPy, generator=g), lambda: torch.nn.RNNCell(100, 80)),
     "batch_norm": (lambda g: ours.BatchNorm(5, device=NumPy), lambda: torch.nn.BatchNorm1d(5)),
     "layer_norm": (lambda g: ours.LayerNorm(5, device=NumPy), lambda: torch.nn.LayerNorm(5)),
 }
@@ -460,6 +500,10 @@ INITIALIZERS: dict[str, tuple[init.Initializer, Callable[[Any], Any]]] = {
     "xavier_normal": (init.XavierNormal(), lambda w: torch.nn.init.xavier_normal_(w)),
     "uniform": (init.Uniform(-2.0, 1.0), lambda w: torch.nn.init.uniform_(w, -2.0, 1.0)),
     "normal": (init.Normal(1.0, 0.1), lambda w: torch.nn.init.normal_(w, 1.0, 0.1)),
+    "truncated_normal": (
+        init.TruncatedNormal(1.0, 2.0, 0.0, 3.0),
+        lambda w: torch.nn.init.trunc_normal_(w, 1.0, 2.0, 0.0, 3.0),
+    ),
     "orthogonal": (init.Orthogonal(1.5), lambda w: torch.nn.init.orthogonal_(w, 1.5)),
     "zeros": (init.Zeros(), torch.nn.init.zeros_),
     "ones": (init.Ones(), torch.nn.init.ones_),

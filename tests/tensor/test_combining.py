@@ -13,8 +13,8 @@ from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindEr
 from burnpy.testing import gradcheck, gradgradcheck
 
 INF, NAN = float("inf"), float("nan")
-X = Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-I = IntTensor[NumPy].from_data([[1, 2, 3], [-4, 5, 6]])  # noqa: E741
+X: Any = Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+I: Any = IntTensor[NumPy].from_data([[1, 2, 3], [-4, 5, 6]])  # noqa: E741
 
 
 def floats(*values: float) -> Tensor[NumPy]:

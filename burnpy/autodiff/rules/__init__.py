@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burnpy.autodiff.rules import (
+    activation,
     attention,
     binary,
     convolution,
@@ -25,6 +26,7 @@ from burnpy.autodiff.rules.algebra import RULES, Rule
 __all__ = [
     "RULES",
     "Rule",
+    "activation",
     "attention",
     "binary",
     "convolution",

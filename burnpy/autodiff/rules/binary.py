@@ -70,10 +70,10 @@ def first_is_least(i: Any, x: Float, y: Any) -> Bool:
 
 
 def part_of_sum(i: Any, x: Float, y: Any) -> Float:
-    """eˣ / (eˣ + eʸ), which is a half for two equal infinities."""
+    """eˣ / (eˣ + eʸ), of which small values are exact; a half for two equal infinities."""
     x, y = i.promote(x, operand(i, x, y))
     tied = i.discrete.bitwise_and(i.eq(x, y), i.isinf(x))
-    return i.sigmoid(i.where(i.discrete.bitwise_not(tied), i.sub(x, y), 0.0))
+    return i.exp(i.neg(i.softplus(i.where(i.discrete.bitwise_not(tied), i.sub(y, x), 0.0), 1.0)))
 
 
 def xlogy_by_x(i: Any, g: Float, x: Float, y: Any) -> Float:

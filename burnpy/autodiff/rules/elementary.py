@@ -23,7 +23,7 @@ pointwise(Backend.atan, lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)))
 pointwise(Backend.sinh, lambda i, g, x: i.mul(g, i.cosh(x)))
 pointwise(Backend.cosh, lambda i, g, x: i.mul(g, i.sinh(x)))
 pointwise(Backend.asinh, lambda i, g, x: i.div(g, i.hypot(x, 1.0)))
-pointwise(Backend.acosh, lambda i, g, x: i.div(i.div(g, i.sqrt(i.add(x, -1.0))), i.sqrt(i.add(x, 1.0))))
+pointwise(Backend.acosh, lambda i, g, x: i.div(g, i.sqrt(i.add(i.mul(i.add(x, -1.0), i.add(x, 1.0)), 0.0))))  # not √-0
 pointwise(Backend.atanh, lambda i, g, x: i.div(i.div(g, one_minus(i, x)), i.add(x, 1.0)))
 pointwise(Backend.exp2, lambda i, g, out: i.mul(g, i.mul(out, math.log(2.0))))
 pointwise(Backend.log2, lambda i, g, x: i.div(g, i.mul(x, math.log(2.0))))

@@ -2,7 +2,7 @@
 
 Singular values or eigenvalues that differ by no more than rounding count as equal, and so have no derivative of their
 vectors within their subspace: it is taken as 0, where PyTorch gives NaN or numbers of the size of 1 / rounding. The
-derivative of a function that does not depend on the choice of these vectors is then right.
+first derivative of a symmetric function of the values is right.
 Source: M. B. Giles, Collected Matrix Derivative Results for Forward and Reverse Mode Algorithmic Differentiation, 2008;
 S. Walter and L. Lehmann, Algorithmic Differentiation of Linear Algebra Functions, 2010.
 """

@@ -109,8 +109,8 @@ def inv_jvp(i: Any, t: Float, out: Float) -> Float:
 def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
     """The derivative of the adjugate in direction e, which exists for every x.
 
-    In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values but
-    two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
+    In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values
+    but two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
     """
     n = x.shape[-1]
     u, s, vh = i.svd(x, False)

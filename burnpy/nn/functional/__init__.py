@@ -9,6 +9,30 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _LATER = {
+    "burnpy.tensor.distances": ("cosine_similarity", "pairwise_distance", "pdist"),
+    "burnpy.nn.functional.activations": (
+        "celu",
+        "elu",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "logsigmoid",
+        "mish",
+        "relu6",
+        "selu",
+        "softshrink",
+        "softsign",
+        "tanhshrink",
+        "threshold",
+    ),
+    "burnpy.nn.functional.activations_along_dims": (
+        "glu",
+        "gumbel_softmax",
+        "normalize",
+        "softmin",
+        "swiglu",
+    ),
     "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
     "burnpy.nn.functional.convolution": (
         "conv1d",
@@ -21,6 +45,25 @@ _LATER = {
     "burnpy.nn.functional.regularization": ("dropout",),
     "burnpy.nn.functional.embeddings": ("embedding",),
     "burnpy.nn.functional.dense": ("linear",),
+    "burnpy.nn.functional.likelihood_losses": (
+        "binary_cross_entropy",
+        "gaussian_nll_loss",
+        "kl_div",
+        "poisson_nll_loss",
+    ),
+    "burnpy.nn.functional.margin_losses": (
+        "cosine_embedding_loss",
+        "hinge_embedding_loss",
+        "margin_ranking_loss",
+        "multi_margin_loss",
+        "soft_margin_loss",
+        "triplet_margin_loss",
+    ),
+    "burnpy.nn.functional.regression_losses": (
+        "huber_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+    ),
     "burnpy.nn.functional.normalization": (
         "BatchNormed",
         "batch_norm",

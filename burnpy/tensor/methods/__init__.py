@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.activations import Activations
     from burnpy.tensor.methods.binary import Binary
     from burnpy.tensor.methods.combining import Combining
     from burnpy.tensor.methods.counting import Counting
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.matrices import Matrices
     from burnpy.tensor.methods.ordering import Ordering
     from burnpy.tensor.methods.placing import Placing
+    from burnpy.tensor.methods.products import Products
     from burnpy.tensor.methods.random import Random
     from burnpy.tensor.methods.ranking import Ranking
     from burnpy.tensor.methods.rearranging import Rearranging
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.statistics import Statistics
 
 __all__ = [
+    "Activations",
     "Binary",
     "Combining",
     "Counting",
@@ -43,6 +46,7 @@ __all__ = [
     "NumberTheory",
     "Ordering",
     "Placing",
+    "Products",
     "Random",
     "Ranking",
     "Rearranging",
@@ -54,6 +58,10 @@ __all__ = [
 ]
 
 METHODS = {
+    "activations.Activations": (
+        "hardshrink",
+        "prelu",
+    ),
     "binary.Binary": (
         "addcdiv",
         "atan2",
@@ -154,9 +162,21 @@ METHODS = {
         "scatter_reduce",
         "take",
     ),
+    "products.Products": (
+        "_both",
+        "_product",
+        "bmm",
+        "cross",
+        "dot",
+        "kron",
+        "mm",
+        "mv",
+        "outer",
+    ),
     "random.Random": (
         "bernoulli",
         "categorical",
+        "multinomial",
         "normal_like",
         "uniform_like",
     ),

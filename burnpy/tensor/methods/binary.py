@@ -59,12 +59,13 @@ class Binary(TensorBase[B]):
         >>> Tensor[NumPy].from_data([0.0, 10.0]).lerp(Tensor[NumPy].from_data([4.0, 20.0]), 0.25).tolist()
         [1.0, 12.5]
         """
-        x, end, weight = combined("lerp", self, end, weight)
-        step: Any = end - x
-        if not isinstance(weight, TensorBase):
-            return x + step * weight if abs(weight) < 0.5 else end - step * (1.0 - weight)  # type: ignore[return-value]  # tensors of this class
-        near: Any = x + step * weight
-        return near.where(weight.abs() < 0.5, end - step * (1.0 - weight))  # type: ignore[no-any-return]  # of this class
+        x, stop, part = combined("lerp", self, end, weight)
+        step = stop - x
+        if not isinstance(part, TensorBase):
+            return x + step * part if abs(part) < 0.5 else stop - step * (1.0 - part)  # type: ignore[no-any-return]  # of this class
+        share: Any = part
+        near = x + step * share
+        return near.where(share.abs() < 0.5, stop - step * (1.0 - share))  # type: ignore[no-any-return]  # of this class
 
     def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
         """The sum x + value · tensor1 / tensor2.

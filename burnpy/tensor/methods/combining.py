@@ -207,22 +207,26 @@ def _largest(x: Any) -> float:
     return float.fromhex("0x1.fep127") if x.dtype.name == "bfloat16" else float(np.finfo(x.dtype).max)
 
 
-def _close(operation: str, x: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
     """Implement `Combining.isclose`."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
             raise ArgumentError(f"{operation}() was asked for {name}={tolerance!r}; give a number that is not negative")
     x, other = combined(operation, x, other)
-    close = x.eq(other)
-    x, other = (y.detach() if isinstance(y, TensorBase) else y for y in (x, other))
-    if x.kind == "float":
-        if equal_nan:
-            close = close | (x.isnan() & (other.isnan() if isinstance(other, TensorBase) else other != other))
-    else:
-        x, other = (
-            y._float(y._device.to_float(y._primitive, float64)) if isinstance(y, TensorBase) else y for y in (x, other)
-        )
+    close: Any = x.eq(other)
+    many = isinstance(other, TensorBase)
+    a: Any = x.detach()
+    b: Any = other.detach() if many else other
+    if x.kind == "int":
+        a = _doubles(a)
+        b = _doubles(b) if many else b
+    elif equal_nan:
+        close = close | (a.isnan() & (b.isnan() if many else b != b))
     if not rtol and not atol:
         return close
-    error, scaled = (x - other).abs(), other * rtol
+    error, scaled = (a - b).abs(), b * rtol
     return close | (error.isfinite() & (error <= abs(scaled) + atol))
+
+
+def _doubles(x: Any) -> Any:
+    return x._float(x._device.to_float(x._primitive, float64))
