@@ -28,6 +28,7 @@ from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
+from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
@@ -49,6 +50,7 @@ class NumPy(
     Activation,
     Convolution,
     Pooling,
+    Resampling,
     Normalization,
     Ordering,
     Accumulation,
