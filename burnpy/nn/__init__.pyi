@@ -5,7 +5,7 @@ from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
 from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
-from burnpy.nn.layers.attention import MultiHeadAttention
+from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
 from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
@@ -44,6 +44,7 @@ from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
 from burnpy.nn.layers.rnn import Rnn, RnnCell
+from burnpy.nn.layers.rotary import RotaryEncoding
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.smooth_activations import (
     Celu,
@@ -58,6 +59,7 @@ from burnpy.nn.layers.smooth_activations import (
     Tanhshrink,
 )
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.layers.transformer_decoder import TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.unfolding import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.select import Where
@@ -105,6 +107,7 @@ __all__ = [
     "Identity",
     "Initializer",
     "IntBuffer",
+    "KeyValueCache",
     "KlDivLoss",
     "L1Loss",
     "LayerNorm",
@@ -133,6 +136,7 @@ __all__ = [
     "Relu6",
     "Rnn",
     "RnnCell",
+    "RotaryEncoding",
     "Selu",
     "Sequential",
     "Sigmoid",
@@ -151,6 +155,8 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",

@@ -34,6 +34,7 @@ def scaled_dot_product_attention(
     offset: int | None = None,
     scale: float | None = None,
     dropout_p: float = 0.0,
+    enable_gqa: bool = False,
     generator: Generator | None = None,
 ) -> Tensor[B]:
     """Scaled dot-product attention: ``softmax(query @ key.mT · scale + mask) @ value``.
@@ -52,6 +53,8 @@ def scaled_dot_product_attention(
             last key attend to all keys; queries before the first key (a negative offset) attend to none.
         scale: the factor of the scores; 1 / √E by default.
         dropout_p: the probability that an attention weight is dropped; 0 outside training.
+        enable_gqa: whether groups of queries share keys and values: queries are of shape (…, H, T, E), keys and values
+            of shape (…, G, S, E) and (…, G, S, F), and G divides H. Query head h reads keys G · h / H, rounded down.
         generator: the source of random numbers for dropout.
 
     Returns:
@@ -62,7 +65,7 @@ def scaled_dot_product_attention(
         DTypeError: keys, values or a mask to add are wider than the queries.
         ArgumentError: ``dropout_p`` is not a probability; or ``causal`` with fewer queries than keys and no offset.
 
-    Source: Vaswani et al., Attention Is All You Need, 2017.
+    Sources: Vaswani et al., Attention Is All You Need, 2017; of groups, Ainslie et al., GQA, 2023.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -77,6 +80,8 @@ def scaled_dot_product_attention(
     q, k, v = query.shape, key.shape, value.shape
     for word, shape, form in (("query", q, "(…, T, E)"), ("key", k, "(…, S, E)"), ("value", v, "(…, S, F)")):
         dims_at_least(name, word, shape, 2, form)
+    if enable_gqa:
+        return _grouped(name, query, key, value, mask, causal, offset, scale, dropout_p, generator)
     same_batch = q[:-2] == k[:-2] == v[:-2]
     batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
     if batch is None or q[-1] != k[-1] or k[-2] != v[-2]:
@@ -99,6 +104,44 @@ def scaled_dot_product_attention(
         mask_primitive = None if mask is None else mask._primitive
         return query._like(device.attention(*primitives, mask_primitive, first, factor)[0])
     return _composed(query, key, value, mask, first, factor, dropout_p, generator)
+
+
+def _grouped(
+    name: str,
+    query: Tensor[B],
+    key: Tensor[B],
+    value: Tensor[B],
+    mask: BoolTensor[B] | Tensor[B] | None,
+    causal: bool,
+    offset: int | None,
+    scale: float | None,
+    dropout_p: float,
+    generator: Generator | None,
+) -> Tensor[B]:
+    """Attention of groups of heads to one head of keys each: the group is a dimension in which keys are broadcast."""
+    q, k, v = query.shape, key.shape, value.shape
+    if min(len(q), len(k), len(v)) < 3 or k[-3] != v[-3] or not k[-3] or q[-3] % k[-3]:
+        raise ShapeError(
+            f"{name}(enable_gqa=True) was given query of shape {q}, key of shape {k} and value of shape {v}; they must "
+            "be (…, H, T, E), (…, G, S, E) and (…, G, S, F), and G must divide H"
+        )
+    groups = k[-3], q[-3] // k[-3]
+    query = query.reshape(*q[:-3], *groups, *q[-2:])
+    if mask is not None and mask.ndim >= 3:
+        per_head = mask.shape[-3] != 1
+        mask = mask.reshape(*mask.shape[:-3], *(groups if per_head else (1, 1)), *mask.shape[-2:])
+    out = scaled_dot_product_attention(
+        query,
+        key.unsqueeze(-3),
+        value.unsqueeze(-3),
+        mask,
+        causal=causal,
+        offset=offset,
+        scale=scale,
+        dropout_p=dropout_p,
+        generator=generator,
+    )
+    return out.reshape(*out.shape[:-4], q[-3], *out.shape[-2:])
 
 
 def _composed(
