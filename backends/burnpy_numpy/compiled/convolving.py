@@ -66,7 +66,8 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the window;
     the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The sizes:
     the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors; the
-    distances of members of x and of grad; the number of elements in those vectors that are not whole. ``begin`` and
+    distances of members of x and of grad; the number of elements that count in those
+    vectors that are not whole, the last ones. ``begin`` and
     ``end`` are blocks. All places and distances count elements of the dtype.
 
     Args:
@@ -79,7 +80,8 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     x, grad, out, taps, places, targets, rows, sources = w.table
     members, several, columns, whole, count, x_member, grad_member, left = w.sizes
     counts = ", ".join(f"i64 {k}" for k in range(width))
-    mask = w.assign(f"icmp ult <{width} x i64> <{counts}>, {w.splat(left, 'int64').text}")
+    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
+    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
     rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
     with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
@@ -93,10 +95,10 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
             for begin, end, where in (("0", whole, None), (whole, count, mask)):
                 with w.loop(begin, end) as v:
                     at, target = w.plus(w.number(places, v), far_x), w.plus(w.number(targets, v), far_grad)
-                    right = [w.load(w.element(p, at, dtype), dtype, where) for p in xs]
+                    right = [_loaded(w, w.element(p, at, dtype), dtype, where) for p in xs]
                     for c in range(channels):
-                        left_one = w.load(w.element(grads[c], target, dtype), dtype, where)
-                        _add_products(w, totals[c], left_one, right)
+                        factor = _loaded(w, w.element(grads[c], target, dtype), dtype, where)
+                        _add_products(w, totals[c], factor, right)
         cell = w.times(w.plus(w.times(b, columns), column), channels * elements)
         for c in range(channels):
             for k in range(elements):
@@ -104,6 +106,12 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
                 added = w.add(w.load_one(place, dtype), w.total(w.get(totals[c][k], dtype)))
                 w.store_one(added, place)
     return w.function()
+
+
+def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
+    """Load a vector, with zeros for the elements that a mask excludes."""
+    x = w.load(pointer, dtype, None)
+    return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))
 
 
 def _add_products(w: Loops, totals: list[str], factor: Vector, xs: list[Vector]) -> None:

@@ -23,8 +23,8 @@ Where: TypeAlias = tuple[Pair, Pair, Pair]
 
 _SOURCE = 1 << 18
 """The maximum size of the padded members of a part in bytes."""
-_TILES = ((6, 2), (4, 3), (4, 2), (3, 4), (2, 4), (1, 8), (1, 4), (1, 1))
-"""Channels and vectors of the blocks in registers, for 16 registers."""
+_TILES = ((4, 3), (6, 2), (5, 2), (4, 2), (3, 3), (2, 4), (1, 8), (1, 4), (1, 1))
+"""Channels and vectors of the blocks in registers, for 16 registers: sums, one factor for each vector and one more."""
 _TILES_OF_32 = ((8, 3), (6, 4), (4, 6), (4, 4), (2, 8), (1, 8), (1, 4), (1, 1))
 _COLUMNS = ((4, 3), (2, 4), (1, 5), (1, 3))
 """Channels and elements of the blocks of the gradient by the weight, for 16 registers."""
@@ -41,7 +41,7 @@ class Tables(NamedTuple):
     elements: Any  #: the distance of each element from the place of its window
     places: Any  #: for each vector, the place of its first window
     targets: Any  #: for each vector, its position in a plane of the result
-    whole: int = 0  #: the number of vectors that are whole; the others have ``left`` elements
+    whole: int = 0  #: the number of vectors that are whole; of the others, the last ``left`` elements count
     left: int = 0
 
 
@@ -79,7 +79,7 @@ class Windows:
         per, vectors = self.weight[0] // self.groups, high * len(starts)
         block = min(
             (b for b in (_TILES if self._registers < 32 else _TILES_OF_32) if b[0] <= per),
-            key=lambda b: -(-per // b[0]) * b[0] * -(-vectors // b[1]) * b[1] * (1 + 0.6 / b[0] / b[1] + 0.1 / b[0]),
+            key=lambda b: -(-per // b[0]) * b[0] * -(-vectors // b[1]) * b[1] * (1 + 0.1 / b[0] + 0.1 / b[1]),
         )
         places, targets = self._places(starts)
         last = -(-vectors // block[1]) * block[1] - vectors
@@ -96,7 +96,7 @@ class Windows:
         )
         whole = wide // self._width * self._width
         places, targets = self._places(np.arange(0, whole, self._width))
-        after, beyond = self._places(np.arange(whole, wide, self._width))
+        after, beyond = self._places(np.arange(whole, wide, self._width) - (whole + self._width - wide))
         elements = np.pad(self._elements, (0, -self.length % block[1]), "edge")
         tables = np.concatenate([places, after]), np.concatenate([targets, beyond])
         return Tables(self._width, block, *self._blocks(block[0]), elements, *tables, len(places), wide - whole)
