@@ -18,6 +18,7 @@ from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
+from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
 from burnpy_numpy.compiled.updates import CompiledUpdates
@@ -45,6 +46,7 @@ class NumPy(
     Compiled,
     CompiledAttention,
     CompiledChannels,
+    CompiledConvolution,
     CompiledPointwise,
     CompiledUpdates,
     Activation,
