@@ -69,6 +69,18 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "batch_first": _BATCH_FIRST,
         "bias": "there is one always",
     },
+    "TransformerDecoderLayer": {
+        "d_model": _AS_CALLED.format("size"),
+        "nhead": _AS_CALLED.format("heads"),
+        "dim_feedforward": _AS_CALLED.format("feedforward"),
+        "layer_norm_eps": _AS_CALLED.format("eps"),
+        "batch_first": _BATCH_FIRST,
+        "bias": "there is one always",
+    },
+    "TransformerDecoder": {
+        "decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)",
+        "num_layers": _AS_CALLED.format("count"),
+    },
     "TransformerEncoder": {
         "encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)",
         "num_layers": _AS_CALLED.format("count"),

@@ -32,7 +32,10 @@ _LATER = {
         "Softplus",
         "Tanh",
     ),
-    "burnpy.nn.layers.attention": ("MultiHeadAttention",),
+    "burnpy.nn.layers.attention": (
+        "KeyValueCache",
+        "MultiHeadAttention",
+    ),
     "burnpy.nn.layers.batch_norm": ("BatchNorm",),
     "burnpy.nn.layers.conv1d": ("Conv1d",),
     "burnpy.nn.layers.conv2d": ("Conv2d",),
@@ -120,6 +123,7 @@ _LATER = {
         "Rnn",
         "RnnCell",
     ),
+    "burnpy.nn.layers.rotary": ("RotaryEncoding",),
     "burnpy.nn.layers.sequential": ("Sequential",),
     "burnpy.nn.layers.smooth_activations": (
         "Celu",
@@ -136,6 +140,10 @@ _LATER = {
     "burnpy.nn.layers.transformer": (
         "TransformerEncoder",
         "TransformerEncoderLayer",
+    ),
+    "burnpy.nn.layers.transformer_decoder": (
+        "TransformerDecoder",
+        "TransformerDecoderLayer",
     ),
     "burnpy.nn.module": (
         "Module",

@@ -5,7 +5,7 @@ from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
 from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
-from burnpy.nn.layers.attention import MultiHeadAttention
+from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
 from burnpy.nn.layers.bilinear import Bilinear
 from burnpy.nn.layers.conv1d import Conv1d
@@ -48,6 +48,7 @@ from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
 from burnpy.nn.layers.rms_norm import RmsNorm
 from burnpy.nn.layers.rnn import Rnn, RnnCell
+from burnpy.nn.layers.rotary import RotaryEncoding
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.layers.smooth_activations import (
     Celu,
@@ -62,6 +63,7 @@ from burnpy.nn.layers.smooth_activations import (
     Tanhshrink,
 )
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.layers.transformer_decoder import TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.unfolding import Fold, Unfold
 from burnpy.nn.layers.upsample import Upsample
 from burnpy.nn.module import Module, Stateless, rebound
@@ -113,6 +115,7 @@ __all__ = [
     "Initializer",
     "InstanceNorm",
     "IntBuffer",
+    "KeyValueCache",
     "KlDivLoss",
     "L1Loss",
     "LayerNorm",
@@ -142,6 +145,7 @@ __all__ = [
     "RmsNorm",
     "Rnn",
     "RnnCell",
+    "RotaryEncoding",
     "Selu",
     "Sequential",
     "Sigmoid",
@@ -160,6 +164,8 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",

@@ -26,7 +26,6 @@ BY_DEFAULT = {
     "kthvalue": "its default gathers at the index, whose rule keeps no more",
     "sort": "its default gathers at the index, whose rule keeps no more",
     "topk": "its default gathers at the index, whose rule keeps no more",
-    "vector_norm": "its default is finite at 0 at every order, as nothing that is infinite there is differentiated",
     "max_dim": "its default gathers at the index, whose rule keeps no more",
     "min_dim": "its default gathers at the index, whose rule keeps no more",
     "accumulate": "its default is add",

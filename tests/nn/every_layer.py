@@ -108,7 +108,9 @@ EVERY: dict[str, Example] = {
     "MaxPool2d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _POOLED),
     "Mish": Example((), {}, ((3, 4),)),
     "MseLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
-    "MultiHeadAttention": Example((6, 2), {"dropout": 0.25, "bias": False}, ((2, 5, 6),)),
+    "MultiHeadAttention": Example(
+        (8, 4), {"key_heads": 2, "rotary_base": 100.0, "dropout": 0.25, "bias": False}, ((2, 5, 8),)
+    ),
     "MultiMarginLoss": Example((), {"p": 2, "margin": 0.5, "reduction": "sum"}, ((3, 4), [0, 3, 2])),
     "NllLoss": Example((), {"ignore_index": 1, "reduction": "none"}, ((3, 4), [0, 3, 2])),
     "PRelu": Example((4, 0.5), {}, ((3, 4),)),
@@ -118,6 +120,7 @@ EVERY: dict[str, Example] = {
     "Relu": Example((), {}, ((3, 4),)),
     "Relu6": Example((), {}, ((3, 4),)),
     "Selu": Example((), {}, ((3, 4),)),
+    "RotaryEncoding": Example((), {"base": 100.0, "interleaved": False}, ((3, 4),)),
     "Sigmoid": Example((), {}, ((3, 4),)),
     "Silu": Example((), {}, ((3, 4),)),
     "SmoothL1Loss": Example((), {"beta": 0.25, "reduction": "sum"}, ((3, 4), (3, 4))),
@@ -131,6 +134,8 @@ EVERY: dict[str, Example] = {
     "Tanh": Example((), {}, ((3, 4),)),
     "Tanhshrink": Example((), {}, ((3, 4),)),
     "Threshold": Example((0.5, 7.0), {}, ((3, 4),)),
+    "TransformerDecoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6), (2, 3, 6))),
+    "TransformerDecoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6), (2, 3, 6))),
     "TransformerEncoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6),)),
     "TransformerEncoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6),)),
     "TripletMarginLoss": Example(

@@ -107,6 +107,7 @@ _LATER = {
         "pixel_shuffle",
         "pixel_unshuffle",
     ),
+    "burnpy.nn.functional.rotary": ("rotary_encoding",),
     "burnpy.tensor.losses": (
         "binary_cross_entropy_with_logits",
         "cross_entropy",

@@ -41,6 +41,7 @@ from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_po
 from burnpy.nn.functional.pooling1d import avg_pool1d, max_pool1d
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
 from burnpy.nn.functional.regularization import dropout
+from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
 from burnpy.nn.functional.unfolding import fold, unfold
 from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
@@ -107,6 +108,7 @@ __all__ = [
     "poisson_nll_loss",
     "relu6",
     "rms_norm",
+    "rotary_encoding",
     "scaled_dot_product_attention",
     "selu",
     "smooth_l1_loss",
