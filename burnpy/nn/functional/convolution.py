@@ -142,8 +142,8 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
             return ((0, 0),) * len(stride)
         if padding != "same":
             raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
-        if stride != (1,) * len(stride):
-            shown = stride if len(stride) > 1 else stride[0]
+        if any(step != 1 for step in stride):
+            shown = str(stride) if len(stride) > 1 else ", ".join(map(str, stride))
             raise ArgumentError(f'{operation}() was given padding="same" with stride={shown}; it takes a stride of 1')
         return None
     return _listed_sides(operation, padding, len(stride))
@@ -159,8 +159,10 @@ def padding_setting(operation: str, padding: Padding, stride: tuple[int, ...]) -
     if sides is None:
         return "same"
     if all(before == after for before, after in sides):
-        return sides[0][0] if len(sides) == 1 else tuple([before for before, _ in sides])
-    return sides[0] if len(sides) == 1 else sides
+        numbers = [before for before, _ in sides]
+        return numbers[0] if len(numbers) == 1 else tuple(numbers)
+    first, *rest = sides
+    return sides if rest else first
 
 
 def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
