@@ -32,7 +32,10 @@ _LATER = {
         "Softplus",
         "Tanh",
     ),
-    "burnpy.nn.layers.attention": ("MultiHeadAttention",),
+    "burnpy.nn.layers.attention": (
+        "KeyValueCache",
+        "MultiHeadAttention",
+    ),
     "burnpy.nn.layers.batch_norm": ("BatchNorm",),
     "burnpy.nn.layers.conv1d": ("Conv1d",),
     "burnpy.nn.layers.conv2d": ("Conv2d",),
@@ -41,11 +44,16 @@ _LATER = {
     "burnpy.nn.layers.dropout": ("Dropout",),
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
+    "burnpy.nn.layers.bilinear": ("Bilinear",),
+    "burnpy.nn.layers.group_norm": ("GroupNorm",),
+    "burnpy.nn.layers.instance_norm": ("InstanceNorm",),
+    "burnpy.nn.layers.layer_norm": ("LayerNorm",),
+    "burnpy.nn.layers.rms_norm": ("RmsNorm",),
+    "burnpy.nn.layers.upsample": ("Upsample",),
     "burnpy.nn.layers.gru": (
         "Gru",
         "GruCell",
     ),
-    "burnpy.nn.layers.layer_norm": ("LayerNorm",),
     "burnpy.nn.layers.likelihood_losses": (
         "BceLoss",
         "GaussianNllLoss",
@@ -115,6 +123,7 @@ _LATER = {
         "Rnn",
         "RnnCell",
     ),
+    "burnpy.nn.layers.rotary": ("RotaryEncoding",),
     "burnpy.nn.layers.sequential": ("Sequential",),
     "burnpy.nn.layers.smooth_activations": (
         "Celu",
@@ -131,6 +140,10 @@ _LATER = {
     "burnpy.nn.layers.transformer": (
         "TransformerEncoder",
         "TransformerEncoderLayer",
+    ),
+    "burnpy.nn.layers.transformer_decoder": (
+        "TransformerDecoder",
+        "TransformerDecoderLayer",
     ),
     "burnpy.nn.module": (
         "Module",

@@ -57,6 +57,7 @@ REACHED = {
     "random_normal": "Tensor[Counted].normal((2,))",
     "random_permutation": "IntTensor[Counted].permutation(3)",
     "random_uniform": "Tensor[Counted].uniform((2,))",
+    "resample": "functional.interpolate(image, 3)",
     "rmsprop_momentum_update": "step(optim.RmsProp(momentum=0.9))",
     "rmsprop_update": "step(optim.RmsProp())",
     "sgd_update": "step(optim.Sgd())",
@@ -83,7 +84,6 @@ INTERNAL = {
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
-    "rms_norm": "for layers that users write: burnpy has none of that name",
     "sum_to": "the gradient of an operand that was broadcast",
 }
 """What operations are for that users do not reach, apart from those that end in _backward."""

@@ -299,3 +299,48 @@ def test_norms() -> None:
     ):
         with pytest.raises(error, match=said):
             call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matrices_of_many_rows_are_computed_as_small_ones(dtype: str) -> None:
+    """By SciPy's LAPACK, where it is installed."""
+    n, digits = 60, 2e-3 if dtype == "float32" else 1e-9
+    a, p, b = square(2, n, n) / 8 + 8 * np.eye(n), positive(n, n) + n * np.eye(n), rng.normal(size=(2, n, 3))
+    x, q, y = (tensor(m).to_dtype(dtype) for m in (a, p, b))
+
+    def near(found: Any, wanted: Any) -> None:
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.to_numpy(), wanted, digits, digits)
+
+    lower = np.tril(a)
+    near(linalg.cholesky(q), np.linalg.cholesky(p))
+    near(linalg.solve(x, y), np.linalg.solve(a, b))
+    near(linalg.solve_triangular(x, y, upper=False), np.linalg.solve(lower, b))
+    near(linalg.solve_triangular(x.mT, y, upper=True), np.linalg.solve(lower.swapaxes(1, 2), b))
+    ones = np.where(np.eye(n) == 1, 1.0, lower) / 10 + 0.9 * np.eye(n)
+    unit = linalg.solve_triangular(tensor(ones).to_dtype(dtype), y, upper=False, unitriangular=True)
+    near(unit, np.linalg.solve(ones, b))
+    near(linalg.inv(x), np.linalg.inv(a))
+    near(linalg.det(x / 8.0), np.linalg.det(a / 8.0))
+    for found, wanted in zip(linalg.slogdet(x), np.linalg.slogdet(a), strict=True):
+        near(found, wanted)
+    values, vectors = linalg.eigh(q)
+    near(values / n, np.linalg.eigvalsh(p) / n)
+    near((vectors * values) @ vectors.mT / n, p / n)
+    for full in (False, True):
+        u, s, vh = linalg.svd(x[:, :50], full_matrices=full)
+        near((u * s.unsqueeze(-2)) @ vh[:, :50], a[:, :50])
+    for mode in ("reduced", "complete"):
+        q_, r = linalg.qr(x.mT[:, :, :50], mode=mode)
+        near(q_ @ r, a.swapaxes(1, 2)[:, :, :50])
+    perm, low, up = linalg.lu(x)
+    near(perm @ low @ up, a)
+    near(linalg.lu_solve(*linalg.lu_factor(x), y), np.linalg.solve(a, b))
+    near(x.matrix_power(2), a @ a)
+    singular = tensor(np.stack([np.eye(n), np.ones((n, n))])).to_dtype(dtype)
+    for f in (linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, y)):
+        with pytest.raises(LinAlgError, match="of which matrix 1 is"):
+            f(singular)
+    assert linalg.slogdet(singular)[1].tolist() == [0.0, -np.inf]
+    with pytest.raises(LinAlgError, match=r"svd.*contains NaN"):
+        linalg.svd(x * float("nan"))

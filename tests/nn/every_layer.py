@@ -30,7 +30,7 @@ EVERY: dict[str, Example] = {
     "AdaptiveMaxPool2d": Example((4,), {}, _POOLED),
     "AvgPool1d": Example((3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}, _SEQUENCES),
     "ChannelShuffle": Example((2,), {}, _POOLED),
-    "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 12),)),
+    "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 9),)),
     "MaxPool1d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _SEQUENCES),
     "PixelShuffle": Example((2,), {}, _POOLED),
     "PixelUnshuffle": Example((3,), {}, _POOLED),
@@ -40,6 +40,15 @@ EVERY: dict[str, Example] = {
     ),
     "BatchNorm": Example(
         (4,), {"eps": 0.125, "momentum": None, "affine": False, "track_running_stats": False}, ((3, 4, 5),)
+    ),
+    "Bilinear": Example((3, 4, 2), {"bias": False}, ((5, 3), (5, 4))),
+    "GroupNorm": Example((2, 4), {"eps": 0.125, "affine": False}, _POOLED),
+    "InstanceNorm": Example((4,), {"eps": 0.125, "affine": True}, _POOLED),
+    "RmsNorm": Example(((6, 6),), {"eps": 0.125}, ((2, 6, 6),)),
+    "Upsample": Example(
+        (None,),
+        {"scale_factor": 2.0, "mode": "bilinear", "align_corners": True, "recompute_scale_factor": True},
+        _POOLED,
     ),
     "BceLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
@@ -99,7 +108,9 @@ EVERY: dict[str, Example] = {
     "MaxPool2d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _POOLED),
     "Mish": Example((), {}, ((3, 4),)),
     "MseLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
-    "MultiHeadAttention": Example((6, 2), {"dropout": 0.25, "bias": False}, ((2, 5, 6),)),
+    "MultiHeadAttention": Example(
+        (8, 4), {"key_heads": 2, "rotary_base": 100.0, "dropout": 0.25, "bias": False}, ((2, 5, 8),)
+    ),
     "MultiMarginLoss": Example((), {"p": 2, "margin": 0.5, "reduction": "sum"}, ((3, 4), [0, 3, 2])),
     "NllLoss": Example((), {"ignore_index": 1, "reduction": "none"}, ((3, 4), [0, 3, 2])),
     "PRelu": Example((4, 0.5), {}, ((3, 4),)),
@@ -109,6 +120,7 @@ EVERY: dict[str, Example] = {
     "Relu": Example((), {}, ((3, 4),)),
     "Relu6": Example((), {}, ((3, 4),)),
     "Selu": Example((), {}, ((3, 4),)),
+    "RotaryEncoding": Example((), {"base": 100.0, "interleaved": False}, ((3, 4),)),
     "Sigmoid": Example((), {}, ((3, 4),)),
     "Silu": Example((), {}, ((3, 4),)),
     "SmoothL1Loss": Example((), {"beta": 0.25, "reduction": "sum"}, ((3, 4), (3, 4))),
@@ -122,6 +134,8 @@ EVERY: dict[str, Example] = {
     "Tanh": Example((), {}, ((3, 4),)),
     "Tanhshrink": Example((), {}, ((3, 4),)),
     "Threshold": Example((0.5, 7.0), {}, ((3, 4),)),
+    "TransformerDecoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6), (2, 3, 6))),
+    "TransformerDecoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6), (2, 3, 6))),
     "TransformerEncoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6),)),
     "TransformerEncoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6),)),
     "TripletMarginLoss": Example(

@@ -218,6 +218,26 @@ CASES = {
         ),
         (WORDS,),
     ),
+    "decoder layer": Case(
+        lambda: ours.TransformerDecoderLayer(8, 2, feedforward=12, dropout=0.0, **D),
+        lambda: torch.nn.TransformerDecoderLayer(8, 2, 12, 0.0, batch_first=True),
+        (WORDS, MEMORY),
+        {"mask": MASK, "key_mask": PADDING},
+        {"tgt_mask": ~MASK, "tgt_key_padding_mask": ~PADDING},
+    ),
+    "decoder, norm first, gelu": Case(
+        lambda: ours.TransformerDecoder(
+            2, 8, 2, feedforward=12, dropout=0.0, activation="gelu", norm_first=True, norm=True, **D
+        ),
+        lambda: torch.nn.TransformerDecoder(
+            torch.nn.TransformerDecoderLayer(8, 2, 12, 0.0, "gelu", batch_first=True, norm_first=True),
+            2,
+            torch.nn.LayerNorm(8),
+        ),
+        (WORDS, MEMORY),
+        {"causal": True, "memory_key_mask": PADDING[:, 2:], "memory_mask": MASK[:, :3]},
+        {"tgt_mask": ~MASK, "memory_key_padding_mask": ~PADDING[:, 2:], "memory_mask": ~MASK[:, :3]},
+    ),
     "lstm": Case(lambda: ours.Lstm(8, 3, **D), lambda: torch.nn.LSTM(8, 3, batch_first=True), (WORDS,)),
     "lstm, both ways, 2 layers": Case(
         lambda: ours.Lstm(8, 3, count=2, bidirectional=True, **D),
@@ -260,7 +280,9 @@ def path_of(name: str) -> str:
 def laid_out(model: Any, path: str, array: Any) -> Any:
     """PyTorch's array in our layout."""
     owner = model.named_modules().get(path.rpartition(".")[0], model)
-    return array.T if array.ndim == 2 and not isinstance(owner, (ours.Embedding, ours.LayerNorm)) else array
+    return (
+        array.T if array.ndim == 2 and not isinstance(owner, (ours.Embedding, ours.LayerNorm, ours.RmsNorm)) else array
+    )
 
 
 def pair(case: Case) -> tuple[Any, Any]:
@@ -395,6 +417,27 @@ def test_attention_function(mask: str, causal: bool) -> None:
             np.testing.assert_allclose(grads[a].to_numpy(), b.grad.numpy(), rtol=1e-9, atol=1e-11)
     else:
         assert all(np.isfinite(g.to_numpy()).all() for g in found.sum().backward().values())
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "one for all heads", "one for each head"])
+def test_attention_of_groups(mask: str) -> None:
+    q, k, v = data(2, 6, 4, 5), data(2, 2, 4, 5), data(2, 2, 4, 3)
+    shape = (2, 6, 4, 4) if mask == "one for each head" else (2, 1, 4, 4)
+    chosen = data(*shape) if mask.startswith("one") else None
+    given = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+    added = None if chosen is None else torch.from_numpy(chosen)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        *given, added, is_causal=mask == "causal", enable_gqa=True
+    )
+    inputs = [as_ours(x) for x in (q, k, v)]
+    ours_mask = None if chosen is None else as_ours(chosen).detach()
+    found = F.scaled_dot_product_attention(
+        inputs[0], inputs[1], inputs[2], ours_mask, causal=mask == "causal", enable_gqa=True
+    )
+    np.testing.assert_allclose(found.to_numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
+    grads = (found**2).sum().backward()
+    for a, b in zip(inputs, torch.autograd.grad((expected**2).sum(), given), strict=True):
+        np.testing.assert_allclose(grads[a].to_numpy(), b.numpy(), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 5), (2, 5), (5, 2), (3, 3)])
