@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Int, Scalar
 from burnpy.backend.schema import Algebra, derived
