@@ -11,6 +11,7 @@ from burnpy_array.elementary import Elementary
 from burnpy_array.indexing import Indexing
 from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
+from burnpy_array.norms import Norms
 from burnpy_array.optimizer import Optimizer
 from burnpy_array.ordering import Ordering
 from burnpy_array.pointwise import Arithmetic, Unary
@@ -26,6 +27,7 @@ class ArrayBackend(
     Elementary,
     Activation,
     Reduction,
+    Norms,
     Softmax,
     Shaping,
     Indexing,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from burnpy_array.base import ArrayBase
@@ -13,10 +14,11 @@ _NAMES = (
 
 
 class LinearAlgebra(ArrayBase):
-    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`.
+    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`."""
 
-    They raise NumPy's `LinAlgError` where a matrix has no result.
-    """
+    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return function(xp, *args), which raises NumPy's `LinAlgError` where a matrix has no result."""
+        return self._call(function, self.xp, *args)
 
 
 def _method(name: str) -> Any:
@@ -25,7 +27,7 @@ def _method(name: str) -> Any:
     def method(self: LinearAlgebra, *args: Any) -> Any:
         import burnpy.backend.lapack as lapack  # at first use, as few programs need it
 
-        return self._call(getattr(lapack, name), self.xp, *args)
+        return self._lapack(getattr(lapack, name), *args)
 
     return method
 

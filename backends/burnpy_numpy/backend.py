@@ -18,6 +18,7 @@ from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
+from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
 from burnpy_numpy.compiled.updates import CompiledUpdates
@@ -28,6 +29,7 @@ from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
+from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.rows import few, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
@@ -44,11 +46,13 @@ class NumPy(
     Compiled,
     CompiledAttention,
     CompiledChannels,
+    CompiledConvolution,
     CompiledPointwise,
     CompiledUpdates,
     Activation,
     Convolution,
     Pooling,
+    Resampling,
     Normalization,
     Ordering,
     Accumulation,
@@ -124,6 +128,21 @@ class NumPy(
 
     def matmul_tn(self, x: Any, y: Any) -> Any:
         return self.matmul(x.T, y) if x.ndim == 2 else super().matmul_tn(x, y)
+
+    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
+        from burnpy_numpy.lapack import xp  # at first use, as few programs need it
+
+        return self._call(function, xp, *args)
+
+    def solve_triangular(self, a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
+        from burnpy_numpy.lapack import solve_triangular
+
+        return self._call(solve_triangular, a, b, upper, unitriangular)
+
+    def lu_factor(self, x: Any) -> Any:
+        from burnpy_numpy.lapack import lu_factor
+
+        return self._call(lu_factor, x)
 
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
         if dtype is float32 or dtype is float64:

@@ -26,6 +26,7 @@ from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
+from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special_functions import SpecialFunctions
@@ -59,6 +60,7 @@ class Backend(
     Convolution,
     Dense,
     Pooling,
+    Resampling,
     Normalization,
     Attention,
     LinearAlgebra,

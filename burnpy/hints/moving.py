@@ -74,7 +74,7 @@ unsafe_split_with_sizes | x.split([1, 1])
 
 # Choosing and writing elements
 where | burnpy.where(b, x, y)
-index | x[rows] | every form of NumPy's, steps backward too; as in PyTorch, an int among several indices places no dimension
+index | x[rows] | every form of NumPy's, steps backward too; an int among indices places no dimension
 gather | x.gather(0, i)
 take_along_dim | x.take_along_dim(i, dim=0)
 take | x.take(rows)

@@ -23,6 +23,12 @@ MultiheadAttention | MultiHeadAttention
 BatchNorm1d | BatchNorm
 BatchNorm2d | BatchNorm
 BatchNorm3d | BatchNorm
+InstanceNorm1d | InstanceNorm
+InstanceNorm2d | InstanceNorm
+InstanceNorm3d | InstanceNorm
+RMSNorm | RmsNorm
+UpsamplingNearest2d | Upsample
+UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
 SyncBatchNorm | – | not yet: with distributed training
 NLLLoss | NllLoss
 MSELoss | MseLoss
@@ -47,7 +53,9 @@ utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.opt
 
 FUNCTIONAL = """
 one_hot | i.one_hot(3)
-rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
+upsample | interpolate(image, 4)
+upsample_nearest | interpolate(image, 4)
+upsample_bilinear | interpolate(image, 4, mode="bilinear", align_corners=True)
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
 """
 

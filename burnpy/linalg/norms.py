@@ -68,7 +68,8 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
     """
     x = matrices("matrix_norm", x)
     need_bool(keepdim, "matrix_norm")
-    if not isinstance(dim, (tuple, list)) or len(dim) != 2:
+    given: Any = dim
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ArgumentError(f"matrix_norm() was asked for dim={describe(dim)}; it is a pair, of rows and columns")
     rows, columns = distinct(dim, x.ndim, "matrix_norm")
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):

@@ -44,11 +44,16 @@ _LATER = {
     "burnpy.nn.layers.dropout": ("Dropout",),
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
+    "burnpy.nn.layers.bilinear": ("Bilinear",),
+    "burnpy.nn.layers.group_norm": ("GroupNorm",),
+    "burnpy.nn.layers.instance_norm": ("InstanceNorm",),
+    "burnpy.nn.layers.layer_norm": ("LayerNorm",),
+    "burnpy.nn.layers.rms_norm": ("RmsNorm",),
+    "burnpy.nn.layers.upsample": ("Upsample",),
     "burnpy.nn.layers.gru": (
         "Gru",
         "GruCell",
     ),
-    "burnpy.nn.layers.layer_norm": ("LayerNorm",),
     "burnpy.nn.layers.likelihood_losses": (
         "BceLoss",
         "GaussianNllLoss",

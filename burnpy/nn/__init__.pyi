@@ -7,6 +7,7 @@ from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmo
 from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.bilinear import Bilinear
 from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
 from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
@@ -14,7 +15,9 @@ from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
+from burnpy.nn.layers.group_norm import GroupNorm
 from burnpy.nn.layers.gru import Gru, GruCell
+from burnpy.nn.layers.instance_norm import InstanceNorm
 from burnpy.nn.layers.layer_norm import LayerNorm
 from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLoss, PoissonNllLoss
 from burnpy.nn.layers.linear import Linear
@@ -43,6 +46,7 @@ from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
 from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
+from burnpy.nn.layers.rms_norm import RmsNorm
 from burnpy.nn.layers.rnn import Rnn, RnnCell
 from burnpy.nn.layers.rotary import RotaryEncoding
 from burnpy.nn.layers.sequential import Sequential
@@ -61,6 +65,7 @@ from burnpy.nn.layers.smooth_activations import (
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.unfolding import Fold, Unfold
+from burnpy.nn.layers.upsample import Upsample
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.select import Where
 from burnpy.nn.state import Entry, State, StateReport
@@ -76,6 +81,7 @@ __all__ = [
     "BatchNorm",
     "BceLoss",
     "BceWithLogitsLoss",
+    "Bilinear",
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
@@ -96,6 +102,7 @@ __all__ = [
     "GaussianNllLoss",
     "Gelu",
     "Glu",
+    "GroupNorm",
     "Gru",
     "GruCell",
     "Hardshrink",
@@ -106,6 +113,7 @@ __all__ = [
     "HuberLoss",
     "Identity",
     "Initializer",
+    "InstanceNorm",
     "IntBuffer",
     "KeyValueCache",
     "KlDivLoss",
@@ -134,6 +142,7 @@ __all__ = [
     "PoissonNllLoss",
     "Relu",
     "Relu6",
+    "RmsNorm",
     "Rnn",
     "RnnCell",
     "RotaryEncoding",
@@ -161,6 +170,7 @@ __all__ = [
     "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unfold",
+    "Upsample",
     "Where",
     "functional",
     "init",

@@ -48,7 +48,7 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(f"cdist() takes shapes (…, n, k) and (…, m, k), and was given {x1.shape} and {x2.shape}")
     x1, x2 = expanded("cdist", x1, x2)
-    return _norm("cdist", x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+    return _norm("cdist", x1.unsqueeze(-2) - x2.unsqueeze(-3), p)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -74,7 +74,7 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
     if x.ndim != 2:
         raise ShapeError(f"pdist() takes shape (n, k), and was given shape {x.shape}")
     first, second = (IntTensor.from_data(rows, device=x.device) for rows in np.triu_indices(x.shape[0], 1))
-    return _norm("pdist", x.index_select(0, first) - x.index_select(0, second), p)
+    return _norm("pdist", x.index_select(0, first) - x.index_select(0, second), p)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -99,7 +99,7 @@ def pairwise_distance(
             f"pairwise_distance() was given shapes {x1.shape} and {x2.shape}, which must broadcast to one dimension or "
             "more"
         )
-    return _norm("pairwise_distance", x1 - x2 + eps, p, keepdim)
+    return _norm("pairwise_distance", x1 - x2 + eps, p, keepdim)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -119,8 +119,8 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     >>> from burnpy import Tensor, cosine_similarity
     >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 0.0], [0.0, 2.0]])
-    >>> cosine_similarity(x, Tensor[NumPy].from_data([[1.0, 1.0], [0.0, 3.0]])).round(decimals=4).tolist()
-    [0.7071, 1.0]
+    >>> cosine_similarity(x, Tensor[NumPy].from_data([[0.0, 1.0], [0.0, 3.0]])).tolist()
+    [0.0, 1.0]
     """
     x1, x2 = alike("cosine_similarity", x1, x2)
     shape = broadcast_shape(x1.shape, x2.shape)

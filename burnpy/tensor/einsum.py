@@ -55,8 +55,8 @@ def einsum(equation: str, *operands: Any) -> Any:
 
     A letter names a dimension; a letter in several operands, or twice in one, is one index of them all. Letters that
     the result lacks are summed over. Without ``->`` the result has the letters that occur once, in alphabetical order,
-    after the dimensions of an ellipsis, which broadcast. The order in which several operands are multiplied is chosen by
-    ``opt_einsum`` where that is installed, else by NumPy's search.
+    after the dimensions of an ellipsis, which broadcast. The order in which several operands are multiplied is chosen
+    by ``opt_einsum`` where that is installed, else by NumPy's search.
 
     Args:
         equation: such as ``"ij,jk->ik"``, ``"bii->bi"`` or ``"...ij,...jk"``.

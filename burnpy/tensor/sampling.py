@@ -45,8 +45,8 @@ def truncated_normal(
     """Implement ``Tensor.truncated_normal``."""
     target = Factory(cls, device, "truncated_normal")
     target_dtype, sizes = target.dtype(dtype), shape_of(shape, target.factory)
-    numbers = tuple([fitting(number, "float", target_dtype, target.factory) for number in (mean, std, low, high)])
-    return target.wrap(truncated_values(target.device, sizes, *numbers, target_dtype, generator, target.factory))
+    m, s, a, z = (fitting(number, "float", target_dtype, target.factory) for number in (mean, std, low, high))
+    return target.wrap(truncated_values(target.device, sizes, m, s, a, z, target_dtype, generator, target.factory))
 
 
 def exponential(cls: Any, shape: Size, rate: Any, dtype: Any, generator: Any, device: Any) -> Any:

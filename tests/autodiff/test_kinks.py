@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, cdist, linalg, pdist
 from burnpy.autodiff import Forward
 from burnpy.autodiff.rules.pointwise import pow_base, pow_exponent
 from burnpy.backend import NumPy
@@ -145,6 +145,15 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("norm of large numbers", lambda x: x.norm(3), [[0.0, -4e200]], [[0, -1]]),
     ("norm for p = inf of ties", lambda x: x.norm(INF), [[2.0, -2.0, 1.0]], [[0.5, -0.5, 0]]),
     ("dist of equals", lambda x, y: x.dist(y), [[1.0, 2.0], [1.0, 2.0]], [[0, 0], [0, 0]]),
+    ("det of a singular matrix", lambda x: x.det(), [[[2.0, 0.0], [0.0, 0.0]]], [[0, 0, 0, 2]]),
+    ("equal eigenvalues", lambda x: linalg.eigvalsh(x).square(), [[[2.0, 0.0], [0.0, 2.0]]], [[4, 0, 0, 4]]),
+    ("eigenvectors of equal eigenvalues", lambda x: linalg.eigh(x)[1], [[[2.0, 0.0], [0.0, 2.0]]], [[0, 0, 0, 0]]),
+    ("equal singular values", lambda x: linalg.svdvals(x).square(), [[[2.0, 0.0], [0.0, 2.0]]], [[4, 0, 0, 4]]),
+    ("singular vectors of zeros", lambda x: linalg.svd(x, False)[0], [[[0.0], [0.0]]], [[0, 0]]),
+    ("cdist of equal points", lambda x, y: cdist(x, y), [[[1.0, 2.0]], [[1.0, 2.0]]], [[0, 0], [0, 0]]),
+    ("pdist of equal points", lambda x: pdist(x), [[[1.0, 2.0], [1.0, 2.0]]], [[0, 0, 0, 0]]),
+    ("vector_norm of zeros", lambda x: linalg.vector_norm(x, 3), [[0.0, 0.0]], [[0, 0]]),
+    ("matrix_norm of zeros", lambda x: linalg.matrix_norm(x), [[[0.0], [0.0]]], [[0, 0]]),
     ("std of constants", lambda x: x.std(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),
     ("std of constants along a dim", lambda x: x.std(0), [[[2.0], [2.0]]], [[0, 0]]),
     ("var of constants", lambda x: x.var(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),

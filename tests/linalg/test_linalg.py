@@ -141,6 +141,7 @@ def test_modes_of_qr_and_svd() -> None:
     close(u[:, :2] * s @ vh, a)
     x = tensor(a, Train).require_grad()
     close(linalg.svd(x).S.sum().backward()[x], np.linalg.svd(a, False)[0] @ np.linalg.svd(a, False)[2])
+    f: Any
     for f, said in (
         (lambda x: linalg.svd(x).U, "full_matrices=False"),
         (lambda x: linalg.qr(x, "complete").Q, "reduced"),
@@ -255,7 +256,7 @@ def test_mistakes() -> None:
         (lambda: linalg.pinv(x, rtol=-1), ArgumentError, "rtol=-1"),
         (lambda: linalg.multi_dot([x]), ArgumentError, "two tensors or more"),
         (lambda: linalg.multi_dot([x, x]), ShapeError, "do not multiply"),
-        (lambda: linalg.lu_solve(x @ x.mT, x, x), KindError, "IntTensor"),  # type: ignore[arg-type]
+        (lambda: linalg.lu_solve(x @ x.mT, x, x), KindError, "IntTensor"),
         (lambda: x.matrix_power(2), ShapeError, "square"),
         (lambda: linalg.eig, MissingNameError, r"write eigh\(x\)"),  # type: ignore[attr-defined]
         (lambda: x.eig, MissingNameError, "eigh"),
@@ -263,3 +264,83 @@ def test_mistakes() -> None:
     for call, error, said in cases:
         with pytest.raises(error, match=said):
             call()
+
+
+def test_norms() -> None:
+    a = rng.normal(size=(2, 3, 4))
+    x, inf = tensor(a), float("inf")
+    for p in ("fro", "nuc", 1, -1, 2, -2, inf, -inf):
+        wanted = np.linalg.norm(a, p, (1, 2))
+        close(linalg.matrix_norm(x, ord=p), wanted)
+        close(linalg.norm(x, ord=p, dim=(-2, -1), keepdim=True), wanted[:, None, None])
+        close(linalg.matrix_norm(x, ord=p, dim=(2, 0)), np.linalg.norm(a, p, (2, 0)))
+        gradgradcheck(lambda x, p=p: linalg.matrix_norm(x, ord=p), x)
+        squares = square(2, 3, 3)
+        close(linalg.cond(tensor(squares), p), [np.linalg.cond(s, p) for s in squares])
+    for q in (0, 0.5, 1, 2, 3.5, -1, inf, -inf):
+        close(linalg.vector_norm(x, q, dim=1), np.linalg.norm(a, q, 1))
+        close(linalg.norm(x, q, dim=-1, keepdim=True), np.linalg.norm(a, q, -1, keepdims=True))
+        close(linalg.vector_norm(x, q), np.linalg.norm(a.ravel(), q))
+    close(linalg.norm(x), np.linalg.norm(a))
+    close(linalg.norm(x[0], 2), np.linalg.norm(a[0], 2))
+    assert linalg.vector_norm(tensor(-2.0)).item() == 2.0
+    assert linalg.vector_norm(tensor(np.zeros((0, 3))), dim=0).tolist() == [0.0] * 3
+    assert linalg.cond(tensor(np.ones((2, 2))), "fro").item() == inf
+    zero = tensor(np.zeros((3, 3)), Train).require_grad()
+    for f in (linalg.vector_norm, linalg.matrix_norm, linalg.norm):
+        assert f(zero).backward()[zero].tolist() == np.zeros((3, 3)).tolist()
+    call: Any
+    for call, error, said in (
+        (lambda: linalg.norm(x, "fro"), ShapeError, "name the dims"),
+        (lambda: linalg.norm(x, "fro", dim=0), ArgumentError, "'fro', which is a number"),
+        (lambda: linalg.matrix_norm(x, 3), ArgumentError, "ord=3"),
+        (lambda: linalg.vector_norm(x[:0], inf), ShapeError, "no elements"),
+        (lambda: linalg.cond(x, 1), ShapeError, "square"),
+    ):
+        with pytest.raises(error, match=said):
+            call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matrices_of_many_rows_are_computed_as_small_ones(dtype: str) -> None:
+    """By SciPy's LAPACK, where it is installed."""
+    n, digits = 60, 2e-3 if dtype == "float32" else 1e-9
+    a, p, b = square(2, n, n) / 8 + 8 * np.eye(n), positive(n, n) + n * np.eye(n), rng.normal(size=(2, n, 3))
+    x, q, y = (tensor(m).to_dtype(dtype) for m in (a, p, b))
+
+    def near(found: Any, wanted: Any) -> None:
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.to_numpy(), wanted, digits, digits)
+
+    lower = np.tril(a)
+    near(linalg.cholesky(q), np.linalg.cholesky(p))
+    near(linalg.solve(x, y), np.linalg.solve(a, b))
+    near(linalg.solve_triangular(x, y, upper=False), np.linalg.solve(lower, b))
+    near(linalg.solve_triangular(x.mT, y, upper=True), np.linalg.solve(lower.swapaxes(1, 2), b))
+    ones = np.where(np.eye(n) == 1, 1.0, lower) / 10 + 0.9 * np.eye(n)
+    unit = linalg.solve_triangular(tensor(ones).to_dtype(dtype), y, upper=False, unitriangular=True)
+    near(unit, np.linalg.solve(ones, b))
+    near(linalg.inv(x), np.linalg.inv(a))
+    near(linalg.det(x / 8.0), np.linalg.det(a / 8.0))
+    for found, wanted in zip(linalg.slogdet(x), np.linalg.slogdet(a), strict=True):
+        near(found, wanted)
+    values, vectors = linalg.eigh(q)
+    near(values / n, np.linalg.eigvalsh(p) / n)
+    near((vectors * values) @ vectors.mT / n, p / n)
+    for full in (False, True):
+        u, s, vh = linalg.svd(x[:, :50], full_matrices=full)
+        near((u * s.unsqueeze(-2)) @ vh[:, :50], a[:, :50])
+    for mode in ("reduced", "complete"):
+        q_, r = linalg.qr(x.mT[:, :, :50], mode=mode)
+        near(q_ @ r, a.swapaxes(1, 2)[:, :, :50])
+    perm, low, up = linalg.lu(x)
+    near(perm @ low @ up, a)
+    near(linalg.lu_solve(*linalg.lu_factor(x), y), np.linalg.solve(a, b))
+    near(x.matrix_power(2), a @ a)
+    singular = tensor(np.stack([np.eye(n), np.ones((n, n))])).to_dtype(dtype)
+    for f in (linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, y)):
+        with pytest.raises(LinAlgError, match="of which matrix 1 is"):
+            f(singular)
+    assert linalg.slogdet(singular)[1].tolist() == [0.0, -np.inf]
+    with pytest.raises(LinAlgError, match=r"svd.*contains NaN"):
+        linalg.svd(x * float("nan"))

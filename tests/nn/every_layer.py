@@ -30,7 +30,7 @@ EVERY: dict[str, Example] = {
     "AdaptiveMaxPool2d": Example((4,), {}, _POOLED),
     "AvgPool1d": Example((3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}, _SEQUENCES),
     "ChannelShuffle": Example((2,), {}, _POOLED),
-    "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 12),)),
+    "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 9),)),
     "MaxPool1d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _SEQUENCES),
     "PixelShuffle": Example((2,), {}, _POOLED),
     "PixelUnshuffle": Example((3,), {}, _POOLED),
@@ -40,6 +40,15 @@ EVERY: dict[str, Example] = {
     ),
     "BatchNorm": Example(
         (4,), {"eps": 0.125, "momentum": None, "affine": False, "track_running_stats": False}, ((3, 4, 5),)
+    ),
+    "Bilinear": Example((3, 4, 2), {"bias": False}, ((5, 3), (5, 4))),
+    "GroupNorm": Example((2, 4), {"eps": 0.125, "affine": False}, _POOLED),
+    "InstanceNorm": Example((4,), {"eps": 0.125, "affine": True}, _POOLED),
+    "RmsNorm": Example(((6, 6),), {"eps": 0.125}, ((2, 6, 6),)),
+    "Upsample": Example(
+        (None,),
+        {"scale_factor": 2.0, "mode": "bilinear", "align_corners": True, "recompute_scale_factor": True},
+        _POOLED,
     ),
     "BceLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ Train = Autodiff[NumPy]
 KINKS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 6.0, 40.0, -40.0]
 X = np.concatenate([np.random.default_rng(5).normal(0, 2, 13), KINKS]).reshape(4, 6)
 
-Pair = tuple[Callable[..., Any], Callable[..., Any]]
+Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 CASES: dict[str, Pair] = {
     **{
         name: (getattr(functional, name), getattr(F, name))
@@ -45,7 +46,7 @@ CASES: dict[str, Pair] = {
         lambda x: F.prelu(x.reshape(2, 3, 2, 2), x[0, :3]),
     ),
     **{
-        f"normalize, p = {p}": (lambda x, p=p: functional.normalize(x, p, 0), lambda x, p=p: F.normalize(x, p, 0))
+        f"normalize, p = {p}": (partial(functional.normalize, p=p, dim=0), partial(F.normalize, p=p, dim=0))
         for p in (0.0, 1.0, 3.0, math.inf)
     },
     "normalize, dims": (lambda x: functional.normalize(x, dim=(0, 1)), lambda x: F.normalize(x, dim=(0, 1))),
@@ -68,7 +69,8 @@ def test_values_and_gradients(name: str) -> None:
     x, x_ = Tensor[Train].from_data(X, dtype="float64").require_grad(), torch.tensor(X, requires_grad=True)
     out, out_ = ours(x), theirs(x_)
     assert_close(out, out_, name)
-    weights = np.random.default_rng(1).normal(size=out.shape)
+    shape: tuple[int, ...] = out.shape
+    weights = np.random.default_rng(1).normal(size=shape)
     total = (out * Tensor[Train].from_data(weights, dtype="float64")).sum()
     (out_ * torch.tensor(weights)).sum().backward()
     if total.is_require_grad():

@@ -73,6 +73,28 @@ CASES = {
     ),
     "pixel_shuffle": Case(lambda: ours.PixelShuffle(2), lambda: torch.nn.PixelShuffle(2), (IMAGES,)),
     "pixel_unshuffle": Case(lambda: ours.PixelUnshuffle(3), lambda: torch.nn.PixelUnshuffle(3), (data(2, 2, 6, 9),)),
+    "group_norm": Case(lambda: ours.GroupNorm(2, 4, eps=1e-3, **D), lambda: torch.nn.GroupNorm(2, 4, 1e-3), (IMAGES,)),
+    "group_norm, vectors, not affine": Case(
+        lambda: ours.GroupNorm(2, 6, affine=False, **D), lambda: torch.nn.GroupNorm(2, 6, affine=False), (data(3, 6),)
+    ),
+    "instance_norm": Case(
+        lambda: ours.InstanceNorm(4, affine=True, **D), lambda: torch.nn.InstanceNorm2d(4, affine=True), (IMAGES,)
+    ),
+    "instance_norm, sequences": Case(
+        lambda: ours.InstanceNorm(4, eps=1e-3, **D), lambda: torch.nn.InstanceNorm1d(4, 1e-3), (SEQUENCES,)
+    ),
+    "rms_norm": Case(lambda: ours.RmsNorm(9, **D), lambda: torch.nn.RMSNorm(9), (SEQUENCES,)),
+    "rms_norm, 2 dims": Case(
+        lambda: ours.RmsNorm((4, 9), eps=1e-3, **D), lambda: torch.nn.RMSNorm((4, 9), 1e-3), (SEQUENCES,)
+    ),
+    "bilinear": Case(
+        lambda: ours.Bilinear(3, 4, 5, **D), lambda: torch.nn.Bilinear(3, 4, 5), (data(2, 6, 3), data(2, 6, 4))
+    ),
+    "upsample": Case(
+        lambda: ours.Upsample(scale_factor=(2.0, 1.5), mode="bilinear"),
+        lambda: torch.nn.Upsample(scale_factor=(2.0, 1.5), mode="bilinear"),
+        (IMAGES,),
+    ),
     "channel_shuffle": Case(lambda: ours.ChannelShuffle(2), lambda: torch.nn.ChannelShuffle(2), (IMAGES,)),
 }
 
@@ -83,6 +105,7 @@ def test_values_and_gradients(case: Case) -> None:
 
 
 LAYERS: dict[str, Any] = {
+    "bilinear": (lambda g: ours.Bilinear(30, 40, 60, device=NumPy, generator=g), lambda: torch.nn.Bilinear(30, 40, 60)),
     "conv1d": (lambda g: ours.Conv1d(40, 60, 3, device=NumPy, generator=g), lambda: torch.nn.Conv1d(40, 60, 3)),
     "conv_transpose1d": (
         lambda g: ours.ConvTranspose1d(40, 60, 3, groups=2, device=NumPy, generator=g),

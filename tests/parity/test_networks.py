@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, BoolTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
+from burnpy.testing import gradgradcheck
 from tests.parity.closeness import assert_close
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
@@ -224,3 +225,149 @@ def test_pixel_shuffle_of_an_empty_batch() -> None:
 
 def test_channel_shuffle() -> None:
     agree(lambda x: F.channel_shuffle(x, 3), lambda x: T.channel_shuffle(x, 3), data(2, 6, 3, 2))
+
+
+SEQUENCE_SIZES: list[dict[str, Any]] = [{"size": 7}, {"size": 3}, {"scale_factor": 2}, {"scale_factor": 1.7}]
+IMAGE_SIZES: list[dict[str, Any]] = [
+    {"size": 7},
+    {"size": (3, 9)},
+    {"size": (1, 1)},
+    {"scale_factor": 2},
+    {"scale_factor": (0.6, 2.3)},
+    {"scale_factor": 1.7, "recompute_scale_factor": True},
+]
+
+
+@pytest.mark.parametrize("sizes", SEQUENCE_SIZES, ids=str)
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "linear, corners", "area"])
+def test_interpolate_sequences(mode: str, sizes: dict[str, Any]) -> None:
+    settings = {**sizes, "mode": mode.partition(",")[0], **({"align_corners": True} if "," in mode else {})}
+    agree(lambda x: F.interpolate(x, **settings), lambda x: T.interpolate(x, **settings), data(2, 3, 5))
+
+
+@pytest.mark.parametrize("sizes", IMAGE_SIZES, ids=str)
+@pytest.mark.parametrize(
+    "mode", ["nearest", "nearest-exact", "bilinear", "bilinear, corners", "bicubic", "bicubic, corners", "area"]
+)
+def test_interpolate_images(mode: str, sizes: dict[str, Any]) -> None:
+    settings = {**sizes, "mode": mode.partition(",")[0], **({"align_corners": True} if "," in mode else {})}
+    agree(lambda x: F.interpolate(x, **settings), lambda x: T.interpolate(x, **settings), data(2, 3, 5, 4))
+    assert F.interpolate(Tensor[NumPy].zeros((0, 3, 5, 4)), **settings).shape[:2] == (0, 3)
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid_sample(mode: str, padding_mode: str, align_corners: bool) -> None:
+    settings: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    grid = np.random.default_rng(3).uniform(-1.9, 1.9, (2, 3, 4, 2))
+
+    mine = [Tensor[Train].from_data(a).require_grad() for a in (data(2, 3, 5, 4), grid)]
+    others = [torch.tensor(a, requires_grad=True) for a in (data(2, 3, 5, 4), grid)]
+    out, out_ = F.grid_sample(mine[0], mine[1], **settings), T.grid_sample(*others, **settings)
+    assert_close(out, out_)
+    grads = out.sin().sum().backward()
+    for x, g_ in zip(mine, torch.autograd.grad(out_.sin().sum(), others), strict=True):
+        found = x.grad(grads)
+        np.testing.assert_allclose(0.0 if found is None else found.to_numpy(), g_.numpy(), rtol=1e-9, atol=1e-11)
+    if mode == "bilinear":  # PyTorch's derivative of it has none; by differences
+        few = [Tensor[Train].from_data(a).require_grad() for a in (data(1, 1, 3, 4), grid[:1, :2])]
+        assert gradgradcheck(lambda x, grid: F.grid_sample(x, grid, **settings), tuple(few))
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_affine_grid(align_corners: bool) -> None:
+    for size in ((2, 3, 4, 5), (2, 3, 1, 5))[: 1 if align_corners else 2]:  # of one row it warns
+        agree(
+            lambda theta: F.affine_grid(theta, size, align_corners=align_corners),  # noqa: B023  # called at once
+            lambda theta: T.affine_grid(theta, size, align_corners),  # noqa: B023
+            data(2, 2, 3),
+        )
+
+
+@pytest.mark.parametrize("shape", [(3, 6), (2, 6, 5), (2, 6, 3, 4), (2, 6, 2, 2, 3)], ids=str)
+def test_group_norm(shape: tuple[int, ...]) -> None:
+    agree(
+        lambda x, w, b: F.group_norm(x, 3, w, b, eps=1e-3),
+        lambda x, w, b: T.group_norm(x, 3, w, b, 1e-3),
+        data(*shape),
+        data(6),
+        data(6) + 1.0,
+    )
+    agree(lambda x: F.group_norm(x, 2), lambda x: T.group_norm(x, 2), data(*shape))
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5), (2, 6, 3, 4), (2, 6, 2, 2, 3)], ids=str)
+def test_instance_norm(shape: tuple[int, ...]) -> None:
+    agree(
+        lambda x, w, b: F.instance_norm(x, weight=w, bias=b, eps=1e-3),
+        lambda x, w, b: T.instance_norm(x, weight=w, bias=b, eps=1e-3),
+        data(*shape),
+        data(6),
+        data(6) + 1.0,
+    )
+    agree(F.instance_norm, T.instance_norm, data(*shape))
+    mean, var = np.full(6, 0.5), np.linspace(1.0, 2.0, 6)
+    agree(
+        lambda x, w: F.instance_norm(
+            x, Tensor.from_data(mean, device=x.device), Tensor.from_data(var, device=x.device), w, use_input_stats=False
+        ),
+        lambda x, w: T.instance_norm(x, torch.tensor(mean), torch.tensor(var), w, use_input_stats=False),
+        data(*shape),
+        data(6),
+    )
+
+
+@pytest.mark.parametrize("eps", [None, 0.1])
+@pytest.mark.parametrize("sizes", [(4,), (3, 4)], ids=str)
+def test_rms_norm(sizes: tuple[int, ...], eps: float | None) -> None:
+    agree(
+        lambda x, w: F.rms_norm(x, sizes, w, eps=eps),
+        lambda x, w: T.rms_norm(x, sizes, w, eps),
+        data(2, 3, 4),
+        data(*sizes),
+    )
+    agree(lambda x: F.rms_norm(x, sizes, eps=eps), lambda x: T.rms_norm(x, sizes, None, eps), data(2, 3, 4))
+
+
+def test_norms_of_empty_batches() -> None:
+    x = Tensor[Train].zeros((0, 6, 5)).require_grad()
+    for out in (F.group_norm(x, 3), F.instance_norm(x), F.rms_norm(x, 5)):
+        assert out.shape == out.sum().backward()[x].shape == (0, 6, 5)
+
+
+@pytest.mark.parametrize("lead", [(3,), (), (2, 3), (0,)], ids=str)
+def test_bilinear(lead: tuple[int, ...]) -> None:
+    agree(F.bilinear, T.bilinear, data(*lead, 4), data(*lead, 5), data(2, 4, 5), data(2))
+
+
+MASKS: dict[str, Any] = {"none": None, "of all heads": (3, 5), "of each head": (2, 6, 3, 5), "of members": (2, 1, 3, 5)}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+def test_attention_of_grouped_queries(groups: int, mask: str) -> None:
+    shape = MASKS[mask]
+    allowed = None if shape is None else np.random.default_rng(0).uniform(size=shape) > 0.3
+    if allowed is not None:
+        allowed[..., 0] = True
+
+    def ours(q: Any, k: Any, v: Any) -> Any:
+        chosen = None if allowed is None else BoolTensor.from_data(allowed, device=q.device)
+        return F.scaled_dot_product_attention(q, k, v, chosen, scale=0.3, enable_gqa=True)
+
+    def theirs(q: Any, k: Any, v: Any) -> Any:
+        chosen = None if allowed is None else torch.tensor(allowed)
+        return T.scaled_dot_product_attention(q, k, v, chosen, scale=0.3, enable_gqa=True)
+
+    agree(ours, theirs, data(2, 6, 3, 4), data(2, groups, 5, 4), data(2, groups, 5, 2))
+
+
+def test_causal_attention_of_grouped_queries() -> None:
+    agree(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, causal=True, enable_gqa=True),
+        lambda q, k, v: T.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+        data(4, 3, 4),
+        data(2, 3, 4),
+        data(2, 3, 5),
+    )

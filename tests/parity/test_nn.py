@@ -280,7 +280,9 @@ def path_of(name: str) -> str:
 def laid_out(model: Any, path: str, array: Any) -> Any:
     """PyTorch's array in our layout."""
     owner = model.named_modules().get(path.rpartition(".")[0], model)
-    return array.T if array.ndim == 2 and not isinstance(owner, (ours.Embedding, ours.LayerNorm)) else array
+    return (
+        array.T if array.ndim == 2 and not isinstance(owner, (ours.Embedding, ours.LayerNorm, ours.RmsNorm)) else array
+    )
 
 
 def pair(case: Case) -> tuple[Any, Any]:

@@ -196,6 +196,7 @@ NONE = {
     "attention": "functional.scaled_dot_product_attention is compared in test_nn.py",
     "center": "a part of the variance",
     "detach": "nothing is computed",
+    "resample": "functional.interpolate is compared in test_networks.py",
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
     "run": "PyTorch has no programs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_ints_are_shifted_and_divided() -> None:
     assert IntTensor[NumPy].zeros((0,)).lcm(3).shape == (0,)
 
 
-SMOOTH: dict[str, Any] = {
+SMOOTH: dict[str, Callable[[Any, Any], Any]] = {
     "lerp": lambda x, y: x.lerp(y[0], y),
     "addcmul": lambda x, y: x.addcmul(y, y, value=2.0),
     "addcdiv": lambda x, y: x.addcdiv(y[:1], y, value=-1.0),

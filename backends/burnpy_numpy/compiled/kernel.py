@@ -1,4 +1,5 @@
-"""`Kernel`: a compiled program, and how one is found: in this process, on disk, or by compiling it.
+"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; how they are found: in this process, on disk,
+or by compiling them.
 
 Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is
 repeated or resumed gives the same bits. ``BURNPY_COMPILE=0`` turns kernels off. If compiling fails, kernels are off
@@ -11,10 +12,10 @@ import ctypes
 import hashlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit
 from burnpy_numpy.threads import COUNT, shared
 
 _kernels: dict[Program, Kernel | None] = {}
+_named: dict[tuple[Any, ...], NamedKernel | None] = {}
 _failure: list[str] = []
 """Why kernels are off, once compiling one has failed."""
 
@@ -152,6 +154,32 @@ class Kernel:
         return total.reshape(extent.shape(1, columns))
 
 
+class Named(NamedTuple):
+    """What a `NamedKernel` computes, for `burnpy.backend.explain`."""
+
+    name: str
+    text: str
+
+
+class NamedKernel:
+    """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
+
+    __slots__ = ("_function", "program", "text")
+
+    def __init__(self, program: Named, text: str, function: Function) -> None:
+        self.program, self.text, self._function = program, text, function
+
+    def __call__(self, addresses: Sequence[int], sizes: Sequence[int], begin: int, end: int) -> None:
+        """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked."""
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._function(table, (ctypes.c_int64 * len(sizes))(*sizes), begin, end, 0, 0)
+
+    def note(self) -> None:
+        """Tell `explain` that the kernel ran."""
+        for note in executed:
+            note.append(self)
+
+
 _SHARED = 1 << 18
 """The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
 _PADDING = 64
@@ -204,20 +232,46 @@ def _made(program: Program) -> Kernel | None:
         text, layout = emit(program, vector_bytes())
     except ProgramError:
         return None
+    function = _loaded(program.name, program.key, text)
+    return None if function is None else Kernel(program, text, layout, function)
+
+
+def named_kernel(template: Callable[..., str], *parameters: Any) -> NamedKernel | None:
+    """Return the kernel of a template; None if kernels are off.
+
+    Args:
+        template: a function that returns the text of a kernel for parameters. Its name is the kernel's.
+        parameters: its arguments: strings and numbers.
+    """
+    if not enabled():
+        return None
+    key = (template.__name__, *parameters)
     try:
-        key = hashlib.sha256(f"{program.key} {_environment()}".encode()).hexdigest()
+        return _named[key]
+    except KeyError:
+        text, name = template(*parameters), template.__name__
+        function = _loaded(name, repr(key), text)
+        sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
+        kernel = None if function is None else NamedKernel(Named(name, sentence), text, function)
+        return _named.setdefault(key, kernel)
+
+
+def _loaded(name: str, key: str, text: str) -> Function | None:
+    """Return the function of a text, from the disk if it has the code; None, with a warning, if compiling it fails."""
+    try:
+        key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
         code = disk.read(key)
         if code is None:
             code = compile_text(text)
             disk.write(key, code)
-        return Kernel(program, text, layout, load(code))
+        return load(code)
     except Exception as error:
         if not _failure:
-            _failure.append(f"compiling {program.name} failed: {error}")
+            _failure.append(f"compiling {name} failed: {error}")
             operations.forget()
             updates.forget()
             warnings.warn(
-                f"burnpy does without compiled kernels in this process, as compiling {program.name} failed: {error}; "
+                f"burnpy does without compiled kernels in this process, as compiling {name} failed: {error}; "
                 "BURNPY_COMPILE=0 turns them off without a warning",
                 RuntimeWarning,
                 stacklevel=2,

@@ -28,10 +28,14 @@ def cumprod_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
 
 
 def weights(i: Any, x: Float, out: Float, dim: int) -> tuple[Float, Float]:
-    """The weight of each element in its sum, exp(x - out), and of the sum before it; 0 for a sum of nothing."""
-    kept = i.where(i.ne(out, -math.inf), out, 0.0)
-    before = shifted(i, out, dim, -math.inf)
-    return i.exp(i.sub(x, kept)), i.exp(i.sub(before, kept))
+    """The weight of each element in its sum, exp(x - out), and that of the sum before it.
+
+    A sum of nothing gives no weight, and an infinite sum all of it to another before it.
+    """
+    before, finite = shifted(i, out, dim, -math.inf), i.isfinite(out)
+    share = i.exp(i.sub(i.where(finite, before, 0.0), i.where(finite, out, 0.0)))
+    share = i.where(finite, share, i.to_float(i.eq(before, out), out.dtype))
+    return i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0))), share
 
 
 def logcumsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:

@@ -7,15 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from burnpy.backend.program.program import Program
+
+class Described(Protocol):
+    """What a kernel computes: a `Program`, or, where no program says it, a name and a sentence."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The instructions of a program, or the sentence."""
+        ...
 
 
 class Kernel(Protocol):
     """What a backend notes of a kernel that it runs."""
 
     @property
-    def program(self) -> Program:
-        """The program that the kernel computes."""
+    def program(self) -> Described:
+        """What the kernel computes."""
         ...
 
     @property

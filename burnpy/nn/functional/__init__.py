@@ -44,7 +44,15 @@ _LATER = {
     ),
     "burnpy.nn.functional.regularization": ("dropout",),
     "burnpy.nn.functional.embeddings": ("embedding",),
-    "burnpy.nn.functional.dense": ("linear",),
+    "burnpy.nn.functional.dense": (
+        "bilinear",
+        "linear",
+    ),
+    "burnpy.nn.functional.group_normalization": (
+        "group_norm",
+        "instance_norm",
+        "rms_norm",
+    ),
     "burnpy.nn.functional.likelihood_losses": (
         "binary_cross_entropy",
         "gaussian_nll_loss",
@@ -81,6 +89,11 @@ _LATER = {
         "adaptive_max_pool1d",
         "adaptive_max_pool2d",
     ),
+    "burnpy.nn.functional.grid_sampling": (
+        "affine_grid",
+        "grid_sample",
+    ),
+    "burnpy.nn.functional.interpolation": ("interpolate",),
     "burnpy.nn.functional.pooling1d": (
         "avg_pool1d",
         "max_pool1d",

@@ -20,8 +20,11 @@ from burnpy.nn.functional.activations_along_dims import glu, gumbel_softmax, nor
 from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_max_pool1d, adaptive_max_pool2d
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.convolution import conv1d, conv2d
-from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.dense import bilinear, linear
 from burnpy.nn.functional.embeddings import embedding
+from burnpy.nn.functional.grid_sampling import affine_grid, grid_sample
+from burnpy.nn.functional.group_normalization import group_norm, instance_norm, rms_norm
+from burnpy.nn.functional.interpolation import interpolate
 from burnpy.nn.functional.likelihood_losses import binary_cross_entropy, gaussian_nll_loss, kl_div, poisson_nll_loss
 from burnpy.nn.functional.margin_losses import (
     cosine_embedding_loss,
@@ -50,10 +53,12 @@ __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "affine_grid",
     "avg_pool1d",
     "avg_pool2d",
     "batch_norm",
     "batch_normed",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
@@ -71,12 +76,16 @@ __all__ = [
     "fold",
     "gaussian_nll_loss",
     "glu",
+    "grid_sample",
+    "group_norm",
     "gumbel_softmax",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -98,6 +107,7 @@ __all__ = [
     "pixel_unshuffle",
     "poisson_nll_loss",
     "relu6",
+    "rms_norm",
     "rotary_encoding",
     "scaled_dot_product_attention",
     "selu",

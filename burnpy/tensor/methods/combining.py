@@ -214,7 +214,7 @@ def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: 
             raise ArgumentError(f"{operation}() was asked for {name}={tolerance!r}; give a number that is not negative")
     x, other = combined(operation, x, other)
     close: Any = x.eq(other)
-    many = isinstance(other, TensorBase)
+    many = not isinstance(other, (int, float))
     a: Any = x.detach()
     b: Any = other.detach() if many else other
     if x.kind == "int":

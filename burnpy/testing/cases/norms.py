@@ -14,7 +14,7 @@ _POWERS = (2.0, 1.0, 3.0, 0.5, -1.5, 0.0, math.inf, -math.inf)
 _EXAMPLES: list[tuple[Any, ...]] = [
     *((x(2, 3, 2), p, dims, keepdim) for p in _POWERS for dims, keepdim in (((0, 2), False), ((1,), True))),
     *((x(2, 3), p, (), False) for p in (2.0, 0.5)),
-    *((x(), p, (), False) for p in _POWERS),
+    *((x(), p, (), False) for p in (2.0, -1.5)),
     *((x(2, 0), p, (1,), False) for p in (2.0, 1.0, 3.0, 0.0)),
     *((x(0, 2), p, (1,), False) for p in (2.0, math.inf, -2.0)),
     *((Large((30, 50)), p, (1,), False) for p in (2.0, 1.5)),

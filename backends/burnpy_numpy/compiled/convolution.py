@@ -1,0 +1,164 @@
+"""`CompiledConvolution`: convolution and its gradients as kernels on arrays with the channels first.
+
+Each number is summed in an order that depends on shapes and the machine alone, however work is divided among threads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.windows import Pair, window_counts
+from burnpy.backend.primitives import Shape
+from burnpy_array import ArrayBackend
+from burnpy_numpy.threads import COUNT, shared
+
+if TYPE_CHECKING:
+    from burnpy_numpy.compiled.kernel import NamedKernel
+    from burnpy_numpy.compiled.windows import Tables, Where, Windows
+
+_LEAST = 1 << 16
+"""The number of products from which kernels are used."""
+_PRODUCTS = 8
+"""The number of products that take as long as an operation of one element elsewhere."""
+_ROWS = 1 << 14
+"""The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
+
+
+class CompiledConvolution(ArrayBackend):
+    """Convolution and its gradients for windows of several elements, by kernels."""
+
+    def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        out = self._convolved(x, weight, None, (stride, padding, dilation), groups)
+        return super().conv2d(x, weight, stride, padding, dilation, groups) if out is None else out
+
+    def conv2d_bias(
+        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        out = self._convolved(x, weight, bias, (stride, padding, dilation), groups)
+        return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups) if out is None else out
+
+    def conv2d_input(
+        self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
+        out = None
+        if stride == (1, 1) and min(reach) >= 0:  # a convolution with the flipped weight
+            o, c, *kernel = weight.shape
+            flipped = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2)[..., ::-1, ::-1]
+            flipped = flipped.reshape((groups * c, o // groups, *kernel))
+            out = self._convolved(grad, flipped, None, (stride, (reach[0], reach[1]), dilation), groups)
+        return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups) if out is None else out
+
+    def conv2d_weight(
+        self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        if _suits(grad, x, shape, grad.shape[2:]):
+            found = _windows(x, shape, (stride, padding, dilation), groups)
+            kernel = None if found is None else _kernel("weight_gradient", found.backward, x.dtype)
+            if found is not None and kernel is not None:
+                return self._call(_by_weight, kernel, found, grad, x)
+        return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
+
+    def _convolved(self, x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
+        """Return a convolution; None if there is no kernel for it."""
+        shape = weight.shape
+        if _suits(x, weight, shape, window_counts(x.shape, (shape[2], shape[3]), *where)) and (
+            bias is None or bias.dtype is x.dtype
+        ):
+            found = _windows(x, shape, where, groups)
+            kernel = None if found is None else _kernel("convolution", found.forward, x.dtype)
+            if found is not None and kernel is not None:
+                return self._call(_forward, kernel, found, x, weight, bias)
+        return None
+
+
+def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
+    """Whether kernels are used for two arrays of a convolution with a weight and a result of these shapes."""
+    members, area = x.shape[0], weight[2] * weight[3]
+    return (
+        area > 1  # without windows it is a matrix product
+        and counts[1] >= 4  # a vector does not reach from one row into the next
+        and counts[0] > 0
+        and members * counts[0] * counts[1] * math.prod(weight) >= _LEAST
+        and (x.dtype is float32 or x.dtype is float64)
+        and y.dtype is x.dtype
+    )
+
+
+def _windows(x: Any, weight: Shape, where: Where, groups: int) -> Windows | None:
+    """Return the tables of a convolution; None if kernels are off."""
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first large convolution
+    from burnpy_numpy.compiled.windows import windows
+
+    return windows(x.shape[1:], weight, where, groups, x.dtype.itemsize) if enabled() else None
+
+
+def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
+    """Return the kernel of a template of `convolving`; None if it cannot be compiled."""
+    from burnpy_numpy.compiled import convolving
+    from burnpy_numpy.compiled.kernel import named_kernel
+
+    return named_kernel(getattr(convolving, name), dtype.name, tables.width, *tables.block)
+
+
+def _forward(kernel: NamedKernel, found: Windows, x: Any, weight: Any, bias: Any) -> Any:
+    tables, members, o = found.forward, x.shape[0], weight.shape[0]
+    packed = np.ascontiguousarray(weight.reshape((o, -1))[tables.channels].swapaxes(1, 2))
+    added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
+    out = np.empty((members, o, *found.counts), x.dtype)
+    firsts = np.ascontiguousarray(tables.channels[:, 0])
+    arrays = (packed, out, added, tables.elements, tables.places, tables.targets, firsts, tables.sources)
+    addresses = [a.ctypes.data for a in arrays]
+    far, tiles, blocks = found.counts[0] * found.counts[1], len(tables.places) // tables.block[1], len(firsts)
+    step = out.itemsize * o * far
+
+    def work(begin: int, end: int, first: int = 0, last: int = blocks) -> None:
+        for start, stop, source in found.parts(x, begin, end):
+            table = [source, *addresses]
+            table[2] += start * step
+            sizes = (stop - start, found.length, tiles, found.member, o * far, far)
+            kernel(table, sizes, first, last)
+
+    each = far * math.prod(weight.shape) / _PRODUCTS
+    if members >= COUNT:
+        shared(work, members, each)
+    else:
+        shared(lambda first, last: work(0, members, first, last), blocks, each * members / blocks)
+    kernel.note()
+    return out
+
+
+def _by_weight(kernel: NamedKernel, found: Windows, grad: Any, x: Any) -> Any:
+    tables, members, o = found.backward, x.shape[0], grad.shape[1]
+    grad = np.ascontiguousarray(grad)
+    far = found.counts[0] * found.counts[1]
+    (size, wide), blocks = tables.block, len(tables.channels)
+    columns, vectors = len(tables.elements) // wide, len(tables.places)
+    sums = np.zeros((blocks, columns, size, wide), x.dtype)
+    rows = np.ascontiguousarray(tables.channels * far)
+    most = max(64, _ROWS // (size * tables.width * x.itemsize))
+    several = max(1, most // vectors)
+    arrays = (grad, sums, tables.elements, tables.places, tables.targets, rows, tables.sources)
+    addresses = [a.ctypes.data for a in arrays]
+
+    def work(first: int, last: int) -> None:
+        for start, stop, source in found.parts(x, 0, members):
+            for begin in range(0, vectors, most):
+                end = min(begin + most, vectors)
+                table = [source, *addresses]
+                table[1] += start * o * far * x.itemsize
+                table[4] += 8 * begin
+                table[5] += 8 * begin
+                whole = min(max(tables.whole - begin, 0), end - begin)
+                sizes = (stop - start, several, columns, whole, end - begin, found.member, o * far, tables.left)
+                kernel(table, sizes, first, last)
+
+    shared(work, blocks, members * far * found.length * o / blocks / _PRODUCTS)
+    kernel.note()
+    out = np.empty((o, found.length), x.dtype)
+    out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : found.length]
+    return out.reshape(found.weight)

@@ -1,0 +1,86 @@
+"""`Loops`: a `Writer` for kernels that are no programs: counted loops, and variables that loops change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from burnpy_numpy.compiled.vectors import Vector, Writer
+
+
+class Loops(Writer):
+    """The lines of a kernel ``kernel(table, sizes, begin, end, …)`` with loops.
+
+    Variables are written as memory of the stack, which LLVM's optimization moves to registers.
+
+    Args:
+        width: the number of elements of a vector.
+        table: the number of addresses in the kernel's table.
+        sizes: the number of 64-bit ints in its sizes.
+    """
+
+    def __init__(self, width: int, table: int, sizes: int) -> None:
+        super().__init__(width, set())
+        self._variables: list[str] = []
+        self._loops = 0
+        self.table = [self._argument("ptr", "%table", k) for k in range(table)]
+        self.sizes = [self._argument("i64", "%sizes", k) for k in range(sizes)]
+
+    def _argument(self, kind: str, source: str, position: int) -> str:
+        at = self.assign(f"getelementptr i64, ptr {source}, i64 {position}")
+        return self.assign(f"load {kind}, ptr {at}, align 8")
+
+    def function(self) -> str:
+        """Return the text of the module. Nothing can be added after it."""
+        arguments = "ptr %table, ptr %sizes, i64 %begin, i64 %end, i64 %rows, i64 %columns"
+        first = [*sorted(self.declared), f"define void @kernel({arguments}) {{", "entry:"]
+        return "\n".join([*first, *self._variables, *self.lines, "  ret void", "}", ""])
+
+    def variable(self, start: Vector) -> str:
+        """Return the address of a new variable that is set to a vector, for `get` and `set`."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca {self.type(start.dtype)}")
+        self.set(name, start)
+        return name
+
+    def get(self, variable: str, dtype: str) -> Vector:
+        """Return the value of a variable."""
+        return Vector(self.assign(f"load {self.type(dtype)}, ptr {variable}"), dtype)
+
+    def set(self, variable: str, x: Vector) -> None:
+        """Change a variable."""
+        self.write(f"store {self.type(x.dtype)} {x.text}, ptr {variable}")
+
+    def number(self, pointer: str, index: str) -> str:
+        """Load one of an array of 64-bit ints."""
+        return self.assign(f"load i64, ptr {self.element(pointer, index, 'int64')}, align 8")
+
+    def times(self, x: str, y: str | int) -> str:
+        """Multiply 64-bit ints."""
+        return self.assign(f"mul i64 {x}, {y}")
+
+    def plus(self, x: str, y: str | int) -> str:
+        """Add 64-bit ints."""
+        return self.assign(f"add i64 {x}, {y}")
+
+    def smaller(self, x: str, y: str) -> str:
+        """Return the smaller of two 64-bit ints."""
+        return self.assign(f"select i1 {self.assign(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")
+
+    @contextmanager
+    def loop(self, start: str, stop: str) -> Iterator[str]:
+        """Write a loop around what is written meanwhile; gives its counter, from ``start`` to before ``stop``."""
+        self._loops += 1
+        tag = f"loop{self._loops}"
+        counter = f"%{tag}_at"
+        self._variables.append(f"  {counter} = alloca i64")
+        self.write(f"store i64 {start}, ptr {counter}")
+        self.write(f"br label %{tag}_head")
+        self.label(f"{tag}_head")
+        now = self.assign(f"load i64, ptr {counter}")
+        self.write(f"br i1 {self.assign(f'icmp slt i64 {now}, {stop}')}, label %{tag}_body, label %{tag}_end")
+        self.label(f"{tag}_body")
+        yield now
+        self.write(f"store i64 {self.plus(now, 1)}, ptr {counter}")
+        self.write(f"br label %{tag}_head")
+        self.label(f"{tag}_end")
