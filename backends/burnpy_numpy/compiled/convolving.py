@@ -14,7 +14,7 @@ Convolutions, 2018.
 from __future__ import annotations
 
 from burnpy_numpy.compiled.loops import Loops
-from burnpy_numpy.compiled.vectors import Vector
+from burnpy_numpy.compiled.vectors import INTS, Vector
 
 
 def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
@@ -63,12 +63,11 @@ def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
 def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str:
     """Return the text of the kernel of the gradient by the weight: out += Σ grad · x over all windows.
 
-    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the window;
-    the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The sizes:
-    the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors; the
-    distances of members of x and of grad; the number of elements that count in those
-    vectors that are not whole, the last ones. ``begin`` and
-    ``end`` are blocks. All places and distances count elements of the dtype.
+    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the
+    window; the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The
+    sizes: the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors;
+    the distances of members of x and of grad; and of how many elements count in vectors that are not whole, the last
+    ones. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
 
     Args:
         dtype: float32 or float64.
@@ -80,8 +79,9 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     x, grad, out, taps, places, targets, rows, sources = w.table
     members, several, columns, whole, count, x_member, grad_member, left = w.sizes
     counts = ", ".join(f"i64 {k}" for k in range(width))
-    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
-    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
+    skipped, ints = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64"), INTS[dtype]
+    counted = w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}")
+    mask = w.variable(Vector(w.assign(f"sext <{width} x i1> {counted} to {w.type(ints)}"), ints))
     rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
     with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
@@ -108,10 +108,13 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     return w.function()
 
 
-def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
-    """Load a vector, with zeros for the elements that a mask excludes."""
+def _loaded(w: Loops, pointer: str, dtype: str, mask: str | None) -> Vector:
+    """Load a vector, with zeros for the elements that a mask, a variable, excludes."""
     x = w.load(pointer, dtype, None)
-    return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))
+    if mask is None:
+        return x
+    kept = w.get(mask, INTS[dtype], volatile=True)  # else it would take a register that a sum needs
+    return w.bits(w.binary("and", w.bits(x, INTS[dtype]), kept), dtype)
 
 
 def _add_products(w: Loops, totals: list[str], factor: Vector, xs: list[Vector]) -> None:

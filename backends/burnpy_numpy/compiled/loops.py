@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from burnpy_numpy.compiled.vectors import Vector, Writer
@@ -43,9 +43,9 @@ class Loops(Writer):
         self.set(name, start)
         return name
 
-    def get(self, variable: str, dtype: str) -> Vector:
-        """Return the value of a variable."""
-        return Vector(self.assign(f"load {self.type(dtype)}, ptr {variable}"), dtype)
+    def get(self, variable: str, dtype: str, *, volatile: bool = False) -> Vector:
+        """Return the value of a variable; if ``volatile``, it stays in memory, and is loaded here."""
+        return Vector(self.assign(f"load {'volatile ' * volatile}{self.type(dtype)}, ptr {variable}"), dtype)
 
     def set(self, variable: str, x: Vector) -> None:
         """Change a variable."""
@@ -68,7 +68,7 @@ class Loops(Writer):
         return self.assign(f"select i1 {self.assign(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")
 
     @contextmanager
-    def loop(self, start: str, stop: str) -> Iterator[str]:
+    def loop(self, start: str, stop: str) -> Generator[str]:
         """Write a loop around what is written meanwhile; gives its counter, from ``start`` to before ``stop``."""
         self._loops += 1
         tag = f"loop{self._loops}"

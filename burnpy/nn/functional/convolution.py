@@ -143,7 +143,7 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
         if padding != "same":
             raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
         if stride != (1,) * len(stride):
-            shown = stride if len(stride) > 1 else stride[0]
+            shown = stride[0] if len(stride) == 1 else stride
             raise ArgumentError(f'{operation}() was given padding="same" with stride={shown}; it takes a stride of 1')
         return None
     return _listed_sides(operation, padding, len(stride))
