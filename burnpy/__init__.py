@@ -43,10 +43,15 @@ if TYPE_CHECKING:
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.chain import chain_matmul
+    from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
+    from burnpy.tensor.einsum import einsum, tensordot
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.grids import cartesian_prod, meshgrid
+    from burnpy.tensor.integration import cumulative_trapezoid, std_mean, trapezoid, var_mean
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+    from burnpy.tensor.searching import bucketize, searchsorted
     from burnpy.tensor.stacking import atleast_1d, atleast_2d, atleast_3d, block_diag, dstack, hstack, vstack
 
     bfloat16 = float16  # a dtype too
@@ -67,11 +72,17 @@ __all__ = [
     "block_diag",
     "bool_",
     "broadcast_tensors",
+    "bucketize",
     "cartesian_prod",
     "cat",
+    "cdist",
+    "chain_matmul",
+    "cosine_similarity",
     "cross_entropy",
+    "cumulative_trapezoid",
     "default_generator",
     "dstack",
+    "einsum",
     "errors",
     "float16",
     "float32",
@@ -87,17 +98,29 @@ __all__ = [
     "minimum",
     "mse_loss",
     "nll_loss",
+    "pairwise_distance",
+    "pdist",
+    "searchsorted",
     "stack",
+    "std_mean",
+    "tensordot",
+    "trapezoid",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "var_mean",
     "vstack",
     "where",
 ]
 
 _LATER = {
+    "burnpy.tensor.integration": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
+    "burnpy.tensor.searching": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
+    "burnpy.tensor.chain": ("chain_matmul",),
+    "burnpy.tensor.distances": ("cdist", "cosine_similarity", "pairwise_distance", "pdist"),
+    "burnpy.tensor.einsum": ("einsum", "tensordot"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),

@@ -7,10 +7,13 @@ from burnpy_array.attention import Attention
 from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
+from burnpy_array.elementary import Elementary
 from burnpy_array.indexing import Indexing
 from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
+from burnpy_array.norms import Norms
 from burnpy_array.optimizer import Optimizer
+from burnpy_array.ordering import Ordering
 from burnpy_array.pointwise import Arithmetic, Unary
 from burnpy_array.reduction import Reduction
 from burnpy_array.shape import Shaping
@@ -21,11 +24,14 @@ class ArrayBackend(
     Creation,
     Arithmetic,
     Unary,
+    Elementary,
     Activation,
     Reduction,
+    Norms,
     Softmax,
     Shaping,
     Indexing,
+    Ordering,
     Convolution,
     Dense,
     Normalization,

@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend import lapack
 from burnpy_array.base import ArrayBase
 
-
-def by(function: Callable[..., Any]) -> Any:
-    """Return the method of an operation that a function of `burnpy.backend.lapack` computes."""
-
-    def method(self: LinearAlgebra, *args: Any) -> Any:
-        return self._lapack(function, *args)
-
-    return method
+_NAMES = (
+    *("cholesky", "solve", "solve_triangular", "inv", "det", "slogdet", "adjugate", "eigh", "eigvalsh"),
+    *("svd", "svdvals", "qr", "lu_factor", "pinv", "matrix_exp"),
+)
 
 
 class LinearAlgebra(ArrayBase):
-    """Linear algebra, on the device of the arrays."""
+    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`."""
 
     def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return function(xp, *args), which raises NumPy's `LinAlgError` where a matrix has no result."""
         return self._call(function, self.xp, *args)
 
-    cholesky, solve, solve_triangular = by(lapack.cholesky), by(lapack.solve), by(lapack.solve_triangular)
-    inv, det, slogdet, adjugate = by(lapack.inv), by(lapack.det), by(lapack.slogdet), by(lapack.adjugate)
-    eigh, eigvalsh, svd, svdvals = by(lapack.eigh), by(lapack.eigvalsh), by(lapack.svd), by(lapack.svdvals)
-    qr, lu_factor, pinv, matrix_exp = by(lapack.qr), by(lapack.lu_factor), by(lapack.pinv), by(lapack.matrix_exp)
+
+def _method(name: str) -> Any:
+    """Return the method of an operation that a function of `burnpy.backend.lapack` computes."""
+
+    def method(self: LinearAlgebra, *args: Any) -> Any:
+        import burnpy.backend.lapack as lapack  # at first use, as few programs need it
+
+        return self._lapack(getattr(lapack, name), *args)
+
+    return method
+
+
+for _name in _NAMES:
+    setattr(LinearAlgebra, _name, _method(_name))

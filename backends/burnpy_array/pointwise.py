@@ -13,6 +13,8 @@ from burnpy_array.base import NUMBERS, ArrayBase, is_half
 
 UNARY = {
     **{name: name for name in ("sign", "floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},
+    **{name: name for name in ("tan", "sinh", "cosh", "exp2", "log2", "log10", "trunc")},
+    **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "neg": "negative",
     "abs": "absolute",
     "round": "rint",
@@ -39,6 +41,8 @@ BINARY = {
     "gt": "greater",
     "ge": "greater_equal",
     **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    **{name: name for name in ("hypot", "copysign", "fmax", "fmin", "logaddexp", "gcd", "lcm")},
+    "atan2": "arctan2",
 }
 """Operations of two arguments that are one function of the array module: burnpy's name to the module's."""
 

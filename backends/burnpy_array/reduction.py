@@ -119,7 +119,7 @@ def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: floa
     wide = x if accumulator(x.dtype) is None else x.astype(float32)
     deviation = _center(b, wide, dims)
     var = _mean_square(b, deviation, dims, True, correction, None)
-    least, most = _SAFE[wide.dtype]
+    least, most = SAFE[wide.dtype]
     if x.size and not (b.eager_checks and xp.logical_and(xp.greater(var, least), xp.less(var, most)).all()):
         exponent = exponents(b, deviation, dims)
         scaled = xp.asarray(xp.ldexp(deviation, xp.negative(exponent)))
@@ -131,7 +131,7 @@ def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: floa
     return out if wide is x else out.astype(x.dtype)
 
 
-_SAFE = {dtype: (float(np.finfo(dtype).tiny / np.finfo(dtype).eps), math.inf) for dtype in (float32, float64)}
+SAFE = {dtype: (float(np.finfo(dtype).tiny / np.finfo(dtype).eps), math.inf) for dtype in (float32, float64)}
 """The bounds, by dtype, between which a mean of squares is not affected by overflow or underflow."""
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend, out_of_bounds
-from burnpy.backend.dtypes import float16, int64, kind_of
+from burnpy.backend.dtypes import float16, float32, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
-from burnpy_array.base import NUMBERS
+from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability
@@ -132,6 +132,19 @@ class CuPy(Differences):
 
     def _erf(self, x: Any) -> Any:
         return import_module("cupyx.scipy.special").erf(x)
+
+    def erfc(self, x: Any) -> Any:
+        return self._special("erfc", x)
+
+    def erfinv(self, x: Any) -> Any:
+        return self._special("erfinv", x)
+
+    def _special(self, name: str, x: Any) -> Any:
+        """Return a special function that CuPy has as one kernel; 16-bit floats are computed in float32."""
+        function = getattr(import_module("cupyx.scipy.special"), name)
+        if is_half(x.dtype):
+            return self.cast(self._call(function, self.cast(x, float32)), x.dtype)
+        return self._call(function, x)
 
 
 def _event(xp: Any) -> Any:

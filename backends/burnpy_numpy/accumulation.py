@@ -19,6 +19,7 @@ _add = np.add
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
 _FEW = 256
 _WIDE = 16
+_FEW_ROUNDS = 4
 
 
 class Accumulation(ArrayBackend):
@@ -80,20 +81,27 @@ def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:
 
 
 def _combine_rows(f: Any, out: Any, index: Any, src: Any) -> None:
-    """Combine rows of src with those of ``out``: all rows with the same index are gathered and reduced at once."""
+    """Combine rows of src with those of ``out``.
+
+    Of many short runs of rows with one index, the first rows of all runs are combined at once, then the second ones,
+    and so on; of few long runs, each is reduced at once.
+    """
     order = order_of(index, len(out))
     ordered = index.take(order)
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    stops = np.append(starts[1:], len(order))
-    single = stops - starts == 1
-    alone = starts[single]
-    if len(alone):
-        rows = ordered[alone]
-        out[rows] = f(out[rows], src.take(order[alone], 0))
-    several = ~single
-    for start, stop in zip(starts[several].tolist(), stops[several].tolist(), strict=True):
-        target = out[ordered[start]]
-        f(target, f.reduce(src.take(order[start:stop], 0), 0), out=target)
+    lengths = np.diff(np.append(starts, len(order)))
+    short = int(lengths.max())
+    if short > _FEW_ROUNDS and short * 4 > len(starts):
+        short = 1
+        for start, length in zip(starts[lengths > 1].tolist(), lengths[lengths > 1].tolist(), strict=True):
+            target = out[ordered[start]]
+            f(target, f.reduce(src.take(order[start : start + length], 0), 0), out=target)
+        starts = starts[lengths == 1]
+        lengths = lengths[lengths == 1]
+    for place in range(short):
+        at = starts[lengths > place] + place
+        rows = ordered[at]
+        out[rows] = f(out.take(rows, 0), src.take(order[at], 0))
 
 
 def order_of(index: Any, size: int) -> Any:

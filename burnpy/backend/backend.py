@@ -9,19 +9,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.binary import Binary
 from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.dense import Dense
+from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.indexing import Indexing
+from burnpy.backend.operations.integers import Integers
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
+from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
+from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.reduction import Reduction
+from burnpy.backend.operations.resampling import Resampling
+from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
+from burnpy.backend.operations.special_functions import SpecialFunctions
 from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.schema import Algebra, derived
 
@@ -37,14 +45,22 @@ class Backend(
     Arithmetic,
     Comparison,
     Unary,
+    Elementary,
+    Binary,
+    SpecialFunctions,
+    Integers,
     Activation,
     Reduction,
+    Norms,
+    Scans,
     Shaping,
     Indexing,
+    Ordering,
     Random,
     Convolution,
     Dense,
     Pooling,
+    Resampling,
     Normalization,
     Attention,
     LinearAlgebra,

@@ -1,7 +1,7 @@
 """Linear algebra of arrays by the ``linalg`` of an array module, ``numpy.linalg`` or ``cupy.linalg``.
 
-Each function takes the module and arrays of it, float16 and bfloat16 too, which are computed in float32. The defaults of
-operations call them on the host, and NumPy and CuPy with their own arrays. What fails names the matrix of the batch.
+Each function takes the module and arrays of it, float16 and bfloat16 too, which are computed in float32. The defaults
+of operations call them on the host, and NumPy and CuPy with their own arrays. What fails names the matrix of the batch.
 """
 
 from __future__ import annotations

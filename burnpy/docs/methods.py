@@ -52,11 +52,15 @@ def table() -> str:
     return _PAGE.format(
         imports="\n".join(f"    from burnpy.tensor.methods.{module} import {name}" for module, name in classes),
         exported=_exported(sorted(name for _, name in classes)),
-        table="\n".join(
-            "\n".join([f'    "{path}": (', *(f'        "{name}",' for name in names), "    ),"])
-            for path, names in methods.items()
-        ),
+        table="\n".join(f'    "{path}": {_tuple(names)},' for path, names in methods.items()),
     )
+
+
+def _tuple(names: list[str]) -> str:
+    """Return the text of a tuple, as ruff lays it out: one name on the line, several below each other."""
+    if len(names) == 1:
+        return f'("{names[0]}",)'
+    return "\n".join(["(", *(f'        "{name}",' for name in names), "    )"])
 
 
 def _exported(names: list[str]) -> str:

@@ -14,7 +14,7 @@ divide | x.div(y)
 true_divide | x.div(y)
 floor_divide | x.floor_divide(y) | also `x // y`
 remainder | x.remainder(y) | also `x % y`
-fmod | x - y * x.div(y, rounding_mode="trunc") | not yet as one operation
+fmod | x.fmod(y)
 pow | x.pow(y) | also `x ** y`
 neg | x.neg() | also `-x`
 negative | x.neg()
@@ -27,86 +27,86 @@ square | x.square()
 reciprocal | x.reciprocal()
 maximum | x.maximum(y)
 minimum | x.minimum(y)
-fmax | burnpy.where(y.isnan(), x, burnpy.where(x.isnan(), y, x.maximum(y)))
-fmin | burnpy.where(y.isnan(), x, burnpy.where(x.isnan(), y, x.minimum(y)))
+fmax | x.fmax(y)
+fmin | x.fmin(y)
 clamp | x.clamp(low, high) | bounds are numbers or tensors
 clip | x.clamp(low, high)
 clamp_min | x.clamp_min(low)
 clamp_max | x.clamp_max(high)
-addcmul | x + value * y * y
-addcdiv | x + value * y / y
-lerp | x + value * (y - x)
-hypot | (x * x + y * y).sqrt() | not yet as one operation
-gcd | – | not yet
-lcm | – | not yet
-copysign | x.abs() * y.sign() | not yet for a y of 0
+addcmul | x.addcmul(y, y, value=value)
+addcdiv | x.addcdiv(y, y, value=value)
+lerp | x.lerp(y, value)
+hypot | x.hypot(y)
+gcd | i.gcd(j)
+lcm | i.lcm(j)
+copysign | x.copysign(y)
 ldexp | x * 2.0 ** y
 nextafter | – | not yet
 frexp | – | not yet
 
 # Functions of each element
 exp | x.exp()
-exp2 | 2.0 ** x
+exp2 | x.exp2()
 expm1 | x.expm1()
 log | x.log()
-log2 | x.log() / math.log(2.0)
-log10 | x.log() / math.log(10.0)
+log2 | x.log2()
+log10 | x.log10()
 log1p | x.log1p()
 sqrt | x.sqrt()
 rsqrt | x.rsqrt()
 sin | x.sin()
 cos | x.cos()
-tan | x.sin() / x.cos()
-sinh | (x.exp() - (-x).exp()) / 2.0
-cosh | (x.exp() + (-x).exp()) / 2.0
+tan | x.tan()
+sinh | x.sinh()
+cosh | x.cosh()
 tanh | x.tanh()
-asin | – | not yet
-arcsin | – | not yet
-acos | – | not yet
-arccos | – | not yet
-atan | – | not yet
-arctan | – | not yet
-atan2 | – | not yet
-arctan2 | – | not yet
-asinh | – | not yet
-arcsinh | – | not yet
-acosh | – | not yet
-arccosh | – | not yet
-atanh | – | not yet
-arctanh | – | not yet
-deg2rad | x * (math.pi / 180.0)
-rad2deg | x * (180.0 / math.pi)
-sinc | – | not yet
+asin | x.asin()
+arcsin | x.asin()
+acos | x.acos()
+arccos | x.acos()
+atan | x.atan()
+arctan | x.atan()
+atan2 | x.atan2(y)
+arctan2 | x.atan2(y)
+asinh | x.asinh()
+arcsinh | x.asinh()
+acosh | x.acosh()
+arccosh | x.acosh()
+atanh | x.atanh()
+arctanh | x.atanh()
+deg2rad | x.deg2rad()
+rad2deg | x.rad2deg()
+sinc | x.sinc()
 erf | x.erf()
-erfc | 1.0 - x.erf() | not yet as one operation, which keeps small values exact
-erfinv | – | not yet
-lgamma | – | not yet
+erfc | x.erfc()
+erfinv | x.erfinv()
+lgamma | x.lgamma()
 mvlgamma | – | not yet
-digamma | – | not yet
-polygamma | – | not yet
+digamma | x.digamma()
+polygamma | x.polygamma(1) | `torch.polygamma(1, x)`
 igamma | – | not yet
 igammac | – | not yet
 i0 | – | not yet
 floor | x.floor()
 ceil | x.ceil()
 round | x.round(decimals=1)
-trunc | x.div(1.0, rounding_mode="trunc")
-fix | x.div(1.0, rounding_mode="trunc")
-frac | x - x.div(1.0, rounding_mode="trunc")
-nan_to_num | burnpy.where(x.isnan(), 0.0, x) | and `x.isinf()` for the infinities
-logit | p.log() - (1.0 - p).log()
-xlogy | burnpy.where(x == 0.0, 0.0, x * y.log())
-heaviside | burnpy.where(x == 0.0, y, (x > 0.0).float())
-logaddexp | burnpy.stack([x, y]).logsumexp(0)
-logaddexp2 | – | not yet
+trunc | x.trunc()
+fix | x.trunc()
+frac | x.frac()
+nan_to_num | x.nan_to_num(0.0)
+logit | p.logit()
+xlogy | x.xlogy(y)
+heaviside | x.heaviside(y) | `y` may be a number; it has a gradient, where PyTorch raises
+logaddexp | x.logaddexp(y)
+logaddexp2 | x.mul(math.log(2.0)).logaddexp(y * math.log(2.0)) / math.log(2.0)
 sigmoid | x.sigmoid()
 relu | x.relu()
-prelu | burnpy.where(x > 0.0, x, value * x) | not yet as a layer
-hardshrink | burnpy.where(x.abs() > 0.5, x, 0.0)
-celu | burnpy.where(x > 0.0, x, x.expm1())
-selu | – | not yet
+prelu | x.prelu(v[:1])
+hardshrink | x.hardshrink()
+celu | burnpy.nn.functional.celu(x)
+selu | burnpy.nn.functional.selu(x)
 rrelu | – | not yet
-threshold | burnpy.where(x > low, x, value)
+threshold | burnpy.nn.functional.threshold(x, low, value)
 softmax | x.softmax(dim=1)
 log_softmax | x.log_softmax(dim=1)
 dropout | burnpy.nn.functional.dropout(x, 0.5)
@@ -148,10 +148,10 @@ isinf | x.isinf()
 isfinite | x.isfinite()
 isposinf | x == math.inf
 isneginf | x == -math.inf
-signbit | x < 0.0 | -0.0 is not below 0
+signbit | x.signbit()
 equal | bool((x == y).all())
-isclose | (x - y).abs() <= 1e-8 + 1e-5 * y.abs()
-allclose | bool(((x - y).abs() <= 1e-8 + 1e-5 * y.abs()).all())
+isclose | x.isclose(y)
+allclose | x.allclose(y)
 isin | (x.unsqueeze(-1) == v).any(-1)
 logical_and | b.logical_and(c) | also `b & c`
 logical_or | b.logical_or(c) | also `b | c`
@@ -161,96 +161,96 @@ bitwise_and | i.bitwise_and(j) | also `i & j`
 bitwise_or | i.bitwise_or(j) | also `i | j`
 bitwise_xor | i.bitwise_xor(j) | also `i ^ j`
 bitwise_not | i.bitwise_not() | also `~i`
-bitwise_left_shift | i * 2 ** j
-bitwise_right_shift | i // 2 ** j
+bitwise_left_shift | i.bitwise_left_shift(j) | also `i << j`
+bitwise_right_shift | i.bitwise_right_shift(j) | also `i >> j`
 
 # Reductions
 sum | x.sum(dim=1, keepdim=True)
-nansum | burnpy.where(x.isnan(), 0.0, x).sum()
+nansum | x.nansum() | floats only
 mean | x.mean(dim=1)
-nanmean | burnpy.where(x.isnan(), 0.0, x).sum() / x.isnan().logical_not().sum().float()
+nanmean | x.nanmean() | floats only
 prod | x.prod(dim=1)
 amax | x.amax(dim=1)
 amin | x.amin(dim=1)
-aminmax | x.amin(dim=1), x.amax(dim=1)
+aminmax | x.aminmax(dim=1)
 max | x.max(dim=1) | of two tensors `x.maximum(y)`
 min | x.min(dim=1) | of two tensors `x.minimum(y)`
 argmax | x.argmax(dim=1)
 argmin | x.argmin(dim=1)
 any | b.any(dim=1)
 all | b.all(dim=1)
-count_nonzero | (x != 0.0).sum(dim=1)
+count_nonzero | x.count_nonzero(dim=1)
 var | x.var(dim=1, correction=1)
 std | x.std(dim=1, correction=1)
-var_mean | x.var(dim=1), x.mean(dim=1)
-std_mean | x.std(dim=1), x.mean(dim=1)
-norm | x.square().sum(dim=1).sqrt() | not yet as one operation, of which the gradient at 0 is 0
-frobenius_norm | x.square().sum().sqrt() | not yet as one operation, of which the gradient at 0 is 0
-dist | (x - y).square().sum().sqrt() | not yet as one operation, of which the gradient at 0 is 0
+var_mean | burnpy.var_mean(x, dim=1)
+std_mean | burnpy.std_mean(x, dim=1)
+norm | x.norm(dim=1) | of the elements as one vector; does not overflow
+frobenius_norm | x.norm(dim=1)
+dist | x.dist(y)
 logsumexp | x.logsumexp(dim=1)
-logcumsumexp | x.exp().cumsum(dim=1).log() | not yet as one operation, which does not overflow
+logcumsumexp | x.logcumsumexp(dim=1)
 cumsum | x.cumsum(dim=1)
-cumprod | x.log().cumsum(dim=1).exp() | not yet; so for positive elements
-cummax | – | not yet
-cummin | – | not yet
-cumulative_trapezoid | ((x[:, 1:] + x[:, :-1]) / 2.0).cumsum(dim=1)
-trapezoid | ((x[:, 1:] + x[:, :-1]) / 2.0).sum(dim=1)
-trapz | ((x[:, 1:] + x[:, :-1]) / 2.0).sum(dim=1)
-diff | x[:, 1:] - x[:, :-1]
+cumprod | x.cumprod(dim=1)
+cummax | x.cummax(dim=1)
+cummin | x.cummin(dim=1)
+cumulative_trapezoid | burnpy.cumulative_trapezoid(y, x) | floats only
+trapezoid | burnpy.trapezoid(y, x) | floats only
+trapz | burnpy.trapezoid(y, x) | floats only
+diff | x.diff(dim=1)
 gradient | (x[:, 2:] - x[:, :-2]) / 2.0 | of samples; derivatives are burnpy.func.grad's
 sum_to_size | x.sum(dim=0, keepdim=True)
-median | – | not yet
-nanmedian | – | not yet
-quantile | – | not yet
-nanquantile | – | not yet
-mode | – | not yet
-kthvalue | – | not yet
-sort | – | not yet
-argsort | – | not yet
-msort | – | not yet
-topk | – | not yet; the largest is `x.max(dim)`
-unique | – | not yet; `np.unique(x.to_numpy())` has no gradient to lose
+median | x.median(dim=1) | the gradient goes to the chosen element, without `dim` too
+nanmedian | x.nanmedian(dim=1) | the gradient goes to the chosen element, without `dim` too
+quantile | x.quantile(0.5, dim=1) | also of 16-bit floats
+nanquantile | x.nanquantile(0.5, dim=1) | also of 16-bit floats
+mode | x.mode(dim=1)
+kthvalue | x.kthvalue(2, dim=1) | of equal elements the first comes first
+sort | x.sort(dim=1) | always stable
+argsort | x.argsort(dim=1) | always stable
+msort | x.msort()
+topk | x.topk(2, dim=1) | always sorted; of equal elements the first comes first
+unique | x.unique() | always sorted; differentiable
 unique_consecutive | – | not yet; `np.unique(x.to_numpy())` has no gradient to lose
-bincount | i.flatten().one_hot(3).sum(dim=0)
-histc | – | not yet; `np.histogram(x.to_numpy())`
+bincount | i[0].bincount() | differentiable by its weights
+histc | x.histc(4) | NaN is not counted
 histogram | – | not yet; `np.histogram(x.to_numpy())`
 histogramdd | – | not yet; `np.histogramdd(x.to_numpy())`
-bucketize | (x.unsqueeze(-1) > v).sum(-1)
-searchsorted | (x.unsqueeze(-1) > v).sum(-1)
-cov | – | not yet
-corrcoef | – | not yet
+bucketize | burnpy.bucketize(x, v)
+searchsorted | burnpy.searchsorted(v, x) | NaN is the largest, as in `sort`
+cov | x.cov() | floats only
+corrcoef | x.corrcoef() | floats only
 hash_tensor | – | not yet
 renorm | – | not yet
 
 # Products of matrices
 matmul | x.matmul(m) | also `x @ m`
-mm | x @ m
-bmm | x @ m | any dimensions before the last two
-mv | x @ v
-dot | v @ v
+mm | x.mm(m)
+bmm | x[None].bmm(m[None])
+mv | x.mv(v)
+dot | v.dot(v)
 inner | x @ y.mT | `x.inner()` is x on the inner backend
-vdot | v @ v
-outer | v.unsqueeze(1) * v
-ger | v.unsqueeze(1) * v
-addmm | y + x @ m
+vdot | v.dot(v)
+outer | v.outer(v)
+ger | v.outer(v)
+addmm | x.addmm(x @ m, m)
 addmv | x @ v + x[:, 0]
 addr | m + v.unsqueeze(1) * v
 addbmm | y + x @ m
-baddbmm | y + x @ m
-chain_matmul | x @ m @ m
-kron | – | not yet
-cross | – | not yet
-tensordot | x.reshape(2, 3) @ m.reshape(3, 3) | dimensions that are summed over go next to each other
-einsum | – | not yet; `x @ m`, sums and permutations do it
-cdist | (x.unsqueeze(1) - m).square().sum(-1).sqrt() | not yet as one operation, with gradient 0 at equal points
-pdist | – | not yet
+baddbmm | x[None].baddbmm(x[None], m[None])
+chain_matmul | burnpy.chain_matmul(x, m, m)
+kron | x.kron(m)
+cross | m.cross(m, dim=1)
+tensordot | burnpy.tensordot(x, m, dims=1)
+einsum | burnpy.einsum("ij,jk->ik", x, m)
+cdist | burnpy.cdist(x, y)
+pdist | burnpy.pdist(x)
 trace | m.trace()
 adjoint | x.mT | there are no complex numbers
 H | x.T | there are no complex numbers
 mH | x.mT | there are no complex numbers
 bilinear | – | not yet
-cosine_similarity | – | not yet
-pairwise_distance | – | not yet
+cosine_similarity | burnpy.cosine_similarity(x, y)
+pairwise_distance | burnpy.pairwise_distance(x, y)
 matrix_power | m.matrix_power(3)
 matrix_exp | m.matrix_exp()
 det | m.det()
@@ -268,7 +268,7 @@ ormqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
 svd | burnpy.linalg.svd(x) | with Vh, the transpose of V
 svd_lowrank | burnpy.linalg.svd(x) | not yet by random projections
 pca_lowrank | burnpy.linalg.svd(x) | not yet by random projections
-eig | – | of matrices that are not symmetric they are complex, and there are no complex numbers; of symmetric ones `burnpy.linalg.eigh(m)`
+eig | burnpy.linalg.eigh(m) | of symmetric matrices; of others there would be complex numbers
 symeig | burnpy.linalg.eigh(m)
 lu | burnpy.linalg.lu_factor(m) | or `burnpy.linalg.lu(m)` for P, L and U
 lu_solve | burnpy.linalg.lu_solve(*burnpy.linalg.lu_factor(m), m)
@@ -276,7 +276,7 @@ lu_unpack | burnpy.linalg.lu(m) | of the matrix itself
 lstsq | burnpy.linalg.lstsq(m, m) | the matrices are the first argument
 solve | burnpy.linalg.solve(m, v) | the matrices are the first argument
 triangular_solve | burnpy.linalg.solve_triangular(m, m, upper=True) | the matrices are the first argument
-nuclear_norm | burnpy.linalg.svdvals(x).sum()
+nuclear_norm | burnpy.linalg.matrix_norm(x, ord="nuc")
 stft | – | not yet: with fft
 istft | – | not yet: with fft
 """

@@ -52,12 +52,12 @@ rand_like | x.uniform_like()
 randn_like | x.normal_like()
 randint_like | IntTensor.randint(0, 10, x.shape, device=device)
 bernoulli | p.bernoulli() | of probabilities, as there
-multinomial | p.log().categorical() | of logits, one drawn from each row
+multinomial | p.multinomial(2, replacement=True) | of logits `x.categorical()` draws one from each row
 uniform_ | x = x.uniform_like(low, high)
 normal_ | x = x.normal_like(0.0, 1.0)
 bernoulli_ | x = x.full_like(0.5).bernoulli()
 random_ | x = x.uniform_like(0.0, 10.0).floor()
-exponential_ | x = -(1.0 - x.uniform_like()).log()
+exponential_ | x = Tensor.exponential(x.shape, rate=1.0, device=device)
 cauchy_ | – | not yet; draw from Tensor.uniform and transform
 geometric_ | – | not yet; draw from Tensor.uniform and transform
 log_normal_ | x = x.normal_like(1.0, 2.0).exp()

@@ -25,7 +25,9 @@ _PACKAGES = {
 
 _ROOMS = tuple(
     f"burnpy.{room}"
-    for room in ("nn", "nn.functional", "nn.init", "optim", "func", "linalg", "autodiff", "backend", "record", "testing")
+    for room in (
+        *("nn", "nn.functional", "nn.init", "optim", "func", "linalg", "autodiff", "backend", "record", "testing"),
+    )
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 _AS_CALLED = "it is called {} here"
 _BATCH_FIRST = "the batch always comes first"
 _CHANNELS = {"num_features": _AS_CALLED.format("channels")}
+_CELL = {"input_size": _AS_CALLED.format("inputs"), "hidden_size": _AS_CALLED.format("hidden")}
+_RECURRENT = {**_CELL, "num_layers": _AS_CALLED.format("count"), "batch_first": _BATCH_FIRST}
 
 ARGUMENTS: dict[str, dict[str, str]] = {
     "Module": {"dtype": "make it, and cast it then: model.astype(dtype)"},
@@ -22,14 +24,34 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "sparse": "gradients are dense",
         "_weight": "make it, and put the weight in: layer.replace(weight=Param(tensor))",
     },
-    "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
-    "Lstm": {
-        "input_size": _AS_CALLED.format("inputs"),
-        "hidden_size": _AS_CALLED.format("hidden"),
-        "num_layers": _AS_CALLED.format("count"),
-        "batch_first": _BATCH_FIRST,
-        "proj_size": "there are no projections yet; let a Linear follow",
+    "GroupNorm": {
+        "num_groups": _AS_CALLED.format("groups"),
+        "num_channels": _AS_CALLED.format("channels"),
     },
+    "InstanceNorm": {
+        **_CHANNELS,
+        "momentum": "it has no running statistics",
+        "track_running_stats": "it has none; burnpy.nn.functional.instance_norm takes those of others",
+    },
+    "RmsNorm": {"elementwise_affine": "a norm without a weight is burnpy.nn.functional.rms_norm(x, shape)"},
+    "Bilinear": {
+        "in1_features": _AS_CALLED.format("in1"),
+        "in2_features": _AS_CALLED.format("in2"),
+        "out_features": _AS_CALLED.format("outputs"),
+    },
+    "Conv1d": {"padding_mode": "around the sequences are zeros always"},
+    "ConvTranspose1d": {"padding_mode": "around the sequences are zeros always"},
+    "ConvTranspose2d": {"padding_mode": "around the images are zeros always"},
+    "MaxPool1d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
+    "AdaptiveMaxPool1d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
+    "AdaptiveMaxPool2d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
+    "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
+    "Lstm": {**_RECURRENT, "proj_size": "there are no projections yet; let a Linear follow"},
+    "Gru": _RECURRENT,
+    "Rnn": _RECURRENT,
+    "LstmCell": _CELL,
+    "GruCell": _CELL,
+    "RnnCell": _CELL,
     "MultiHeadAttention": {
         "embed_dim": _AS_CALLED.format("size"),
         "num_heads": _AS_CALLED.format("heads"),
@@ -47,6 +69,18 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "batch_first": _BATCH_FIRST,
         "bias": "there is one always",
     },
+    "TransformerDecoderLayer": {
+        "d_model": _AS_CALLED.format("size"),
+        "nhead": _AS_CALLED.format("heads"),
+        "dim_feedforward": _AS_CALLED.format("feedforward"),
+        "layer_norm_eps": _AS_CALLED.format("eps"),
+        "batch_first": _BATCH_FIRST,
+        "bias": "there is one always",
+    },
+    "TransformerDecoder": {
+        "decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)",
+        "num_layers": _AS_CALLED.format("count"),
+    },
     "TransformerEncoder": {
         "encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)",
         "num_layers": _AS_CALLED.format("count"),
@@ -57,6 +91,10 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "BceWithLogitsLoss": {
         name: f"it goes into the call, being on a device: loss(input, target, {name}={name})"
         for name in ("weight", "pos_weight")
+    },
+    **{
+        name: {"weight": "it goes into the call, being on a device: loss(input, target, weight=weight)"}
+        for name in ("BceLoss", "MultiMarginLoss")
     },
     "LinearLr": {
         "start_factor": "give rates: start and end",

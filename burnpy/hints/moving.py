@@ -40,14 +40,14 @@ roll | x.roll(1, 0)
 repeat | x.repeat(2, 1) | NumPy's repeats elements, as `x.repeat_interleave(2)`
 tile | x.tile((2, 1))
 repeat_interleave | x.repeat_interleave(2, dim=0)
-unfold | x.unfold(1, 2, 1) | of images it is not here yet
+unfold | x.unfold(1, 2, 1) | of images `burnpy.nn.functional.unfold(x, 2)`
 as_strided | – | how elements lie in memory is the backend's affair
 meshgrid | burnpy.meshgrid(v, v) | `indexing="ij"` by default; NumPy's default is "xy"
 cartesian_prod | burnpy.cartesian_prod(v, v)
 combinations | – | not yet
-pixel_shuffle | – | not yet
-pixel_unshuffle | – | not yet
-channel_shuffle | – | not yet
+pixel_shuffle | burnpy.nn.functional.pixel_shuffle(y.reshape(6, 1, 1)[:4], 2)
+pixel_unshuffle | burnpy.nn.functional.pixel_unshuffle(y[:, :2].unsqueeze(0), 2)
+channel_shuffle | burnpy.nn.functional.channel_shuffle(y.reshape(1, 6, 1), 2)
 
 # Joining and splitting
 cat | burnpy.cat([x, y], dim=0)
@@ -74,7 +74,7 @@ unsafe_split_with_sizes | x.split([1, 1])
 
 # Choosing and writing elements
 where | burnpy.where(b, x, y)
-index | x[rows]
+index | x[rows] | every form of NumPy's, steps backward too; an int among indices places no dimension
 gather | x.gather(0, i)
 take_along_dim | x.take_along_dim(i, dim=0)
 take | x.take(rows)

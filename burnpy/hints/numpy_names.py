@@ -32,8 +32,8 @@ itemset | x = x.at[0, 0].set(value)
 ndindex | np.ndindex(x.shape)
 array_equal | bool((x == y).all())
 invert | ~i
-left_shift | i * 2 ** j
-right_shift | i // 2 ** j
+left_shift | i.bitwise_left_shift(j) | also `i << j`
+right_shift | i.bitwise_right_shift(j) | also `i >> j`
 iscomplex | – | there are no complex numbers
 pad | burnpy.nn.functional.pad(x, (1, 1)) | a pair for each dimension, the last one's first
 random | Tensor.uniform(shape, device=device) | `burnpy.Generator(0)` is a generator of your own

@@ -6,31 +6,43 @@ NN = """
 ReLU | Relu
 GELU | Gelu
 SiLU | Silu
+ReLU6 | Relu6
+LeakyReLU | LeakyRelu
+PReLU | PRelu
+ELU | Elu
+CELU | Celu
+SELU | Selu
+GLU | Glu
 LSTM | Lstm
+LSTMCell | LstmCell
+GRU | Gru
+GRUCell | GruCell
+RNN | Rnn
+RNNCell | RnnCell
 MultiheadAttention | MultiHeadAttention
 BatchNorm1d | BatchNorm
 BatchNorm2d | BatchNorm
 BatchNorm3d | BatchNorm
+InstanceNorm1d | InstanceNorm
+InstanceNorm2d | InstanceNorm
+InstanceNorm3d | InstanceNorm
+RMSNorm | RmsNorm
+UpsamplingNearest2d | Upsample
+UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
 SyncBatchNorm | – | not yet: with distributed training
 NLLLoss | NllLoss
 MSELoss | MseLoss
 BCEWithLogitsLoss | BceWithLogitsLoss
-BCELoss | BceWithLogitsLoss | of logits, which is exact
-L1Loss | (x - y).abs().mean() | no layer
+BCELoss | BceLoss
+KLDivLoss | KlDivLoss
+PoissonNLLLoss | PoissonNllLoss
+GaussianNLLLoss | GaussianNllLoss
 Parameter | Param
 Container | Sequential
 ModuleList | a list, as a field of a Module
 ModuleDict | a dict, as a field of a Module
 ParameterList | a list of Param, as a field of a Module
 ParameterDict | a dict of Param, as a field of a Module
-LeakyReLU | burnpy.where(x > 0.0, x, 0.01 * x) | in forward()
-ReLU6 | x.clamp(0.0, 6.0) | in forward()
-Hardtanh | x.clamp(-1.0, 1.0) | in forward()
-LogSigmoid | -(-x).softplus() | in forward()
-Softsign | x / (1.0 + x.abs()) | in forward()
-Tanhshrink | x - x.tanh() | in forward()
-Mish | x * x.softplus().tanh() | in forward()
-Softmin | (-x).softmax(dim=1) | in forward()
 Unflatten | x.reshape(2, 3, 1) | in forward()
 UninitializedParameter | Param | sizes are given
 UninitializedBuffer | Buffer | sizes are given
@@ -40,23 +52,10 @@ utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.opt
 """
 
 FUNCTIONAL = """
-binary_cross_entropy | binary_cross_entropy_with_logits(x, y) | of logits, which is exact
-l1_loss | (x - y).abs().mean()
 one_hot | i.one_hot(3)
-leaky_relu | burnpy.where(x > 0.0, x, 0.01 * x)
-relu6 | x.clamp(0.0, 6.0)
-elu | burnpy.where(x > 0.0, x, x.expm1())
-celu | burnpy.where(x > 0.0, x, x.expm1())
-hardtanh | x.clamp(-1.0, 1.0)
-hardsigmoid | (x / 6.0 + 0.5).clamp(0.0, 1.0)
-hardswish | x * (x / 6.0 + 0.5).clamp(0.0, 1.0)
-logsigmoid | -(-x).softplus()
-softsign | x / (1.0 + x.abs())
-tanhshrink | x - x.tanh()
-mish | x * x.softplus().tanh()
-softmin | (-x).softmax(dim=1)
-normalize | x / x.square().sum(dim=1, keepdim=True).sqrt()
-rms_norm | x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
+upsample | interpolate(image, 4)
+upsample_nearest | interpolate(image, 4)
+upsample_bilinear | interpolate(image, 4, mode="bilinear", align_corners=True)
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
 """
 
@@ -71,7 +70,7 @@ normal_ | Normal
 ones_ | Ones
 orthogonal_ | Orthogonal
 sparse_ | – | not yet
-trunc_normal_ | – | not yet
+trunc_normal_ | TruncatedNormal
 uniform_ | Uniform
 xavier_normal_ | XavierNormal
 xavier_uniform_ | XavierUniform
@@ -100,7 +99,7 @@ CyclicLR | CyclicLr
 ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is the rate
 Adadelta | AdaDelta
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
-swa_utils | model.map(f) | averages of weights are not yet there ready-made
+swa_utils | Ema | a value: ema = ema.update(model)
 """
 
 FUNC = """

@@ -1,9 +1,9 @@
 """Linear algebra of matrices (…, n, m) in batches, named as in ``torch.linalg``.
 
-All functions are differentiable twice, in reverse and forward mode. On NumPy LAPACK computes them, on CuPy cuSOLVER and
-cuBLAS; other backends copy to the host and back, unless they override the operation. float16 and bfloat16 are computed
-in float32. A matrix that is singular or not positive definite where it must not be raises a `LinAlgError`, which names
-its place in the batch.
+All functions are differentiable twice, in reverse and forward mode. On NumPy LAPACK computes them, SciPy's for
+matrices of many rows where SciPy is installed, on CuPy cuSOLVER and cuBLAS; other backends copy to the host and back,
+unless they override the operation. float16 and bfloat16 are computed in float32. A matrix that is singular or not
+positive definite where it must not be raises a `LinAlgError`, which names its place in the batch.
 
 >>> from burnpy import Tensor, linalg
 >>> from burnpy.backend import NumPy
@@ -45,6 +45,7 @@ _LATER = {
         "solve_triangular",
     ),
     "burnpy.linalg.functions": ("det", "inv", "matrix_exp", "matrix_power", "matrix_rank", "multi_dot", "slogdet"),
+    "burnpy.linalg.norms": ("cond", "matrix_norm", "norm", "vector_norm"),
 }
 """The names of the package by module; ``python -m burnpy.docs.exports`` writes them into the stub for type checkers."""
 

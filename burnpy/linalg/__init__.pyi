@@ -18,6 +18,7 @@ from burnpy.linalg.decompositions import (
 )
 from burnpy.linalg.equations import LeastSquares, cholesky_solve, lstsq, lu_solve, pinv, solve, solve_triangular
 from burnpy.linalg.functions import det, inv, matrix_exp, matrix_power, matrix_rank, multi_dot, slogdet
+from burnpy.linalg.norms import cond, matrix_norm, norm, vector_norm
 
 __all__ = [
     "LU",
@@ -29,6 +30,7 @@ __all__ = [
     "Svd",
     "cholesky",
     "cholesky_solve",
+    "cond",
     "det",
     "eigh",
     "eigvalsh",
@@ -38,9 +40,11 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "matrix_exp",
+    "matrix_norm",
     "matrix_power",
     "matrix_rank",
     "multi_dot",
+    "norm",
     "pinv",
     "qr",
     "slogdet",
@@ -48,4 +52,5 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "vector_norm",
 ]

@@ -94,8 +94,9 @@ def cholesky(x: Tensor[B], *, upper: bool = False) -> Tensor[B]:
 def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B]]:  # noqa: N803  # NumPy's and PyTorch's name
     """Eigenvalues and eigenvectors of symmetric matrices.
 
-    The sign of an eigenvector, and the basis of the eigenvectors of a repeated eigenvalue, are LAPACK's choice. Functions
-    that do not depend on it have right gradients; within the space of a repeated eigenvalue, vectors have derivative 0.
+    The sign of an eigenvector, and the basis of the eigenvectors of a repeated eigenvalue, are LAPACK's choice. Within
+    the space of a repeated eigenvalue vectors have derivative 0, by convention; symmetric functions of the eigenvalues
+    have their right gradient.
 
     Args:
         x: shape (…, n, n).
@@ -132,9 +133,9 @@ def eigvalsh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa:
 def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
     """The singular value decomposition x = U diag(S) Vh.
 
-    The signs of singular vectors, and their basis for a repeated singular value, are LAPACK's choice; what depends on it
-    has no derivative, and 0 is taken. Nor have vectors that complete a basis, which raise an `ArgumentError` when they
-    are differentiated.
+    The signs of singular vectors, and their basis for a repeated singular value, are LAPACK's choice; what depends on
+    it has no derivative, and 0 is taken. Nor have vectors that complete a basis, which raise an `ArgumentError` when
+    they are differentiated.
 
     Args:
         x: shape (…, m, n).
@@ -172,8 +173,8 @@ def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
 
     Args:
         x: shape (…, m, n). For derivatives, its first min(m, n) columns are independent.
-        mode: with "reduced", Q is of shape (…, m, k) and R (…, k, n), with k = min(m, n); with "complete", (…, m, m) and
-            (…, m, n); with "r", Q is empty and R reduced. The complete mode is not differentiable for m > n.
+        mode: with "reduced", Q is of shape (…, m, k) and R (…, k, n), with k = min(m, n); with "complete", (…, m, m)
+            and (…, m, n); with "r", Q is empty and R reduced. The complete mode is not differentiable for m > n.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

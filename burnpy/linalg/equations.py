@@ -59,7 +59,7 @@ def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
     if vector:
         b = b.unsqueeze(-1)
         if not left:
-            raise ShapeError(f"solve() was asked with left=False for vectors of shape {b.shape[:-1]}; it takes matrices")
+            raise ShapeError(f"solve() was asked with left=False for vectors of shape {b.shape[:-1]}; give matrices")
     _fitting("solve", a, b, left)
     a, b = expanded("solve", a, b)
     if not left:
@@ -179,9 +179,7 @@ def lu_solve(
 
 
 @explained
-def pinv(
-    x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
-) -> Tensor[B]:
+def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor[B]:
     """The pseudoinverse of Moore and Penrose, of shape (…, n, m) for x of shape (…, m, n).
 
     Args:
@@ -224,7 +222,8 @@ def lstsq(
     (2.0, 2.0, 1)
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise ArgumentError(f'lstsq() was asked for driver={describe(driver)}; it is "gels", "gelsy", "gelsd" or "gelss"')
+        known = '"gels", "gelsy", "gelsd" or "gelss"'
+        raise ArgumentError(f"lstsq() was asked for driver={describe(driver)}; it is {known}")
     matrices("lstsq", a)
     a, b = alike("lstsq", a, b)
     vector = b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]
@@ -253,7 +252,8 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
         ArgumentError: one of them is not a number, or negative.
     """
     for name, value in (("atol", atol), ("rtol", rtol)):
-        if value is not None and not (isinstance(value, (int, float)) and value >= 0):
+        given: Any = value
+        if value is not None and not (isinstance(given, (int, float)) and value >= 0):
             raise ArgumentError(f"{operation}() was asked for {name}={describe(value)}, which is a number, at least 0")
     if rtol is None:
         dtype = float32 if x.dtype.itemsize == 2 else x.dtype

@@ -4,65 +4,173 @@ from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
-from burnpy.nn.layers.attention import MultiHeadAttention
+from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
+from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
+from burnpy.nn.layers.bilinear import Bilinear
+from burnpy.nn.layers.conv1d import Conv1d
 from burnpy.nn.layers.conv2d import Conv2d
+from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
+from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
+from burnpy.nn.layers.group_norm import GroupNorm
+from burnpy.nn.layers.gru import Gru, GruCell
+from burnpy.nn.layers.instance_norm import InstanceNorm
 from burnpy.nn.layers.layer_norm import LayerNorm
+from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLoss, PoissonNllLoss
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
-from burnpy.nn.layers.lstm import Lstm, LstmState
+from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
+from burnpy.nn.layers.margin_losses import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+)
+from burnpy.nn.layers.piecewise_activations import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyRelu,
+    PRelu,
+    Relu6,
+    Softshrink,
+    Threshold,
+)
+from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
+from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
+from burnpy.nn.layers.rms_norm import RmsNorm
+from burnpy.nn.layers.rnn import Rnn, RnnCell
+from burnpy.nn.layers.rotary import RotaryEncoding
 from burnpy.nn.layers.sequential import Sequential
+from burnpy.nn.layers.smooth_activations import (
+    Celu,
+    Elu,
+    Glu,
+    LogSigmoid,
+    Mish,
+    Selu,
+    Softmin,
+    Softsign,
+    SwiGlu,
+    Tanhshrink,
+)
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.layers.transformer_decoder import TransformerDecoder, TransformerDecoderLayer
+from burnpy.nn.layers.unfolding import Fold, Unfold
+from burnpy.nn.layers.upsample import Upsample
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.select import Where
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [
+    "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
+    "BceLoss",
     "BceWithLogitsLoss",
+    "Bilinear",
     "BoolBuffer",
     "Buffer",
     "BufferUpdate",
+    "Celu",
+    "ChannelShuffle",
+    "Conv1d",
     "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
+    "Elu",
     "Embedding",
     "Entry",
     "Flatten",
+    "Fold",
+    "GaussianNllLoss",
     "Gelu",
+    "Glu",
+    "GroupNorm",
+    "Gru",
+    "GruCell",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
     "Identity",
     "Initializer",
+    "InstanceNorm",
     "IntBuffer",
+    "KeyValueCache",
+    "KlDivLoss",
+    "L1Loss",
     "LayerNorm",
+    "LeakyRelu",
     "Linear",
+    "LogSigmoid",
     "LogSoftmax",
     "Lstm",
+    "LstmCell",
     "LstmState",
+    "MarginRankingLoss",
+    "MaxPool1d",
     "MaxPool2d",
+    "Mish",
     "Module",
     "MseLoss",
     "MultiHeadAttention",
+    "MultiMarginLoss",
     "NllLoss",
+    "PRelu",
     "Param",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "PoissonNllLoss",
     "Relu",
+    "Relu6",
+    "RmsNorm",
+    "Rnn",
+    "RnnCell",
+    "RotaryEncoding",
+    "Selu",
     "Sequential",
     "Sigmoid",
     "Silu",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
     "Softmax",
+    "Softmin",
     "Softplus",
+    "Softshrink",
+    "Softsign",
     "State",
     "StateReport",
     "Stateless",
+    "SwiGlu",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "TripletMarginLoss",
+    "Unfold",
+    "Upsample",
     "Where",
     "functional",
     "init",

@@ -171,6 +171,27 @@ class Normal(Initializer):
         return Tensor.normal(shape, self.mean, self.std, dtype=dtype, generator=generator, device=device)
 
 
+@dataclass(frozen=True)
+class TruncatedNormal(Initializer):
+    """The normal distribution with the given mean and standard deviation, within [low, high].
+
+    >>> from burnpy.backend import NumPy
+    >>> TruncatedNormal(std=0.02, low=-0.04, high=0.04)((100,), device=NumPy).abs().amax().item() <= 0.04
+    True
+    """
+
+    mean: float = 0.0
+    std: float = 1.0
+    low: float = -2.0  #: in units of the numbers, not of ``std``
+    high: float = 2.0
+
+    def _sample(
+        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
+    ) -> Any:
+        limits = (self.mean, self.std, self.low, self.high)
+        return Tensor.truncated_normal(shape, *limits, dtype=dtype, generator=generator, device=device)
+
+
 class _Scaled(Initializer):
     """The base class of initializers whose standard deviation depends on the fans."""
 

@@ -10,6 +10,8 @@ from burnpy.backend.errors import ArgumentError
 
 Pair: TypeAlias = int | Sequence[int]
 """A size for height and width: one number for both, or two."""
+Single: TypeAlias = int | Sequence[int]
+"""A size for the length of sequences: a number, or a sequence of one."""
 
 
 def positive(layer: str, **sizes: int) -> None:
@@ -21,6 +23,19 @@ def positive(layer: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if _int(size) is None or size < 1:
             raise ArgumentError(f"{layer}() was given {name}={size!r}; it is a positive int")
+
+
+def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
+    """Check the channels of a convolution and its groups, which divide both.
+
+    Raises:
+        ArgumentError: one of them is not a positive int, or the groups do not divide the channels.
+    """
+    positive(layer, in_channels=in_channels, out_channels=out_channels, groups=groups)
+    if in_channels % groups or out_channels % groups:
+        raise ArgumentError(
+            f"{layer}() was given groups={groups} for {in_channels} → {out_channels} channels; it must divide both"
+        )
 
 
 def whole(operation: str, name: str, value: int) -> int:
@@ -50,6 +65,22 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
         if high.__class__ is int and wide.__class__ is int and high >= least and wide >= least:
             return high, wide
     return _checked_pair(operation, name, value, least)
+
+
+def single(operation: str, name: str, value: Single, least: int = 1) -> int:
+    """Convert a size for the length of sequences to an int of at least ``least``.
+
+    Raises:
+        ArgumentError: it is neither an int nor a sequence of one, or is too small.
+
+    >>> single("max_pool1d", "kernel_size", 2), single("max_pool1d", "stride", (3,))
+    (2, 3)
+    """
+    size: Any = value[0] if isinstance(value, Sequence) and len(value) == 1 else value
+    number = _int(size)
+    if number is None or number < least:
+        raise ArgumentError(f"{operation}() was given {name}={value!r}; it is an int of at least {least}")
+    return number
 
 
 def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[int, int]:

@@ -15,7 +15,9 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
+    from burnpy.tensor.integration import cumulative_trapezoid, std_mean, trapezoid, var_mean
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+    from burnpy.tensor.searching import bucketize, searchsorted
 
 __all__ = [
     "BoolTensor",
@@ -24,19 +26,27 @@ __all__ = [
     "Tensor",
     "binary_cross_entropy_with_logits",
     "broadcast_tensors",
+    "bucketize",
     "cat",
     "cross_entropy",
+    "cumulative_trapezoid",
     "default_generator",
     "manual_seed",
     "maximum",
     "minimum",
     "mse_loss",
     "nll_loss",
+    "searchsorted",
     "stack",
+    "std_mean",
+    "trapezoid",
+    "var_mean",
     "where",
 ]
 
 _LATER = {
+    "burnpy.tensor.integration": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
+    "burnpy.tensor.searching": ("bucketize", "searchsorted"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
 }

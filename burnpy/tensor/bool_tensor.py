@@ -12,7 +12,17 @@ from burnpy.tensor.exchange import Exchange
 from burnpy.tensor.factories import BoolTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.logic import Equality, Logic
-from burnpy.tensor.methods import Diagonals, Filling, Placing, Rearranging, Regrouping, Repeating, Selecting
+from burnpy.tensor.methods import (
+    Counting,
+    Diagonals,
+    Filling,
+    Ordering,
+    Placing,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+)
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import BoolReductions
@@ -41,6 +51,8 @@ class BoolTensor(
     Diagonals[B],
     DiscreteDifferentiation[B],
     Filling[B],
+    Counting[B],
+    Ordering[B],
     Protocols[B],
     Exchange[B],
     Printing[B],

@@ -213,6 +213,64 @@ class TensorFactories(NumberFactories[B]):
 
         return sampling.normal(cls, shape, mean, std, dtype, generator, device)
 
+    @classmethod
+    def truncated_normal(
+        cls,
+        shape: Size,
+        mean: float = 0.0,
+        std: float = 1.0,
+        low: float = -2.0,
+        high: float = 2.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: Any = None,
+    ) -> Any:
+        """Random numbers from the normal distribution of the given mean and standard deviation, within [low, high].
+
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device. ``low`` and ``high`` are in
+        units of the numbers, not of ``std``, and may be infinite.
+
+        Raises:
+            ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, the mean or ``std`` is not finite, or
+                the interval lies more than 6 standard deviations from the mean.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].truncated_normal((100,), std=0.02, low=-0.04, high=0.04, generator=Generator(0))
+        >>> x.abs().amax().item() <= 0.04
+        True
+        """
+        from burnpy.tensor import sampling
+
+        return sampling.truncated_normal(cls, shape, mean, std, low, high, dtype, generator, device)
+
+    @classmethod
+    def exponential(
+        cls,
+        shape: Size,
+        rate: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: Any = None,
+    ) -> Any:
+        """Random numbers, 0 or larger, drawn from the exponential distribution, whose mean is 1 / ``rate``.
+
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+
+        Raises:
+            ArgumentError: ``rate`` is not above 0, or not finite.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].exponential((2, 3), rate=0.5, generator=Generator(0)).amin().item() >= 0.0
+        True
+        """
+        from burnpy.tensor import sampling
+
+        return sampling.exponential(cls, shape, rate, dtype, generator, device)
+
 
 class IntTensorFactories(NumberFactories[B]):
     """The factories of `IntTensor`."""

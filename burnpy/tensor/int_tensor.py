@@ -13,7 +13,22 @@ from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
 from burnpy.tensor.matmul import MatrixProduct
-from burnpy.tensor.methods import Diagonals, Filling, Placing, Rearranging, Regrouping, Repeating, Selecting
+from burnpy.tensor.methods import (
+    Combining,
+    Counting,
+    Diagonals,
+    Filling,
+    IntCounting,
+    NumberTheory,
+    Ordering,
+    Placing,
+    Products,
+    Ranking,
+    Rearranging,
+    Regrouping,
+    Repeating,
+    Selecting,
+)
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
@@ -31,6 +46,7 @@ class IntTensor(
     IntTensorFactories[B],
     Integers[B],
     MatrixProduct[B],
+    Ranking[B],
     NumberReductions[B],
     Rearranging[B],
     Shaping[B],
@@ -41,7 +57,13 @@ class IntTensor(
     Repeating[B],
     Diagonals[B],
     DiscreteDifferentiation[B],
+    Combining[B, int],
+    NumberTheory[B],
     Filling[B],
+    Products[B],
+    Counting[B],
+    Ordering[B],
+    IntCounting[B],
     Protocols[B],
     Exchange[B],
     Printing[B],

@@ -180,6 +180,8 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
             raise KindError(f"x[...] was asked with a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
         together("x[...]", x, item)  # ints and truth values are the same on every level
         return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
+    if isinstance(item, np.ndarray) and not item.ndim and item.dtype.kind in "iu":
+        return int(item)  # as a 0-d tensor
     if isinstance(item, (bool, np.bool_, list, tuple, np.ndarray)):
         return _tensor(x, item)
     try:
@@ -199,9 +201,11 @@ def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
         KindError: it has something else than ints or bools.
     """
     try:
-        array = np.asarray(values) if len(np.shape(values)) == 0 or np.size(values) else np.asarray(values, int64)
+        array = np.asarray(values)
     except ValueError:
         raise ShapeError(f"x[...] was asked with {describe(values)}, whose rows differ in length") from None
+    if not array.size and not isinstance(values, np.ndarray):
+        array = array.astype(int64)  # an empty list has no kind of its own
     if array.dtype.kind not in "biu":
         raise KindError(
             f"x[...] was asked with {describe(values)}; lists and arrays of indices hold ints or truth values"

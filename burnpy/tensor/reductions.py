@@ -19,13 +19,13 @@ V = TypeVar("V")
 I = TypeVar("I")  # noqa: E741  # indices
 
 
-class Extremes(NamedTuple, Generic[V, I]):
-    """The result of ``x.max(dim)`` and ``x.min(dim)``."""
+class Selection(NamedTuple, Generic[V, I]):
+    """The result of methods that choose elements along a dimension, such as ``x.max(dim)`` and ``x.sort(dim)``."""
 
     values: V
-    """The largest or smallest elements along the dimension."""
+    """The elements."""
     indices: I
-    """Their indices along the dimension; with ties, the first."""
+    """Their indices along the dimension."""
 
 
 class NumberReductions(TensorBase[B]):
@@ -94,7 +94,7 @@ class NumberReductions(TensorBase[B]):
     @overload
     def max(self) -> Self: ...
     @overload
-    def max(self, dim: int, keepdim: bool = False) -> Extremes[Self, IntTensor[B]]: ...
+    def max(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
     def max(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The maximum of all elements; with ``dim``, a named tuple of the maxima along it and their indices.
 
@@ -118,12 +118,12 @@ class NumberReductions(TensorBase[B]):
         resolved = dim_of(dim, self.ndim, "max")
         self._need_elements((resolved,), "max")
         values, indices = self._backend.max_dim(self._primitive, resolved, keepdim)
-        return Extremes(self._like(values), self._int(indices))
+        return Selection(self._like(values), self._int(indices))
 
     @overload
     def min(self) -> Self: ...
     @overload
-    def min(self, dim: int, keepdim: bool = False) -> Extremes[Self, IntTensor[B]]: ...
+    def min(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
     def min(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The minimum of all elements; with ``dim``, a named tuple of the minima along it and their indices.
 
@@ -141,7 +141,7 @@ class NumberReductions(TensorBase[B]):
         resolved = dim_of(dim, self.ndim, "min")
         self._need_elements((resolved,), "min")
         values, indices = self._backend.min_dim(self._primitive, resolved, keepdim)
-        return Extremes(self._like(values), self._int(indices))
+        return Selection(self._like(values), self._int(indices))
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> IntTensor[B]:
         """The index of the first maximum along ``dim``; for None, among all elements in row-major order.
@@ -194,11 +194,11 @@ class NumberReductions(TensorBase[B]):
         index = getattr(backend, operation)(backend.reshape(self._primitive, (math.prod(shape),)), 0, False)
         return self._device.discrete.reshape(index, (1,) * len(shape)) if keepdim else index
 
-    def _of_scalar(self, operation: str, dim: int) -> Extremes[Self, IntTensor[B]]:
+    def _of_scalar(self, operation: str, dim: int) -> Selection[Self, IntTensor[B]]:
         """Return the result of `max` and `min` along a dimension of a 0-d tensor: its value and the index 0."""
         scalar_dim(dim, operation)
         values = self._like(self._backend.reshape(self._primitive, ()))
-        return Extremes(values, self._int(self._device.discrete.full((), 0, int64)))
+        return Selection(values, self._int(self._device.discrete.full((), 0, int64)))
 
     def _need_elements(self, dims: tuple[int, ...], operation: str) -> None:
         """Raise a `ShapeError` if there are no elements to reduce."""

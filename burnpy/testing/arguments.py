@@ -67,6 +67,8 @@ class Arguments:
         for a, value in zip(op.arguments, self.given, strict=False):
             if a.name == "dtype":
                 return value  # type: ignore[no-any-return]  # an argument of that name is a dtype
+        if op.elementwise and op.results[k] == "Int":
+            return self.dtype
         if op.results[k] in ("Bool", "Int"):
             return np.dtype(np.bool_ if op.results[k] == "Bool" else np.int64)
         return self.dtype if kind_of(self.dtype) == "float" else reference

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, cdist, linalg, pdist
 from burnpy.autodiff import Forward
 from burnpy.autodiff.rules.pointwise import pow_base, pow_exponent
 from burnpy.backend import NumPy
@@ -116,6 +116,40 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("min() of ties", lambda x: x.min(), [[1.0, 1.0, 3.0]], [[0.5, 0.5, 0]]),
     ("max(dim) of ties", lambda x: x.max(0).values, [[1.0, 3.0, 3.0]], [[0, 1, 0]]),
     ("min(dim) of ties", lambda x: x.min(0).values, [[1.0, 1.0, 3.0]], [[1, 0, 0]]),
+    ("sort of ties", lambda x: x.sort(0).values.cumsum(0), [[3.0, 1.0, 3.0]], [[2, 3, 1]]),
+    ("sort of ties, descending", lambda x: x.sort(0, True).values.cumsum(0), [[3.0, 1.0, 3.0]], [[3, 1, 2]]),
+    ("topk of ties", lambda x: x.topk(2).values, [[1.0, 3.0, 3.0, 3.0]], [[0, 1, 1, 0]]),
+    ("kthvalue of ties", lambda x: x.kthvalue(2).values, [[3.0, 1.0, 1.0]], [[0, 0, 1]]),
+    ("median of ties", lambda x: x.median(), [[2.0, 2.0, 2.0]], [[0, 1, 0]]),
+    ("median with a NaN", lambda x: x.median(0).values, [[2.0, NAN, 4.0]], [[0, 1, 0]]),
+    ("nanmedian with a NaN", lambda x: x.nanmedian(0).values, [[2.0, NAN, 4.0]], [[1, 0, 0]]),
+    ("mode", lambda x: x.mode(0).values, [[2.0, 1.0, 2.0]], [[0, 0, 1]]),
+    ("unique", lambda x: x.unique() * weights(x), [[2.0, 1.0, 2.0]], [[10, 1, 0]]),
+    ("quantile between two", lambda x: x.quantile(0.25), [[3.0, 1.0, 0.0]], [[0, 0.5, 0.5]]),
+    ("nanquantile with a NaN", lambda x: x.nanquantile(0.5), [[3.0, NAN, 0.0]], [[0.5, 0, 0.5]]),
+    ("cummax of ties", lambda x: x.cummax(0).values, [[3.0, 1.0, 3.0]], [[2, 0, 1]]),
+    ("cummin with NaNs", lambda x: x.cummin(0).values, [[3.0, NAN, NAN]], [[1, 1, 1]]),
+    ("cumprod with a zero", lambda x: x.cumprod(0), [[2.0, 0.0, 3.0]], [[1, 8, 0]]),
+    ("cumprod with zeros", lambda x: x.cumprod(0), [[0.0, 2.0, 0.0]], [[3, 0, 0]]),
+    ("logcumsumexp from -inf", lambda x: x.logcumsumexp(0), [[-INF, -INF, 0.0]], [[0, 0, 1]]),
+    ("nansum", lambda x: x.nansum(), [[1.0, NAN]], [[1, 0]]),
+    ("nanmean", lambda x: x.nanmean(), [[1.0, NAN, 3.0]], [[0.5, 0, 0.5]]),
+    ("norm of zeros along a dim", lambda x: x.norm(dim=1), [[[0.0, 0.0], [3.0, 4.0]]], [[0, 0, 0.6, 0.8]]),
+    ("norm with zeros", lambda x: x.norm(1.5), [[0.0, 2.0]], [[0, 1]]),
+    ("norm with zeros, p below 1", lambda x: x.norm(0.5), [[0.0, 2.0]], [[0, 1]]),
+    ("norm of small numbers", lambda x: x.norm(), [[3e-300, -4e-300]], [[0.6, -0.8]]),
+    ("norm of large numbers", lambda x: x.norm(3), [[0.0, -4e200]], [[0, -1]]),
+    ("norm for p = inf of ties", lambda x: x.norm(INF), [[2.0, -2.0, 1.0]], [[0.5, -0.5, 0]]),
+    ("dist of equals", lambda x, y: x.dist(y), [[1.0, 2.0], [1.0, 2.0]], [[0, 0], [0, 0]]),
+    ("det of a singular matrix", lambda x: x.det(), [[[2.0, 0.0], [0.0, 0.0]]], [[0, 0, 0, 2]]),
+    ("equal eigenvalues", lambda x: linalg.eigvalsh(x).square(), [[[2.0, 0.0], [0.0, 2.0]]], [[4, 0, 0, 4]]),
+    ("eigenvectors of equal eigenvalues", lambda x: linalg.eigh(x)[1], [[[2.0, 0.0], [0.0, 2.0]]], [[0, 0, 0, 0]]),
+    ("equal singular values", lambda x: linalg.svdvals(x).square(), [[[2.0, 0.0], [0.0, 2.0]]], [[4, 0, 0, 4]]),
+    ("singular vectors of zeros", lambda x: linalg.svd(x, False)[0], [[[0.0], [0.0]]], [[0, 0]]),
+    ("cdist of equal points", lambda x, y: cdist(x, y), [[[1.0, 2.0]], [[1.0, 2.0]]], [[0, 0], [0, 0]]),
+    ("pdist of equal points", lambda x: pdist(x), [[[1.0, 2.0], [1.0, 2.0]]], [[0, 0, 0, 0]]),
+    ("vector_norm of zeros", lambda x: linalg.vector_norm(x, 3), [[0.0, 0.0]], [[0, 0]]),
+    ("matrix_norm of zeros", lambda x: linalg.matrix_norm(x), [[[0.0], [0.0]]], [[0, 0]]),
     ("std of constants", lambda x: x.std(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),
     ("std of constants along a dim", lambda x: x.std(0), [[[2.0], [2.0]]], [[0, 0]]),
     ("var of constants", lambda x: x.var(), [[2.0, 2.0, 2.0]], [[0, 0, 0]]),
@@ -168,10 +202,73 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
         [[1, 10], [10, 10]],
     ),
     ("a duplicate in scatter", lambda x, y: x.scatter(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[0, 1], [0, 1]]),
+    (
+        "a duplicate in index_copy",
+        lambda x, y: x.index_copy(0, ints(x, [0, 0]), y),
+        [[1.0, 2], [3, 4]],
+        [[0, 1], [0, 1]],
+    ),
+    ("a duplicate in index_add", lambda x, y: x.index_add(0, ints(x, [0, 0]), y), [[1.0, 2], [3, 4]], [[1, 1], [1, 1]]),
+    ("a duplicate in take", lambda x: x.take(ints(x, [1, 1, -1])), [[1.0, 2.0]], [[0, 3]]),
+    (
+        "ties in index_reduce",
+        lambda x, y: x.index_reduce(0, ints(x, [1, 1, 0]), y, "amax") * weights(x),
+        [[3.0, 2.0], [2.0, 2.0, 4.0]],
+        [[0, 10 / 3], [10 / 3, 10 / 3, 1]],
+    ),
+    (
+        "zeros in scatter_reduce, without x",
+        lambda x, y: x.scatter_reduce(0, ints(x, [1, 1, 0]), y, "prod", include_self=False) * weights(x),
+        [[3.0, 2.0], [0.0, 5.0, 0.0]],
+        [[0, 0], [50, 0, 1]],
+    ),
     ("floor, ceil and round at an integer", lambda x: x.floor() + x.ceil() + x.round(), [[1.0, 0.5]], [[0, 0]]),
     ("remainder", lambda x, y: x.remainder(y), [[6.0, -7.0], [3.0, 2.0]], [[1, 1], [-2, 4]]),
+    ("asin and acos at 1", lambda x: x.asin() - x.acos(), [[1.0, 0.0]], [[INF, 2]]),
+    ("acosh at 1", lambda x: x.acosh(), [[1.0]], [[INF]]),
+    ("atan2 at (0, 0)", lambda x, y: x.atan2(y), [[0.0, 0.0], [0.0, -0.0]], [[0, 0], [0, 0]]),
+    ("atan2 of large numbers", lambda x, y: x.atan2(y), [[1e200], [1e200]], [[5e-201], [-5e-201]]),
+    ("hypot at (0, 0)", lambda x, y: x.hypot(y), [[0.0, 3e200], [0.0, 4e200]], [[0, 0.6], [0, 0.8]]),
+    ("copysign at 0", lambda x, y: x.copysign(y), [[0.0, -2.0, 2.0], [-1.0, 0.0, -0.0]], [[0, -1, -1], [0, 0, 0]]),
+    ("fmod", lambda x, y: x.fmod(y), [[7.0, -7.0], [3.0, 2.0]], [[1, 1], [-2, 3]]),
+    ("fmax of equals and NaN", lambda x, y: x.fmax(y), [[1.0, NAN, 1.0], [1.0, 1.0, NAN]], [[1, 0, 1], [0, 1, 0]]),
+    ("fmin of equals and NaN", lambda x, y: x.fmin(y), [[1.0, NAN, 1.0], [1.0, 1.0, NAN]], [[1, 0, 1], [0, 1, 0]]),
+    (
+        "logaddexp of infinities",
+        lambda x, y: x.logaddexp(y),
+        [[INF, -INF, 1.0], [INF, -INF, -INF]],
+        [[0.5, 0.5, 1], [0.5, 0.5, 0]],
+    ),
+    ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0, 0.0], [0.0, np.e]], [[0, 1], [0, 0]]),
+    ("sinc at 0", lambda x: x.sinc(), [[0.0, 1.0]], [[0, -1]]),
+    ("erfinv at -1", lambda x: x.erfinv(), [[-1.0, 0.0]], [[INF, np.sqrt(np.pi) / 2]]),
+    ("trunc and frac", lambda x: x.trunc() + 3 * x.frac(), [[1.5, -2.0]], [[3, 3]]),
+    ("heaviside at 0", lambda x, y: x.heaviside(y), [[0.0, 1.0, -1.0], [5.0, 5.0, 5.0]], [[0, 0, 0], [1, 0, 0]]),
+    ("nan_to_num", lambda x: x.nan_to_num(), [[NAN, INF, -INF, 1.0]], [[0, 0, 0, 1]]),
+    ("logit at 0", lambda x: x.logit(), [[0.0, 0.5]], [[INF, 4]]),
+    ("logit at 1", lambda x: x.logit(), [[1.0, 0.5]], [[INF, 4]]),
+    ("logit at the bounds of eps", lambda x: x.logit(0.25), [[0.25, 0.75, 0.0]], [[16 / 3, 16 / 3, 0]]),
+    ("relu6 at its kinks", functional.relu6, [[0.0, 6.0, 3.0, NAN]], [[0, 0, 1, 1]]),
+    ("hardtanh at its kinks", functional.hardtanh, [[-1.0, 1.0, 0.0]], [[0, 0, 1]]),
+    ("hardsigmoid at its kinks", functional.hardsigmoid, [[-3.0, 3.0, 0.0]], [[0, 0, 1 / 6]]),
+    ("hardswish at its kinks", functional.hardswish, [[-3.0, 3.0, 0.0]], [[0, 1, 0.5]]),
+    ("leaky_relu at 0", lambda x: functional.leaky_relu(x, 0.25), [[0.0, 1.0]], [[0.25, 1]]),
+    ("prelu at 0", lambda x, y: x.prelu(y), [[0.0, -2.0], [0.25]], [[0.25, 0.25], [-2]]),
+    ("elu at 0", lambda x: functional.elu(x, 2.0), [[0.0, 1.0]], [[2, 1]]),
+    (
+        "hardshrink and softshrink",
+        lambda x: x.hardshrink() + functional.softshrink(x),
+        [[0.5, -0.5, 1.0]],
+        [[0, 0, 2]],
+    ),
+    ("threshold at it", lambda x: functional.threshold(x, 0.5, 7.0), [[0.5, 1.0]], [[0, 1]]),
+    ("normalize of zeros", lambda x: functional.normalize(x, eps=0.5), [[[0.0, 0.0]]], [[2, 2]]),
     ("remainder by infinity", lambda x, y: x.remainder(y), [[-2.0, 2.0], [INF, INF]], [[1, 1], [1, 0]]),
 ]  # fmt: skip
+ROWS += [
+    (f"norm of zeros for p = {p}", lambda x, p=p: x.norm(p), [[0.0, -0.0]], [[0, 0]])
+    for p in (2, 1, 3, 1.5, 0.5, 0, INF, -INF, -1)
+]
 
 
 def weights(x: Any) -> Any:
@@ -219,6 +316,12 @@ FINITE: list[tuple[str, F, list[Any]]] = [
     ("at.mul with zeros", lambda x, y: x.at[ints(x, [0, 0])].mul(y) * x.sum(), [[0.0, 2.0], [0.0, 0.0]]),
     ("amax of ties", lambda x: x.amax(0) * x.sum(), [[3.0, 1.0, 3.0]]),
     ("softplus, silu, gelu at 0", lambda x: x.softplus() + x.silu() + x.gelu() + x.gelu("tanh"), [[0.0]]),
+    ("hypot at (0, 0)", lambda x, y: x.hypot(y), [[0.0, 1.0], [0.0, 0.0]]),
+    ("atan2 at (0, 0)", lambda x, y: x.atan2(y), [0.0, 0.0]),
+    ("sinc at 0", lambda x: x.sinc(), [[0.0, 1e-9, 1.0]]),
+    ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0], [0.0]]),
+    ("normalize of zeros", functional.normalize, [[[0.0, 0.0]]]),
+    ("logaddexp of infinities", lambda x, y: x.logaddexp(y), [[INF, -INF], [INF, -INF]]),
     ("logsumexp with a masked element", lambda x: x.logsumexp(0), [[1.0, -INF, 2.0]]),
 ]
 
@@ -240,6 +343,8 @@ SECOND: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("pow(0, 2) by both", lambda x, y: x.pow(y), [[0.0], [2.0]], [[2], [0]]),
     ("pow(2, 0) by both", lambda x, y: x.pow(y), [[2.0], [0.0]], [[0.5], [0.5 + np.log(2.0) ** 2]]),
     ("std of constants", lambda x: x.std(), [[2.0, 2.0]], [[0, 0]]),
+    ("hypot at (0, 0)", lambda x, y: x.hypot(y), [[0.0], [0.0]], [[0], [0]]),
+    ("sinc at 0", lambda x: x.sinc(), [[0.0, 1e-9]], [[-(np.pi**2) / 3, -(np.pi**2) / 3]]),
     ("clamp at its bounds", lambda x: x.clamp(-1, 1) ** 2, [[-1.0, 1.0, 2.0]], [[2, 2, 0]]),
 ]
 
@@ -264,3 +369,22 @@ def first_derivative(x: Any, y: Any, k: int) -> Any:
     b, one = x.device, x.ones_like()
     kept = (x._primitive, y._primitive, *([x.pow(y)._primitive] if k else []))
     return x._like(vjp(b, one._primitive, *kept))
+
+
+def test_losses_at_the_ends_of_their_domains() -> None:
+    ends = [0.0, 1.0, 0.0, 1.0]
+    first, second = derivatives(
+        lambda p: functional.binary_cross_entropy(p, p.zeros_like().at[1:3].set(1.0), reduction="sum"), 2, ends
+    )
+    np.testing.assert_allclose(first[0], [1.0, -1.0, -1e12, 1e12])
+    assert np.isfinite(second[0]).all()
+    first, second = derivatives(lambda t: functional.kl_div(t.zeros_like() - 1.0, t, reduction="sum"), 2, [0.0, 1.0])
+    assert first[0].tolist() == [1.0, 2.0]
+    assert second[0].tolist() == [0.0, 1.0]
+
+    def near(x: Any) -> Any:
+        return functional.triplet_margin_loss(x, x.zeros_like(), x.zeros_like() + 3.0, margin=9.0, eps=0.0)
+
+    first, second = derivatives(near, 2, [0.0, 0.0])
+    np.testing.assert_allclose(first[0], [0.5**0.5] * 2)  # of the negative alone
+    assert np.isfinite(second[0]).all()

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import erf
+from scipy.special import erf, erfc, erfinv
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -232,7 +232,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         journal, "random.", np.random, {"Philox4x3210": lambda seed, *, size: np.random.Philox(seed)}
     )
     linalg = RecordingModule(journal, "linalg.", np.linalg)
-    special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf})
+    special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
     parts = {"runtime": runtime, "Device": Device, "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version)}
     if missing == "cuBLAS":
         cuda: types.SimpleNamespace = WithoutCublas(**parts)

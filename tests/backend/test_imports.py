@@ -19,8 +19,9 @@ EVERYBODY_NEEDS = {
         *("schema", "specialised"),
     ],
     "burnpy.backend.operations": [
-        *("", "activation", "attention", "base", "convolution", "creation", "dense", "indexing", "normalization"),
-        *("optimizer", "pointwise", "pooling", "programs", "random", "reduction", "shape", "windows"),
+        *("", "activation", "attention", "base", "binary", "convolution", "creation", "dense", "elementary"),
+        *("indexing", "integers", "linalg", "normalization", "norms", "optimizer", "ordering", "pointwise"),
+        *("pooling", "programs", "random", "reduction", "scans", "segments", "shape", "special_functions", "windows"),
     ],
     "burnpy.hints": ["", "torch_names", "numpy_names"],
     "burnpy.tensor": [

@@ -20,44 +20,127 @@ class Example(NamedTuple):
 
 
 _POOLED = ((2, 4, 9, 9),)
+_SEQUENCES = ((2, 4, 9),)
 _TRANSFORMER = {"feedforward": 12, "dropout": 0.25, "activation": "gelu", "norm_first": True, "eps": 0.125}
 
 EVERY: dict[str, Example] = {
     "AdaptiveAvgPool2d": Example((4,), {}, _POOLED),
+    "AdaptiveAvgPool1d": Example((4,), {}, _SEQUENCES),
+    "AdaptiveMaxPool1d": Example((4,), {}, _SEQUENCES),
+    "AdaptiveMaxPool2d": Example((4,), {}, _POOLED),
+    "AvgPool1d": Example((3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}, _SEQUENCES),
+    "ChannelShuffle": Example((2,), {}, _POOLED),
+    "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 9),)),
+    "MaxPool1d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _SEQUENCES),
+    "PixelShuffle": Example((2,), {}, _POOLED),
+    "PixelUnshuffle": Example((3,), {}, _POOLED),
+    "Unfold": Example(((3, 2),), {"dilation": 2, "padding": (1, 0), "stride": 2}, _POOLED),
     "AvgPool2d": Example(
         (3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False, "divisor_override": 5}, _POOLED
     ),
     "BatchNorm": Example(
         (4,), {"eps": 0.125, "momentum": None, "affine": False, "track_running_stats": False}, ((3, 4, 5),)
     ),
+    "Bilinear": Example((3, 4, 2), {"bias": False}, ((5, 3), (5, 4))),
+    "GroupNorm": Example((2, 4), {"eps": 0.125, "affine": False}, _POOLED),
+    "InstanceNorm": Example((4,), {"eps": 0.125, "affine": True}, _POOLED),
+    "RmsNorm": Example(((6, 6),), {"eps": 0.125}, ((2, 6, 6),)),
+    "Upsample": Example(
+        (None,),
+        {"scale_factor": 2.0, "mode": "bilinear", "align_corners": True, "recompute_scale_factor": True},
+        _POOLED,
+    ),
+    "BceLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "Celu": Example((0.5,), {}, ((3, 4),)),
+    "Conv1d": Example(
+        (4, 6, 3), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _SEQUENCES
+    ),
+    "ConvTranspose1d": Example(
+        (4, 6, 3),
+        {"stride": 2, "padding": 1, "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _SEQUENCES,
+    ),
+    "ConvTranspose2d": Example(
+        (4, 6, (3, 2)),
+        {"stride": 2, "padding": (1, 0), "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _POOLED,
+    ),
     "Conv2d": Example(
         (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _POOLED
     ),
+    "CosineEmbeddingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3, 4), (3, 4), [1, -1, 1])),
     "CrossEntropyLoss": Example(
         (), {"ignore_index": 1, "label_smoothing": 0.25, "reduction": "none"}, ((3, 4), [0, 3, 2])
     ),
     "Dropout": Example((0.25,), {"generator": Generator(3)}, ((3, 4),)),
+    "Elu": Example((0.5,), {}, ((3, 4),)),
     "Embedding": Example((5, 3), {"padding_idx": 1}, ([0, 4, 1],)),
     "Flatten": Example((0, 1), {}, ((2, 3, 4),)),
+    "GaussianNllLoss": Example((), {"full": True, "eps": 0.125, "reduction": "sum"}, ((3, 4), (3, 4), (3, 4))),
     "Gelu": Example(("tanh",), {}, ((3, 4),)),
+    "Gru": Example((3, 4), {"count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)),
+    "GruCell": Example((3, 4), {"bias": False}, ((2, 3), (2, 4))),
+    "Glu": Example((0,), {}, ((4, 3),)),
+    "Hardshrink": Example((0.25,), {}, ((3, 4),)),
+    "Hardsigmoid": Example((), {}, ((3, 4),)),
+    "Hardswish": Example((), {}, ((3, 4),)),
+    "Hardtanh": Example((-2.0, 0.5), {}, ((3, 4),)),
+    "HingeEmbeddingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3,), [1, -1, 1])),
+    "HuberLoss": Example((), {"delta": 0.25, "reduction": "sum"}, ((3, 4), (3, 4))),
     "Identity": Example((), {}, ((3, 4),)),
+    "KlDivLoss": Example((), {"log_target": True, "reduction": "batchmean"}, ((3, 4), (3, 4))),
+    "L1Loss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "LayerNorm": Example(((6, 6),), {"eps": 0.125, "bias": False}, ((2, 6, 6),)),
+    "LeakyRelu": Example((0.25,), {}, ((3, 4),)),
     "Linear": Example((3, 2), {"bias": False}, ((4, 3),)),
+    "LogSigmoid": Example((), {}, ((3, 4),)),
     "LogSoftmax": Example((1,), {}, ((3, 4),)),
+    "LstmCell": Example((3, 4), {"bias": False}, ((2, 3),)),
+    "Rnn": Example(
+        (3, 4),
+        {"nonlinearity": "relu", "count": 2, "bidirectional": True, "dropout": 0.25, "bias": False},
+        ((2, 5, 3),),
+    ),
+    "RnnCell": Example((3, 4), {"nonlinearity": "relu", "bias": False}, ((2, 3), (2, 4))),
     "Lstm": Example((3, 4), {"count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)),
+    "MarginRankingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3,), (3,), [1, -1, 1])),
     "MaxPool2d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _POOLED),
+    "Mish": Example((), {}, ((3, 4),)),
     "MseLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
-    "MultiHeadAttention": Example((6, 2), {"dropout": 0.25, "bias": False}, ((2, 5, 6),)),
+    "MultiHeadAttention": Example(
+        (8, 4), {"key_heads": 2, "rotary_base": 100.0, "dropout": 0.25, "bias": False}, ((2, 5, 8),)
+    ),
+    "MultiMarginLoss": Example((), {"p": 2, "margin": 0.5, "reduction": "sum"}, ((3, 4), [0, 3, 2])),
     "NllLoss": Example((), {"ignore_index": 1, "reduction": "none"}, ((3, 4), [0, 3, 2])),
+    "PRelu": Example((4, 0.5), {}, ((3, 4),)),
+    "PoissonNllLoss": Example(
+        (), {"log_input": False, "full": True, "eps": 0.125, "reduction": "sum"}, ((3, 4), (3, 4))
+    ),
     "Relu": Example((), {}, ((3, 4),)),
+    "Relu6": Example((), {}, ((3, 4),)),
+    "Selu": Example((), {}, ((3, 4),)),
+    "RotaryEncoding": Example((), {"base": 100.0, "interleaved": False}, ((3, 4),)),
     "Sigmoid": Example((), {}, ((3, 4),)),
     "Silu": Example((), {}, ((3, 4),)),
+    "SmoothL1Loss": Example((), {"beta": 0.25, "reduction": "sum"}, ((3, 4), (3, 4))),
+    "SoftMarginLoss": Example((), {"reduction": "sum"}, ((3,), [1, -1, 1])),
     "Softmax": Example((1,), {}, ((3, 4),)),
+    "Softmin": Example((1,), {}, ((3, 4),)),
     "Softplus": Example((2.0,), {}, ((3, 4),)),
+    "Softshrink": Example((0.25,), {}, ((3, 4),)),
+    "Softsign": Example((), {}, ((3, 4),)),
+    "SwiGlu": Example((0,), {}, ((4, 3),)),
     "Tanh": Example((), {}, ((3, 4),)),
+    "Tanhshrink": Example((), {}, ((3, 4),)),
+    "Threshold": Example((0.5, 7.0), {}, ((3, 4),)),
+    "TransformerDecoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6), (2, 3, 6))),
+    "TransformerDecoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6), (2, 3, 6))),
     "TransformerEncoder": Example((2, 6, 2), {**_TRANSFORMER, "norm": False}, ((2, 5, 6),)),
     "TransformerEncoderLayer": Example((6, 2), _TRANSFORMER, ((2, 5, 6),)),
+    "TripletMarginLoss": Example(
+        (), {"margin": 0.5, "p": 3.0, "eps": 0.125, "swap": True, "reduction": "sum"}, ((3, 4), (3, 4), (3, 4))
+    ),
 }
 
 

@@ -23,15 +23,20 @@ from burnpy.nn import (
     Dropout,
     Embedding,
     Flatten,
+    Gru,
+    GruCell,
     LayerNorm,
     Linear,
     Lstm,
+    LstmCell,
     LstmState,
     MaxPool2d,
     MseLoss,
     MultiHeadAttention,
     NllLoss,
     Relu,
+    Rnn,
+    RnnCell,
     Sequential,
     TransformerEncoder,
     TransformerEncoderLayer,
@@ -44,6 +49,7 @@ from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]
 D: Any = {"device": Train}
+WRONG: Any = 3
 
 
 def drawn(*shape: int, device: Any = Train, seed: int = 0) -> Tensor[Any]:
@@ -247,6 +253,34 @@ def test_an_lstm_carries_its_state_on() -> None:
     np.testing.assert_allclose(last.cell.to_numpy(), end.cell.to_numpy(), rtol=1e-5, atol=1e-6)
 
 
+def test_a_layer_of_cells_is_its_cell_step_by_step() -> None:
+    x = drawn(2, 3, 3)
+    for cls, cell_cls in ((Lstm, LstmCell), (Gru, GruCell), (Rnn, RnnCell)):
+        layer: Any = cls(3, 4, **D)
+        cell: Any = cell_cls(3, 4, **D).load_record(layer.layers[0][0].into_record())
+        state = None
+        for t in range(3):
+            state = cell(x[:, t], state)
+        last = layer(x)[1]
+        for found, expected in zip(*((s if isinstance(s, tuple) else (s,)) for s in (state, last)), strict=True):
+            np.testing.assert_allclose(found.to_numpy(), expected[0].to_numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [Lstm, Gru, Rnn])
+def test_elements_after_a_length_do_not_count(cls: Any) -> None:
+    layer, x = cls(3, 4, count=2, bidirectional=True, **D), drawn(3, 5, 3)
+    out, last = layer(x, lengths=IntTensor[Train].from_data([5, 2, 0]))
+    short, short_last = layer(x[1:2, :2])
+    np.testing.assert_allclose(out[1:2, :2].to_numpy(), short.to_numpy(), rtol=1e-5, atol=1e-6)
+    assert not out[1, 2:].to_numpy().any()
+    assert not out[2].to_numpy().any()
+    hidden, short_hidden = (s.hidden if isinstance(s, LstmState) else s for s in (last, short_last))
+    np.testing.assert_allclose(hidden[:, 1:2].to_numpy(), short_hidden.to_numpy(), rtol=1e-5, atol=1e-6)
+    assert not hidden[:, 2].to_numpy().any()
+    whole = layer(x)[0]
+    assert layer(x, lengths=[5, 5, 5])[0].tolist() == whole.tolist()
+
+
 def test_losses_are_their_functions() -> None:
     logits, classes = drawn(4, 3), IntTensor[Train].from_data([0, 2, 1, 1])
     p = logits.log_softmax(1).to_numpy()[np.arange(4), classes.to_numpy()]
@@ -270,6 +304,8 @@ TO_CHECK: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "attention": (lambda: MultiHeadAttention(4, 2, **D), (1, 3, 4)),
     "transformer": (lambda: TransformerEncoderLayer(4, 2, feedforward=5, activation="gelu", **D).eval(), (1, 3, 4)),
     "lstm": (lambda: Lstm(2, 2, **D), (1, 3, 2)),
+    "gru": (lambda: Gru(2, 2, **D), (1, 3, 2)),
+    "rnn cell": (lambda: RnnCell(2, 2, **D), (1, 2)),
 }
 
 
@@ -370,6 +406,13 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
         ShapeError,
         r"mask of shape \(3,\), which does not broadcast to \(3, 2\)",
     ),
+    (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=[5]), ShapeError, r"Gru\(\) takes lengths of shape \(2,\) here"),
+    (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=[5, 6]), ArgumentError, "a length that is not from 0 to 5"),
+    (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=WRONG), KindError, "lengths as an IntTensor or a list of ints"),
+    (lambda: Rnn(3, 4, **D)(drawn(2, 5, 3), drawn(2, 4)), ShapeError, r"hidden of shape \(2, 4\); .* \(1, 2, 4\)"),
+    (lambda: GruCell(3, 4, **D)(drawn(2, 5, 3)), ShapeError, r"GruCell\(\) takes x of shape \(N, 3\) or \(3,\)"),
+    (lambda: RnnCell(3, 4, **D)(drawn(2, 3), WRONG), KindError, "takes a float Tensor as the state's hidden"),
+    (lambda: Rnn(3, 4, nonlinearity=WRONG, **D), ArgumentError, "it is 'tanh' or 'relu'"),
     (lambda: Lstm(3, 4, **D)(drawn(2, 5, 2)), ShapeError, r"Lstm\(\) takes x of shape \(N, T, 3\)"),
     (
         lambda: Lstm(3, 4, **D)(drawn(2, 5, 3), LstmState(drawn(1, 2, 4), drawn(1, 2, 3))),

@@ -31,13 +31,24 @@ DIFFERENT = {
     ("abs", "gradient"): ("special values", PASSED_ON),
     ("amax", "gradient"): ("special values.*", ALONE),
     ("amin", "gradient"): ("special values.*", ALONE),
+    ("copysign", "gradient"): ("special values", "±1 of infinities and NaN"),
+    ("cumprod", "gradient"): ("special values.*", "exactly the products of the others"),
+    ("digamma", "gradient"): (".*", "exact where PyTorch's trigamma has ten digits"),
+    ("hypot", "gradient"): ("special values", "0 at (0, 0)"),
     ("index_put", "gradient"): (r".*index \(3,\).*", REPLACED),
     ("index_reduce", "gradient"): ("special values.*", "finite where PyTorch has NaN"),
+    ("logaddexp", "gradient"): ("special values", "a half for each of two equal infinities"),
+    ("logcumsumexp", "gradient"): ("special values.*", "0 by what begins with -inf"),
     ("logsumexp", "gradient"): ("special values.*", "0 of a row all -inf"),
+    ("polygamma", "gradient"): ("special values.*", "0 at ∞"),
+    ("polygamma", "value"): (".*", "exact where PyTorch's trigamma has ten digits"),
     ("prod", "gradient"): ("special values.*", "exactly the product of the others"),
     ("scatter", "gradient"): (".*", REPLACED),
+    ("searchsorted", "value"): ("special values.*", "NaN is the largest"),
     ("sign", "value"): ("special values", PASSED_ON),
     ("std", "gradient"): ("special values.*", "0 of equal numbers, whose sum is rounded"),
+    ("vector_norm", "gradient"): ("special values.*", "0 of an infinite norm"),
+    ("xlogy", "gradient"): ("special values", "0 at x = y = 0"),
 }
 """Where burnpy differs from PyTorch, which users read in gradients.md: the names of the examples, and how."""
 
@@ -74,7 +85,7 @@ def theirs(arguments: Arguments, function: Any) -> tuple[list[Any], list[Any]]:
     if leaves and results[0].requires_grad:
         gradients = torch.autograd.grad(results[0].sum(), leaves, allow_unused=True)
     return [r.numpy(force=True) for r in results], [
-        np.zeros(tuple(a.shape), str(a.dtype).rpartition(".")[2]) if g is None else g.numpy()
+        np.zeros(tuple(a.shape), str(a.dtype).rpartition(".")[2]) if g is None else g.numpy(force=True)
         for a, g in zip(leaves, gradients, strict=True)
     ]
 

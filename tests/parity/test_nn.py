@@ -218,6 +218,26 @@ CASES = {
         ),
         (WORDS,),
     ),
+    "decoder layer": Case(
+        lambda: ours.TransformerDecoderLayer(8, 2, feedforward=12, dropout=0.0, **D),
+        lambda: torch.nn.TransformerDecoderLayer(8, 2, 12, 0.0, batch_first=True),
+        (WORDS, MEMORY),
+        {"mask": MASK, "key_mask": PADDING},
+        {"tgt_mask": ~MASK, "tgt_key_padding_mask": ~PADDING},
+    ),
+    "decoder, norm first, gelu": Case(
+        lambda: ours.TransformerDecoder(
+            2, 8, 2, feedforward=12, dropout=0.0, activation="gelu", norm_first=True, norm=True, **D
+        ),
+        lambda: torch.nn.TransformerDecoder(
+            torch.nn.TransformerDecoderLayer(8, 2, 12, 0.0, "gelu", batch_first=True, norm_first=True),
+            2,
+            torch.nn.LayerNorm(8),
+        ),
+        (WORDS, MEMORY),
+        {"causal": True, "memory_key_mask": PADDING[:, 2:], "memory_mask": MASK[:, :3]},
+        {"tgt_mask": ~MASK, "memory_key_padding_mask": ~PADDING[:, 2:], "memory_mask": ~MASK[:, :3]},
+    ),
     "lstm": Case(lambda: ours.Lstm(8, 3, **D), lambda: torch.nn.LSTM(8, 3, batch_first=True), (WORDS,)),
     "lstm, both ways, 2 layers": Case(
         lambda: ours.Lstm(8, 3, count=2, bidirectional=True, **D),
@@ -227,6 +247,27 @@ CASES = {
     "lstm, no bias": Case(
         lambda: ours.Lstm(8, 3, bias=False, **D), lambda: torch.nn.LSTM(8, 3, bias=False, batch_first=True), (WORDS,)
     ),
+    "gru": Case(lambda: ours.Gru(8, 3, **D), lambda: torch.nn.GRU(8, 3, batch_first=True), (WORDS,)),
+    "gru, both ways, 2 layers": Case(
+        lambda: ours.Gru(8, 3, count=2, bidirectional=True, **D),
+        lambda: torch.nn.GRU(8, 3, 2, batch_first=True, bidirectional=True),
+        (WORDS, data(4, 2, 3)),
+    ),
+    "gru, no bias": Case(
+        lambda: ours.Gru(8, 3, bias=False, **D), lambda: torch.nn.GRU(8, 3, bias=False, batch_first=True), (WORDS,)
+    ),
+    "rnn": Case(lambda: ours.Rnn(8, 3, **D), lambda: torch.nn.RNN(8, 3, batch_first=True), (WORDS,)),
+    "rnn, relu, both ways, 2 layers": Case(
+        lambda: ours.Rnn(8, 3, nonlinearity="relu", count=2, bidirectional=True, **D),
+        lambda: torch.nn.RNN(8, 3, 2, "relu", batch_first=True, bidirectional=True),
+        (WORDS, data(4, 2, 3)),
+    ),
+    "lstm cell": Case(lambda: ours.LstmCell(8, 3, **D), lambda: torch.nn.LSTMCell(8, 3), (WORDS[0],)),
+    "gru cell": Case(lambda: ours.GruCell(8, 3, **D), lambda: torch.nn.GRUCell(8, 3), (WORDS[0], data(5, 3))),
+    "gru cell, one vector": Case(
+        lambda: ours.GruCell(8, 3, bias=False, **D), lambda: torch.nn.GRUCell(8, 3, False), (WORDS[0, 0], data(3))
+    ),
+    "rnn cell": Case(lambda: ours.RnnCell(8, 3, **D), lambda: torch.nn.RNNCell(8, 3), (WORDS[0], data(5, 3))),
 }
 
 
@@ -239,7 +280,9 @@ def path_of(name: str) -> str:
 def laid_out(model: Any, path: str, array: Any) -> Any:
     """PyTorch's array in our layout."""
     owner = model.named_modules().get(path.rpartition(".")[0], model)
-    return array.T if array.ndim == 2 and not isinstance(owner, (ours.Embedding, ours.LayerNorm)) else array
+    return (
+        array.T if array.ndim == 2 and not isinstance(owner, (ours.Embedding, ours.LayerNorm, ours.RmsNorm)) else array
+    )
 
 
 def pair(case: Case) -> tuple[Any, Any]:
@@ -329,6 +372,23 @@ def test_lstm_begins_where_it_is_told() -> None:
         np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("case", ["lstm, both ways, 2 layers", "gru, both ways, 2 layers", "rnn"])
+def test_recurrent_layers_over_lengths(case: str) -> None:
+    other, mine = pair(CASES[case])
+    x, x_ = as_ours(WORDS), torch.from_numpy(WORDS).requires_grad_()
+    rnn = torch.nn.utils.rnn
+    packed, last_ = other(rnn.pack_padded_sequence(x_, [2, 4], batch_first=True, enforce_sorted=False))
+    out_ = rnn.pad_packed_sequence(packed, batch_first=True, total_length=5)[0]
+    out, last = mine(x, lengths=[2, 4])
+    for a, b in zip(flat((out, last)), flat((out_, last_)), strict=True):
+        np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
+    total_ = (out_**3).sum() + sum((part**3).sum() for part in flat(last_))
+    total = (out**3).sum() + sum((part**3).sum() for part in flat(last))
+    np.testing.assert_allclose(
+        total.backward()[x].to_numpy(), torch.autograd.grad(total_, x_)[0].numpy(), rtol=1e-9, atol=1e-11
+    )
+
+
 @pytest.mark.parametrize("mask", ["none", "bool", "float", "nothing allowed"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_function(mask: str, causal: bool) -> None:
@@ -357,6 +417,27 @@ def test_attention_function(mask: str, causal: bool) -> None:
             np.testing.assert_allclose(grads[a].to_numpy(), b.grad.numpy(), rtol=1e-9, atol=1e-11)
     else:
         assert all(np.isfinite(g.to_numpy()).all() for g in found.sum().backward().values())
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "one for all heads", "one for each head"])
+def test_attention_of_groups(mask: str) -> None:
+    q, k, v = data(2, 6, 4, 5), data(2, 2, 4, 5), data(2, 2, 4, 3)
+    shape = (2, 6, 4, 4) if mask == "one for each head" else (2, 1, 4, 4)
+    chosen = data(*shape) if mask.startswith("one") else None
+    given = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+    added = None if chosen is None else torch.from_numpy(chosen)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        *given, added, is_causal=mask == "causal", enable_gqa=True
+    )
+    inputs = [as_ours(x) for x in (q, k, v)]
+    ours_mask = None if chosen is None else as_ours(chosen).detach()
+    found = F.scaled_dot_product_attention(
+        inputs[0], inputs[1], inputs[2], ours_mask, causal=mask == "causal", enable_gqa=True
+    )
+    np.testing.assert_allclose(found.to_numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
+    grads = (found**2).sum().backward()
+    for a, b in zip(inputs, torch.autograd.grad((expected**2).sum(), given), strict=True):
+        np.testing.assert_allclose(grads[a].to_numpy(), b.numpy(), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 5), (2, 5), (5, 2), (3, 3)])
@@ -432,6 +513,8 @@ LAYERS = {
         lambda: torch.nn.MultiheadAttention(120, 2),
     ),
     "lstm": (lambda g: ours.Lstm(100, 80, device=NumPy, generator=g), lambda: torch.nn.LSTM(100, 80)),
+    "gru": (lambda g: ours.Gru(100, 80, device=NumPy, generator=g), lambda: torch.nn.GRU(100, 80)),
+    "rnn cell": (lambda g: ours.RnnCell(100, 80, device=NumPy, generator=g), lambda: torch.nn.RNNCell(100, 80)),
     "batch_norm": (lambda g: ours.BatchNorm(5, device=NumPy), lambda: torch.nn.BatchNorm1d(5)),
     "layer_norm": (lambda g: ours.LayerNorm(5, device=NumPy), lambda: torch.nn.LayerNorm(5)),
 }
@@ -460,6 +543,10 @@ INITIALIZERS: dict[str, tuple[init.Initializer, Callable[[Any], Any]]] = {
     "xavier_normal": (init.XavierNormal(), lambda w: torch.nn.init.xavier_normal_(w)),
     "uniform": (init.Uniform(-2.0, 1.0), lambda w: torch.nn.init.uniform_(w, -2.0, 1.0)),
     "normal": (init.Normal(1.0, 0.1), lambda w: torch.nn.init.normal_(w, 1.0, 0.1)),
+    "truncated_normal": (
+        init.TruncatedNormal(1.0, 2.0, 0.0, 3.0),
+        lambda w: torch.nn.init.trunc_normal_(w, 1.0, 2.0, 0.0, 3.0),
+    ),
     "orthogonal": (init.Orthogonal(1.5), lambda w: torch.nn.init.orthogonal_(w, 1.5)),
     "zeros": (init.Zeros(), torch.nn.init.zeros_),
     "ones": (init.Ones(), torch.nn.init.ones_),

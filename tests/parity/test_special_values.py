@@ -53,6 +53,9 @@ POINTWISE: dict[str, Case] = {
     **{n: method(n) for n in ("abs", "neg", "sign", "floor", "ceil", "round", "exp", "log", "log1p", "sqrt")},
     **{n: method(n) for n in ("rsqrt", "reciprocal", "square", "sin", "cos", "relu")},
     **{n: method(n, absolute=True) for n in ("expm1", "tanh", "erf", "sigmoid")},
+    **{n: method(n, digits=16) for n in ("atan", "trunc", "frac", "log2", "log10", "exp2")},
+    **{n: method(n, absolute=True, digits=16) for n in ("tan", "erfc", "asinh", "deg2rad", "nan_to_num")},
+    **{n: method(n, digits=64, arguments=2) for n in ("fmax", "fmin", "logaddexp")},
     "silu": Case(lambda x: x.silu(), F.silu, absolute=True, digits=64),
     "gelu": Case(lambda x: x.gelu(), F.gelu, absolute=True, digits=64),
     "gelu tanh": Case(lambda x: x.gelu("tanh"), lambda x: F.gelu(x, approximate="tanh"), absolute=True, digits=64),
@@ -140,6 +143,9 @@ def some(where: Callable[[Array], Array]) -> Callable[[Array], Array]:
 PASSED_ON, ALONE = "the NaN is passed on", "to the NaN alone, not NaN for all"
 ROW = [[NAN, 1.0, 2.0, NAN], [1.0, 2.0, 3.0, 4.0]]
 DIFFERENT: dict[tuple[str, str], Difference] = {
+    ("logaddexp", "gradient"): Difference(
+        "a half for each of two equal infinities", lambda x, y: np.isinf(x) & (x == y), [[INF], [INF]]
+    ),
     ("abs", "gradient"): Difference(PASSED_ON, np.isnan, [[NAN]]),
     ("sign", "value"): Difference(PASSED_ON, np.isnan, [[NAN]]),
     ("gelu", "value"): Difference("does not overflow", lambda x: x > 1e38, [np.full(9, INF, np.float32)]),

@@ -81,6 +81,23 @@ def arange(start: int, stop: int, step: int, dtype: Any) -> Any:
     return torch.arange(start, stop if (stop - start) * step > 0 else start, step, dtype=dtype)
 
 
+def first_sorted(x: Any, dim: int, k: int, largest: bool) -> Any:
+    """The first of the stable sort, as which of equal elements topk() and kthvalue() find is not defined."""
+    return tuple(each.narrow(dim, 0, k) for each in torch.sort(x, dim=dim, descending=largest, stable=True))
+
+
+def kthvalue(x: Any, dim: int, k: int, keepdim: bool) -> Any:
+    found = tuple(each.narrow(dim, k - 1, 1) for each in torch.sort(x, dim=dim, stable=True))
+    return found if keepdim else tuple(each.squeeze(dim) for each in found)
+
+
+def vector_norm(x: Any, p: float, dims: Any, keepdim: bool) -> Any:
+    """PyTorch understands no dimensions as all."""
+    if not dims:
+        return torch.linalg.vector_norm(x.unsqueeze(0), p, 0)
+    return torch.linalg.vector_norm(x, p, dims, keepdim)
+
+
 def converted(x: Any, dtype: Any) -> Any:
     return x.to(dtype)
 
@@ -92,6 +109,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "amin": over(torch.amin),
     "any": over(torch.any),
     "arange": arange,
+    "argsort": lambda x, dim, descending: torch.argsort(x, dim=dim, descending=descending, stable=True),
     "avg_pool2d": F.avg_pool2d,
     "cast": converted,
     "cholesky": torch.linalg.cholesky,
@@ -100,17 +118,33 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "conv2d_bias": F.conv2d,
     "conv2d_input": lambda grad, weight, shape, *where: torch.nn.grad.conv2d_input(shape, weight, grad, *where),
     "conv2d_weight": lambda grad, x, shape, *where: torch.nn.grad.conv2d_weight(x, shape, grad, *where),
+    "atan2": lambda x, y: torch.atan2(x, operand(y, x)),
+    "copysign": lambda x, y: torch.copysign(x, operand(y, x)),
     "cross_entropy": cross_entropy,
+    "elu": torch.ops.aten.elu,
     "eigvalsh": torch.linalg.eigvalsh,
+    "cummax_index": lambda x, dim: torch.cummax(x, dim).indices,
+    "cummin_index": lambda x, dim: torch.cummin(x, dim).indices,
     "embedding": lambda weight, index, padding: F.embedding(index, weight, padding),
     "expand": lambda x, shape: x.expand(shape),
+    "fmax": lambda x, y: torch.fmax(x, operand(y, x)),
+    "fmin": lambda x, y: torch.fmin(x, operand(y, x)),
     "floor_divide": lambda x, y: torch.div(x, y, rounding_mode="floor"),
     "eye": lambda n, m, dtype: torch.eye(n, m, dtype=dtype),
     "full": lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),
+    "gcd": lambda x, y: torch.gcd(x, operand(y, x)),
+    "hypot": lambda x, y: torch.hypot(x, operand(y, x)),
+    "lcm": lambda x, y: torch.lcm(x, operand(y, x)),
+    "logaddexp": lambda x, y: torch.logaddexp(x, operand(y, x)),
+    "polygamma": lambda x, n: torch.polygamma(n, x),
     "gelu": lambda x, approximate: F.gelu(x, approximate="tanh" if approximate else "none"),
+    "hardswish": F.hardswish,
+    "hardtanh": F.hardtanh,
     "index_order": lambda index, size: torch.argsort(index, stable=True),
     "index_put": torch.index_copy,
+    "leaky_relu": F.leaky_relu,
     "inv": torch.linalg.inv,
+    "kthvalue": kthvalue,
     "linear": lambda x, weight, bias: F.linear(x, weight.mT, bias),
     "linspace": lambda start, stop, num, dtype: torch.linspace(start, stop, num, dtype=dtype),
     "logsumexp": logsumexp,
@@ -124,12 +158,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mean": over(torch.mean),
     "min_dim": torch.min,
     "minimum": lambda x, y: torch.minimum(x, operand(y, x)),
+    "mish": F.mish,
     "mT": lambda x: x.mT,
     "one_hot": F.one_hot,
     "pinv": lambda x, atol, rtol: torch.linalg.pinv(x, atol=atol, rtol=rtol),
     "prod": prod,
     "rms_norm": lambda x, weight, dims, eps: x * (x.square().mean(dims, keepdim=True) + eps).rsqrt() * weight,
     "silu": F.silu,
+    "searchsorted": lambda sequence, values, right: torch.searchsorted(sequence, values, right=right),
     "slice": sliced,
     "slice_scatter": slice_scattered,
     "softplus": lambda x, beta: F.softplus(x, beta, threshold=40.0),
@@ -137,6 +173,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "solve_triangular": lambda a, b, upper, unitriangular: torch.linalg.solve_triangular(
         a, b, upper=upper, unitriangular=unitriangular
     ),
+    "sort": lambda x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True),
     "std": spread(torch.std),
     "sum": over(torch.sum),
     "sum_to": lambda x, shape: x.sum_to_size(shape),
@@ -144,7 +181,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "to_bool": lambda x: x.bool(),
     "to_float": converted,
     "to_int": converted,
+    "topk": first_sorted,
+    "topk_index": lambda *arguments: first_sorted(*arguments)[1],
     "var": spread(torch.var),
+    "vector_norm": vector_norm,
 }
 """Functions of other names or arguments."""
 
@@ -156,8 +196,8 @@ NONE = {
     "attention": "functional.scaled_dot_product_attention is compared in test_nn.py",
     "center": "a part of the variance",
     "detach": "nothing is computed",
-    **{name: "linalg is compared in test_linalg.py, whatever the signs" for name in ("eigh", "lu_factor", "qr", "svd")},
-    "run": "programs are compared by the operations that they are made of",
+    "resample": "functional.interpolate is compared in test_networks.py",
+    **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
     "run": "PyTorch has no programs",
 }

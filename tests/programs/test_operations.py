@@ -33,6 +33,14 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "silu": ("silu", (x(7, 10, 90),), ("silu",)),
     "silu_backward": ("silu_backward", (x(70, 90), x(70, 90)), ("silu_backward",)),
     "softplus": ("softplus", (x(70, 90), 2.0), ("softplus",)),
+    **{
+        name: (name, (x(70, 90, low=-0.9, high=0.9),), (name,))
+        for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
+    },
+    **{name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,)) for name in ("lgamma", "digamma")},
+    "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),
+    "elu": ("elu", (x(70, 90), 2.0, 0.5, 3.0), ("elu",)),
+    "hardtanh": ("hardtanh", (x(70, 90), -1.0, 0.5), ("hardtanh",)),
     "softmax": ("softmax", (x(7, 10, 90), 2), ("softmax",)),
     "softmax of a vector": ("softmax", (x(5000), 0), ("softmax",)),
     "softmax_backward": ("softmax_backward", (x(70, 90), x(70, 90), 1), ("softmax_backward",)),

@@ -25,6 +25,10 @@ DRAWS: list[Callable[[Any], Any]] = [
     lambda g: Tensor[Train].normal((3,), 1, 2, generator=g),
     lambda g: Tensor[NumPy].full((3,), 0.5).bernoulli(generator=g),
     lambda g: Tensor[NumPy].zeros((3, 10)).categorical(generator=g),
+    lambda g: Tensor[NumPy].ones((3, 10)).multinomial(4, generator=g),
+    lambda g: Tensor[Train].ones((10,)).multinomial(8, True, generator=g),
+    lambda g: Tensor[NumPy].exponential((3,), generator=g),
+    lambda g: Tensor[NumPy].truncated_normal((3,), generator=g),
     lambda g: Tensor[NumPy].zeros((3,)).normal_like(generator=g),
     lambda g: Tensor[NumPy].zeros((3,)).uniform_like(generator=g),
     lambda g: IntTensor[NumPy].randint(0, 100, (3,), generator=g),
@@ -208,3 +212,83 @@ def test_the_handler_of_a_signal_draws_amid_the_first_draw(monkeypatch: pytest.M
     monkeypatch.setattr(generator, "Generator", interrupted)  # in the midst of which the handler comes
     drawn.append(Tensor[NumPy].normal((3,)).tolist())
     assert [*drawn[0], *drawn[1]] == wanted
+
+
+def test_exponential() -> None:
+    x = Tensor[NumPy].exponential((100_000,), rate=0.5, dtype="float64", generator=Generator(5))
+    assert x.amin().item() >= 0.0
+    assert x.mean().item() == pytest.approx(2.0, rel=0.02)
+    assert (x > 2.0 * math.log(2.0)).float().mean().item() == pytest.approx(0.5, abs=0.01)
+    assert Tensor[NumPy].exponential((3, 0)).shape == (3, 0)
+    half = Tensor[NumPy].exponential((1000,), dtype="float16", generator=Generator(5))
+    assert half.dtype == np.float16
+    assert half.isfinite().all()
+    for rate in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ArgumentError, match="rate"):
+            Tensor[NumPy].exponential((2,), rate)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 5, 8, 100])
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial_draws_by_weight(classes: int, replacement: bool) -> None:
+    weights = np.random.default_rng(classes).uniform(0.0, 3.0, (classes,))
+    weights[1::3] = 0.0
+    x = Tensor[NumPy].from_data(np.broadcast_to(weights, (4000, classes)))
+    first = x.multinomial(1, replacement, generator=Generator(2))
+    assert first.shape == (4000, 1)
+    found = np.bincount(first.to_numpy().ravel(), minlength=classes) / 4000
+    np.testing.assert_allclose(found, weights / weights.sum(), atol=0.035)
+    assert not found[weights == 0].any()
+    possible = int((weights > 0).sum())
+    drawn = x[:50].multinomial(possible, replacement, generator=Generator(3)).to_numpy()
+    assert weights[drawn].all()
+    if not replacement:
+        assert (np.sort(drawn, 1) == np.flatnonzero(weights)).all()
+
+
+def test_multinomial_of_a_vector() -> None:
+    p = Tensor[Train].from_data([0.0, 1.0, 0.0, 2.0]).require_grad()
+    assert p.multinomial(2).to_numpy().sum() == 4
+    assert p.multinomial(50, replacement=True).shape == (50,)
+    assert Tensor[NumPy].zeros((0, 3)).multinomial(2).shape == (0, 2)
+    tiny = Tensor[NumPy].from_data([1e-30, 0.0, 1e-30], dtype="float32")
+    assert set(tiny.multinomial(40, True, generator=Generator(1)).tolist()) == {0, 2}
+    refused: list[tuple[list[float], tuple[Any, ...], str]] = [
+        ([0.5, -0.5], (1,), "negative"),
+        ([0.5, math.nan], (1,), "not finite"),
+        ([0.5, math.inf], (1,), "not finite"),
+        ([0.0, 0.0], (1, True), "fewer than 1"),
+        ([0.5, 0.0], (2,), "fewer than 2"),
+        ([0.5, 0.5], (3,), "3 of 2"),
+        ([0.5, 0.5], (0, True), "1 or more"),
+        ([0.5, 0.5], (1, 2), "replacement=2"),
+    ]
+    for weights, arguments, said in refused:
+        with pytest.raises(ArgumentError, match=said):
+            Tensor[NumPy].from_data(weights).multinomial(*arguments)
+    with pytest.raises(ShapeError, match=r"not \(\)"):
+        Tensor[NumPy].ones(()).multinomial(1)
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "low", "high"),
+    [(0, 1, -2, 2), (1, 2, 1.5, 9), (0, 1, 3, 4), (0, 1, -math.inf, -1), (0.5, 0.1, -5, math.inf), (0, 1, -5.5, -5)],
+)
+def test_truncated_normal(mean: float, std: float, low: float, high: float) -> None:
+    from scipy import stats
+
+    x = Tensor[NumPy].truncated_normal((20_000,), mean, std, low, high, dtype="float64", generator=Generator(4))
+    expected = stats.truncnorm((low - mean) / std, (high - mean) / std, mean, std)
+    assert stats.kstest(x.to_numpy(), expected.cdf).pvalue > 1e-3
+    assert low <= x.amin().item() <= x.amax().item() <= high
+    half = Tensor[NumPy].truncated_normal((1000,), mean, std, low, high, dtype="float16")
+    assert half.dtype == np.float16
+    assert half.isfinite().all()
+
+
+def test_what_truncated_normal_refuses() -> None:
+    for numbers in ((0, 0, -1, 1), (0, 1, 1, 1), (math.nan, 1, -1, 1), (0, 1, math.nan, 1), (0, math.inf, 0, 1)):
+        with pytest.raises(ArgumentError, match="interval"):
+            Tensor[NumPy].truncated_normal((2,), *numbers)
+    with pytest.raises(ArgumentError, match="6 standard deviations"):
+        Tensor[NumPy].truncated_normal((2,), 0.0, 1.0, 7.0, 8.0)

@@ -11,11 +11,13 @@ import pytest
 
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
-from burnpy.backend import NumPy
+from burnpy.autodiff import Balanced
+from burnpy.backend import Checked, NumPy
 from burnpy.backend.errors import ArgumentError, BurnpyError, DimError, IndexRangeError, KindError, ShapeError
 from burnpy.nn import functional
 from burnpy.testing import gradcheck, gradgradcheck
 from tests.tensor.shape_programs import PROGRAMS, arrays
+from tests.third_party.array_api_backend import ArrayApi
 
 CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
 FUNCTIONS = ["meshgrid", "cartesian_prod", "block_diag", "hstack", "vstack", "dstack"]
@@ -71,6 +73,19 @@ def test_derivatives(name: str) -> None:
     sums = [g.sum() for g in again if g is not None and g.is_require_grad()]
     if sums and any(a.size for a in arrays(program, "float")):  # Σ second derivatives: every result is squared
         assert all(np.isfinite(s.item()) for s in sums)
+
+
+@pytest.mark.parametrize("device", [Checked[NumPy], Autodiff[Balanced[NumPy]], ArrayApi], ids=str)
+def test_other_backends(device: Any) -> None:
+    for name, program in PROGRAMS.items():
+        given = arrays(program, program.kinds[0])
+        cls = CLASSES[program.kinds[0]]
+        found, wanted = (
+            parts(program.run(library(place), *[cls.from_data(a, device=place) for a in given]))
+            for place in (device, NumPy)
+        )
+        for x, y in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(x.to_numpy(), y.to_numpy(), 1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -151,7 +166,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[BurnpyError], str]] = {
     "block_diag": (lambda: burnpy.block_diag(X[None]), ShapeError, "two dimensions"),
     "hstack": (lambda: burnpy.hstack([X, X[:1]]), ShapeError, r"hstack\(\)"),
     "vstack of nothing": (lambda: burnpy.vstack([]), ArgumentError, "at least one"),
-    "atleast_1d": (lambda: burnpy.atleast_1d(3.0), KindError, "atleast_1d"),
+    "atleast_1d": (lambda: burnpy.atleast_1d(3.0), KindError, "atleast_1d"),  # type: ignore[call-overload]  # as above
     "pad": (lambda: functional.pad(X, (1,)), ArgumentError, "pairs"),
     "pad too many": (lambda: functional.pad(X, (1,) * 6), ShapeError, "3 pairs"),
     "pad cut": (lambda: functional.pad(X, (-2, -2)), ShapeError, "fewer"),

@@ -144,6 +144,9 @@ class ArrayApi(Backend):
             out[target] = f(out[target], src.array[(*lead, position, ...)])
         return Strict(out)
 
+    def argsort(self, x: Strict, dim: int, descending: bool) -> Strict:
+        return Strict(xp.argsort(x.array, axis=dim, descending=descending, stable=True))
+
     def nonzero(self, x: Strict) -> Strict:
         found = xp.nonzero(self.reshape(x, x.shape or (1,)).array)
         return Strict(xp.stack(found, axis=1)[:, : len(x.shape)])

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 from burnpy.autodiff.rules import (
+    activation,
     attention,
+    binary,
     convolution,
     dense,
+    elementary,
     indexing,
     linalg,
     linear_equations,
     normalization,
+    norms,
     pointwise,
     pooling,
     reduction,
+    resampling,
+    scans,
     shape,
+    special_functions,
 )
 from burnpy.autodiff.rules.algebra import RULES, Rule
 
 __all__ = [
     "RULES",
     "Rule",
+    "activation",
     "attention",
+    "binary",
     "convolution",
     "dense",
+    "elementary",
     "indexing",
     "linalg",
     "linear_equations",
     "normalization",
+    "norms",
     "pointwise",
     "pooling",
     "reduction",
+    "resampling",
+    "scans",
     "shape",
+    "special_functions",
 ]

@@ -2,7 +2,7 @@
 
 Singular values or eigenvalues that differ by no more than rounding count as equal, and so have no derivative of their
 vectors within their subspace: it is taken as 0, where PyTorch gives NaN or numbers of the size of 1 / rounding. The
-derivative of a function that does not depend on the choice of these vectors is then right.
+first derivative of a symmetric function of the values is right.
 Source: M. B. Giles, Collected Matrix Derivative Results for Forward and Reverse Mode Algorithmic Differentiation, 2008;
 S. Walter and L. Lehmann, Algorithmic Differentiation of Linear Algebra Functions, 2010.
 """
@@ -96,9 +96,7 @@ def inverse(i: Any, s: Float) -> Float:
     return i.where(nonzero, i.pow(i.where(nonzero, s, 1.0), -1), 0.0)
 
 
-def svd_vjp(
-    i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool
-) -> tuple[Float]:
+def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool) -> tuple[Float]:
     """u (((uᵀ g_u - g_uᵀ u) ∘ e) s + s ((vᵀ g_v - g_vᵀ v) ∘ e) + diag(g_s)) vᵀ, with e = 1 / (s[k]² - s[j]²).
 
     Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and u s⁻¹ g_vᵀ (1 - v vᵀ).

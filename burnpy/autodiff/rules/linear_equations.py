@@ -72,9 +72,7 @@ def solve_triangular_vjp(
     return by_a, by_b
 
 
-def solve_triangular_jvp(
-    i: Any, tangents: Any, a: Float, out: Float, upper: bool, unitriangular: bool
-) -> tuple[Float]:
+def solve_triangular_jvp(i: Any, tangents: Any, a: Float, out: Float, upper: bool, unitriangular: bool) -> tuple[Float]:
     """a⁻¹ (t_b - t_a x)."""
     by_a, right = tangents
     if by_a is not None:
@@ -111,8 +109,8 @@ def inv_jvp(i: Any, t: Float, out: Float) -> Float:
 def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
     """The derivative of the adjugate in direction e, which exists for every x.
 
-    In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values but
-    two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
+    In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values
+    but two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
     """
     n = x.shape[-1]
     u, s, vh = i.svd(x, False)

@@ -67,6 +67,41 @@ class Activation(OperationsBase):
         small = self.log1p(self.exp(self.neg(self.abs(self.mul(x, beta)))))
         return self.add(self.relu(x), self.mul(small, 1 / beta))
 
+    @derived(POINTWISE, flops=2)
+    def leaky_relu(self, x: Float, negative_slope: float) -> Float:
+        """Leaky rectified linear unit: x where x > 0, else negative_slope · x. The gradient at 0 is the slope.
+
+        Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.
+        """
+        return self.where(self.gt(x, 0.0), x, self.mul(x, negative_slope))
+
+    @derived(POINTWISE, flops=6)
+    def elu(self, x: Float, alpha: float, scale: float, input_scale: float) -> Float:
+        """Exponential linear unit: scale · x where x > 0, else scale · alpha · (exp(input_scale · x) - 1).
+
+        Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
+        """
+        curve = self.mul(self.expm1(self.mul(self.clamp(x, None, 0.0), input_scale)), alpha * scale)
+        return self.where(self.gt(x, 0.0), self.mul(x, scale), curve)
+
+    @derived(POINTWISE, flops=2)
+    def hardtanh(self, x: Float, low: float, high: float) -> Float:
+        """Limit x to [low, high]; unlike that of `clamp`, the gradient at a bound is 0."""
+        return self.clamp(x, low, high)
+
+    @derived(POINTWISE, flops=5)
+    def hardswish(self, x: Float) -> Float:
+        """Piecewise approximation of silu, x · clamp(x + 3, 0, 6) / 6. The gradient is 0 up to -3 and 1 from 3.
+
+        Source: Howard et al., Searching for MobileNetV3, 2019.
+        """
+        return self.mul(x, self.mul(self.clamp(self.add(x, 3.0), 0.0, 6.0), 1 / 6))
+
+    @derived(POINTWISE, flops=16)
+    def mish(self, x: Float) -> Float:
+        """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
+        return self.mul(x, self.tanh(self.softplus(x, 1.0)))
+
 
 _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715

@@ -120,7 +120,7 @@ class LinearAlgebra(OperationsBase):
 
 def _by_host(device: Any, name: str, *args: Any) -> Any:
     """Call a function of `lapack` with NumPy arrays, and return its result, or results, as primitives."""
-    from burnpy.backend import lapack  # at first use, as few programs need it
+    import burnpy.backend.lapack as lapack  # at first use, as few programs need it
 
     arrays = [device.to_numpy(a) if hasattr(a, "dtype") else a for a in args]
     with np.errstate(all="ignore"):

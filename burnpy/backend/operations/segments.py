@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from burnpy.backend.primitives import Int, Number
 
 
@@ -36,8 +38,8 @@ def running(
         ordered: the segment of each slice, sorted; 1-d.
         reverse: whether to scan from the last slice to the first.
     """
-    count, step = x.shape[dim], 1
-    while step < count:
+    count, step, longest = x.shape[dim], 1, _longest(b.discrete, ordered)
+    while step < longest:
         near = part(b, x, dim, 0, count - step) if reverse else part(b, x, dim, step, count)
         rest = part(b, x, dim, count - step, count) if reverse else part(b, x, dim, 0, step)
         joined = combine(
@@ -46,6 +48,16 @@ def running(
         x = b.cat([joined, rest] if reverse else [rest, joined], dim)
         step *= 2
     return x
+
+
+def _longest(d: Any, ordered: Int) -> int:
+    """Return the size of the largest segment; where to know it would be to wait for a GPU, the number of all slices."""
+    count: int = ordered.shape[0]
+    if not (d.eager_checks and count):
+        return count
+    values = d.to_numpy(ordered)
+    starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1], [True])))
+    return int(np.diff(starts).max())
 
 
 def others(b: Any, x: Number, dim: int, ordered: Int) -> Number:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
+from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Float
 
 _SMALL = (
@@ -28,6 +31,46 @@ LARGE_UNDER = (
     *(1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3),
     *(3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3),
 )
+_TAIL = (
+    *(1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1, 1.25781726111229246e-1),
+    *(1.60837851487422766e-2, 6.58749161529837803e-4),
+)
+_TAIL_UNDER = (
+    *(1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1, 6.05183413124413191e-2),
+    2.33520497626869185e-3,
+)
+_CENTER = (
+    *(2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4),
+    *(1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0),
+)
+_CENTER_UNDER = (
+    *(5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4),
+    *(5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0),
+)
+_OUTER = (
+    *(7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0),
+    *(3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0),
+)
+_OUTER_UNDER = (
+    *(1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1),
+    *(6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0),
+)
+_FURTHEST = (
+    *(2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2),
+    *(2.96560571828504891230e-1, 1.78482653991729133580e0, 5.46378491116411436990e0, 6.65790464350110377720e0),
+)
+_FURTHEST_UNDER = (
+    *(2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4),
+    *(1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0),
+)
+_ATAN = (
+    *(-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1),
+    *(-1.228866684490136173410e2, -6.485021904942025371773e1),
+)
+_ATAN_UNDER = (
+    *(1.0, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2),
+    *(4.853903996359136964868e2, 1.945506571482613964425e2),
+)
 
 
 def erf(b: Any, x: Float) -> Float:
@@ -37,15 +80,79 @@ def erf(b: Any, x: Float) -> Float:
     """
     small = b.clamp(x, -0.46875, 0.46875)
     squared = b.mul(small, small)
-    near = b.div(b.mul(small, _polynomial(b, squared, _SMALL)), _polynomial(b, squared, _SMALL_UNDER))
+    near = b.div(b.mul(small, polynomial(b, squared, _SMALL)), polynomial(b, squared, _SMALL_UNDER))
     size = b.clamp(b.abs(x), 0.46875, 6.0)  # erf(6) is 1 to double precision
-    tail = b.div(_polynomial(b, size, LARGE), _polynomial(b, size, LARGE_UNDER))
+    tail = b.div(polynomial(b, size, LARGE), polynomial(b, size, LARGE_UNDER))
     far = b.add(b.neg(b.mul(b.exp(b.neg(b.mul(size, size))), tail)), 1.0)
     value = b.where(b.le(b.abs(x), 0.46875), near, b.mul(far, b.sign(x)))
     return b.where(b.ne(x, x), x, value)
 
 
-def _polynomial(b: Any, x: Float, coefficients: tuple[float, ...]) -> Float:
+def erfc(b: Any, x: Float) -> Float:
+    """Compute 1 - erf(x), of which small values keep all their digits, on any backend. Source: as `erf`."""
+    size = b.abs(x)
+    near = b.add(b.neg(erf(b, b.clamp(x, -0.5, 0.5))), 1.0)
+    middle = b.clamp(size, 0.46875, 4.0)
+    ratio = b.div(polynomial(b, middle, LARGE), polynomial(b, middle, LARGE_UNDER))
+    large = b.clamp(size, 4.0, 30.0)  # erfc(30) underflows in double precision
+    inverse = b.reciprocal(b.mul(large, large))
+    rest = b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
+    tail = b.div(b.add(b.neg(rest), 1 / math.sqrt(math.pi)), large)
+    limited = b.clamp(size, 0.0, 30.0)
+    steps = b.mul(b.floor(b.mul(limited, 16.0)), 1 / 16)  # the square of which has no rounding error
+    excess = b.mul(b.sub(limited, steps), b.add(limited, steps))
+    falling = b.mul(b.exp(b.neg(b.mul(steps, steps))), b.exp(b.neg(excess)))
+    far = b.mul(falling, b.where(b.lt(size, 4.0), ratio, tail))
+    value = b.where(b.lt(x, 0.0), b.add(b.neg(far), 2.0), far)
+    value = b.where(b.le(size, 0.46875), near, value)
+    return b.where(b.ne(x, x), x, value)
+
+
+def erfinv(b: Any, x: Float) -> Float:
+    """Compute the inverse of `erf` to double precision, on any backend.
+
+    Source: M. J. Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution, Appl. Stat. 37, 1988.
+    """
+    size = b.abs(x)
+    half = b.mul(x, 0.5)
+    squared = b.add(b.neg(b.mul(half, half)), 0.180625)
+    near = b.mul(half, b.div(polynomial(b, squared, _CENTER), polynomial(b, squared, _CENTER_UNDER)))
+    root = b.sqrt(b.neg(b.log(b.mul(b.add(b.neg(size), 1.0), 0.5))))
+    low, high = b.add(b.clamp(root, 1.0, 5.0), -1.6), b.add(b.clamp(root, 5.0, 30.0), -5.0)
+    far = b.where(
+        b.le(root, 5.0),
+        b.div(polynomial(b, low, _OUTER), polynomial(b, low, _OUTER_UNDER)),
+        b.div(polynomial(b, high, _FURTHEST), polynomial(b, high, _FURTHEST_UNDER)),
+    )
+    value = b.mul(b.where(b.le(size, 0.85), near, b.mul(far, b.sign(x))), math.sqrt(0.5))
+    return b.where(b.eq(size, 1.0), b.mul(x, math.inf), value)
+
+
+def atan(b: Any, x: Float) -> Float:
+    """Compute the inverse tangent to double precision, on any backend.
+
+    Source: S. L. Moshier, Cephes Mathematical Library, atan.c.
+    """
+    size = b.abs(x)
+    steep, middle = b.gt(size, math.tan(3 * math.pi / 8)), b.gt(size, 0.66)
+    reduced = b.div(b.add(size, -1.0), b.add(size, 1.0))
+    reduced = b.where(steep, b.neg(b.reciprocal(size)), b.where(middle, reduced, size))
+    squared = b.mul(reduced, reduced)
+    ratio = b.div(polynomial(b, squared, _ATAN), polynomial(b, squared, _ATAN_UNDER))
+    angle = b.add(reduced, b.mul(reduced, b.mul(squared, ratio)))
+    full = b.full((), math.pi / 2, x.dtype)
+    start = b.where(steep, full, b.where(middle, b.mul(full, 0.5), 0.0))
+    return b.where(b.lt(x, 0.0), b.neg(b.add(start, angle)), b.add(start, angle))
+
+
+def widened(f: Callable[..., Float], b: Any, x: Float, *options: Any) -> Float:
+    """Return f(b, x, *options), which is computed in float32 for 16-bit floats."""
+    if x.dtype.itemsize > 2:
+        return f(b, x, *options)
+    return b.cast(f(b, b.cast(x, float32), *options), x.dtype)
+
+
+def polynomial(b: Any, x: Float, coefficients: tuple[float, ...]) -> Float:
     """Evaluate a polynomial by Horner's scheme; the coefficient of the highest power is first."""
     total = b.add(b.mul(x, coefficients[0]), coefficients[1])
     for c in coefficients[2:]:

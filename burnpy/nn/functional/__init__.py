@@ -9,11 +9,69 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _LATER = {
+    "burnpy.tensor.distances": ("cosine_similarity", "pairwise_distance", "pdist"),
+    "burnpy.nn.functional.activations": (
+        "celu",
+        "elu",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "logsigmoid",
+        "mish",
+        "relu6",
+        "selu",
+        "softshrink",
+        "softsign",
+        "tanhshrink",
+        "threshold",
+    ),
+    "burnpy.nn.functional.activations_along_dims": (
+        "glu",
+        "gumbel_softmax",
+        "normalize",
+        "softmin",
+        "swiglu",
+    ),
     "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
-    "burnpy.nn.functional.convolution": ("conv2d",),
+    "burnpy.nn.functional.convolution": (
+        "conv1d",
+        "conv2d",
+    ),
+    "burnpy.nn.functional.transposed_convolution": (
+        "conv_transpose1d",
+        "conv_transpose2d",
+    ),
     "burnpy.nn.functional.regularization": ("dropout",),
     "burnpy.nn.functional.embeddings": ("embedding",),
-    "burnpy.nn.functional.dense": ("linear",),
+    "burnpy.nn.functional.dense": (
+        "bilinear",
+        "linear",
+    ),
+    "burnpy.nn.functional.group_normalization": (
+        "group_norm",
+        "instance_norm",
+        "rms_norm",
+    ),
+    "burnpy.nn.functional.likelihood_losses": (
+        "binary_cross_entropy",
+        "gaussian_nll_loss",
+        "kl_div",
+        "poisson_nll_loss",
+    ),
+    "burnpy.nn.functional.margin_losses": (
+        "cosine_embedding_loss",
+        "hinge_embedding_loss",
+        "margin_ranking_loss",
+        "multi_margin_loss",
+        "soft_margin_loss",
+        "triplet_margin_loss",
+    ),
+    "burnpy.nn.functional.regression_losses": (
+        "huber_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+    ),
     "burnpy.nn.functional.normalization": (
         "BatchNormed",
         "batch_norm",
@@ -26,6 +84,30 @@ _LATER = {
         "avg_pool2d",
         "max_pool2d",
     ),
+    "burnpy.nn.functional.adaptive_pooling": (
+        "adaptive_avg_pool1d",
+        "adaptive_max_pool1d",
+        "adaptive_max_pool2d",
+    ),
+    "burnpy.nn.functional.grid_sampling": (
+        "affine_grid",
+        "grid_sample",
+    ),
+    "burnpy.nn.functional.interpolation": ("interpolate",),
+    "burnpy.nn.functional.pooling1d": (
+        "avg_pool1d",
+        "max_pool1d",
+    ),
+    "burnpy.nn.functional.unfolding": (
+        "fold",
+        "unfold",
+    ),
+    "burnpy.nn.functional.pixels": (
+        "channel_shuffle",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+    ),
+    "burnpy.nn.functional.rotary": ("rotary_encoding",),
     "burnpy.tensor.losses": (
         "binary_cross_entropy_with_logits",
         "cross_entropy",

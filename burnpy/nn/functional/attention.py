@@ -34,6 +34,7 @@ def scaled_dot_product_attention(
     offset: int | None = None,
     scale: float | None = None,
     dropout_p: float = 0.0,
+    enable_gqa: bool = False,
     generator: Generator | None = None,
 ) -> Tensor[B]:
     """Scaled dot-product attention: ``softmax(query @ key.mT · scale + mask) @ value``.
@@ -52,6 +53,8 @@ def scaled_dot_product_attention(
             last key attend to all keys; queries before the first key (a negative offset) attend to none.
         scale: the factor of the scores; 1 / √E by default.
         dropout_p: the probability that an attention weight is dropped; 0 outside training.
+        enable_gqa: whether several heads of queries share one of keys and values ("grouped queries"): query is then
+            (…, H, T, E), key (…, G, S, E) and value (…, G, S, F), and G divides H.
         generator: the source of random numbers for dropout.
 
     Returns:
@@ -77,6 +80,10 @@ def scaled_dot_product_attention(
     q, k, v = query.shape, key.shape, value.shape
     for word, shape, form in (("query", q, "(…, T, E)"), ("key", k, "(…, S, E)"), ("value", v, "(…, S, F)")):
         dims_at_least(name, word, shape, 2, form)
+    if enable_gqa and q[:-2] != k[:-2]:
+        settings: dict[str, Any] = {"causal": causal, "offset": offset, "scale": scale}
+        settings |= {"dropout_p": dropout_p, "generator": generator}
+        return _grouped(name, query, key, value, mask, settings)
     same_batch = q[:-2] == k[:-2] == v[:-2]
     batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
     if batch is None or q[-1] != k[-1] or k[-2] != v[-2]:
@@ -99,6 +106,30 @@ def scaled_dot_product_attention(
         mask_primitive = None if mask is None else mask._primitive
         return query._like(device.attention(*primitives, mask_primitive, first, factor)[0])
     return _composed(query, key, value, mask, first, factor, dropout_p, generator)
+
+
+def _grouped(
+    name: str, query: Tensor[B], key: Tensor[B], value: Tensor[B], mask: Any, settings: dict[str, Any]
+) -> Tensor[B]:
+    """Attention of heads of queries that share heads of keys and values: these are expanded, which copies nothing.
+
+    Source: Ainslie et al., GQA: Training Generalized Multi-Query Transformer Models, 2023.
+    """
+    q, k, v = query.shape, key.shape, value.shape
+    if min(len(q), len(k), len(v)) < 3 or k[-3] != v[-3] or not k[-3] or q[-3] % k[-3]:
+        raise ShapeError(
+            f"{name}() with enable_gqa=True was given query of shape {q}, key of shape {k} and value of shape {v}; "
+            "they are (…, H, T, E), (…, G, S, E) and (…, G, S, F), and G divides H"
+        )
+    heads, shared = q[-3], k[-3]
+    if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
+        if mask.shape[-3] not in (1, heads):
+            raise ShapeError(f"{name}() was given a mask of shape {mask.shape} for {heads} heads of queries")
+        split = (1, 1) if mask.shape[-3] == 1 else (shared, heads // shared)
+        mask = mask.reshape((*mask.shape[:-3], *split, *mask.shape[-2:]))
+    groups = query.reshape((*q[:-3], shared, heads // shared, *q[-2:]))
+    out = scaled_dot_product_attention(groups, key.unsqueeze(-3), value.unsqueeze(-3), mask, **settings)
+    return out.flatten(-4, -3)
 
 
 def _composed(

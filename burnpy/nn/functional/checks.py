@@ -20,7 +20,7 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
     """Convert float tensors to a common device and their widest dtype.
 
     The first ``required`` of them must be given; the others may be None, and stay None. The weights (for attention, the
-    queries) determine the dtype: ``x``, ``key`` and ``value`` may be narrower than those, not wider.
+    queries) determine the dtype: ``x``, ``x1``, ``x2``, ``key`` and ``value`` may be narrower than those, not wider.
 
     Raises:
         KindError: an argument is not a float tensor.
@@ -52,7 +52,7 @@ def _together(operation: str, required: int, tensors: dict[str, Any]) -> list[An
     placed = list(together(operation, *present))
     if any(x.dtype != placed[0].dtype for x in placed):
         dtype = reduce(promote_types, [x.dtype for x in placed])
-        data = {name: x for name, x in tensors.items() if name in ("x", "key", "value")}
+        data = {name: x for name, x in tensors.items() if name in ("x", "x1", "x2", "key", "value")}
         deciding = [x.dtype for name, x in tensors.items() if x is not None and name not in data]
         if deciding:
             basis = "queries" if "query" in tensors else "weights"

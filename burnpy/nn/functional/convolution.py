@@ -1,22 +1,79 @@
-"""Convolution."""
+"""Convolution of images and of sequences."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import floats
-from burnpy.nn.functional.windows import refuse_no_images, refuse_too_small
-from burnpy.nn.sizes import Pair, pair, whole
+from burnpy.nn.functional.windows import refuse_no_images, refuse_no_sequences, refuse_too_small
+from burnpy.nn.sizes import Pair, Single, pair, single, whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 
-Padding: TypeAlias = Pair | Literal["same", "valid"]
-"""Zero padding of height and width, the same on both sides of each; or the name of a mode."""
+Padding: TypeAlias = int | Sequence[int | Sequence[int]] | Literal["same", "valid"]
+"""Zero padding: of each dimension a number for both sides, or (before, after); one number for all dimensions; or the
+name of a mode."""
+Sides: TypeAlias = tuple[int, int]
+"""The zeros before and after a dimension."""
+
+
+@explained
+def conv1d(
+    x: Tensor[B],
+    weight: Tensor[B],
+    bias: Tensor[B] | None = None,
+    *,
+    stride: Single = 1,
+    padding: Padding = 0,
+    dilation: Single = 1,
+    groups: int = 1,
+) -> Tensor[B]:
+    """1-D convolution of sequences with a weight (strictly, cross-correlation), as `torch.nn.functional.conv1d`.
+
+    Args:
+        x: shape (N, in, length), or (in, length) for a single sequence.
+        weight: shape (out, in / groups, kernel length), as PyTorch's.
+        bias: shape (out,).
+        stride: the step between positions of the kernel.
+        padding: zeros added at each end: a number for both, or (before, after); "valid" for none, "same" to preserve
+            the length, which requires a stride of 1; if the total is odd, the extra zero is added at the end.
+        dilation: the step between elements of the kernel.
+        groups: the number of groups of channels, each convolved with its own part of the weight.
+
+    Returns:
+        Shape (N, out, length'), or without N for a single sequence; length' is
+        ⌊(length + before + after - dilation · (kernel - 1) - 1) / stride⌋ + 1.
+
+    Raises:
+        ShapeError: the shapes do not match, or the kernel does not fit in the padded sequence.
+        DTypeError: x is wider than the weights.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> conv1d(Tensor[NumPy].arange(4).reshape(1, 4), Tensor[NumPy].ones((1, 1, 2)), padding=(1, 0)).tolist()
+    [[0.0, 1.0, 3.0, 5.0]]
+    """
+    x, weight, bias = floats("conv1d", 2, x=x, weight=weight, bias=bias)
+    refuse_no_sequences("conv1d", x.shape, "in")
+    if weight.ndim != 3:
+        raise ShapeError(
+            f"conv1d() takes weight of shape (out, in / groups, kernel length), and was given {weight.shape}"
+        )
+    steps, gaps = single("conv1d", "stride", stride), single("conv1d", "dilation", dilation)
+    groups = _checked_channels("conv1d", x.shape, weight.shape, None if bias is None else bias.shape, groups, 1)
+    sides = sides_of("conv1d", padding, (steps,))
+    across = (0, 0)
+    images, weight = x.unsqueeze(-2), weight.unsqueeze(-2)
+    return _convolved(
+        "conv1d", images, weight, bias, (1, steps), None if sides is None else (across, sides[0]), (1, gaps), groups
+    ).squeeze(-2)
 
 
 @explained
@@ -37,14 +94,16 @@ def conv2d(
         weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
         stride: the step between positions of the kernel.
-        padding: zeros added on each side of the images; "valid" for none, "same" to preserve height and width, which
-            requires a stride of 1; if the total is odd, the extra zero is added at the end.
+        padding: zeros added on each side of the images: one number for all, or one for height and one for width, each
+            of which may be (before, after): ``((0, 1), 2)`` adds a row below and two columns at both sides; "valid" for
+            none, "same" to preserve height and width, which requires a stride of 1; if the total is odd, the extra zero
+            is added at the end.
         dilation: the step between elements of the kernel.
         groups: the number of groups of channels, each convolved with its own part of the weight.
 
     Returns:
         Shape (N, out, height', width'), or without N for a single image; height' is
-        ⌊(height + 2 · padding - dilation · (kernel - 1) - 1) / stride⌋ + 1.
+        ⌊(height + above + below - dilation · (kernel - 1) - 1) / stride⌋ + 1.
 
     Raises:
         ShapeError: the shapes do not match, or the kernel does not fit in the padded image.
@@ -65,60 +124,120 @@ def conv2d(
             f"{sizes}"
         )
     strides, dilations = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
-    groups = whole("conv2d", "groups", groups)
-    if groups < 1 or sizes[0] % groups:
-        raise ArgumentError(
-            f"conv2d() was given groups={groups!r} for {sizes[0]} output channels, which they must divide"
-        )
-    if shape[-3] != sizes[1] * groups:
-        raise ShapeError(
-            f"conv2d() was given x of shape {shape}, with {shape[-3]} channels, and weight of shape {sizes} "
-            f"with groups={groups}, which takes {sizes[1] * groups}"
-        )
-    if bias is not None and bias.shape != sizes[:1]:
-        raise ShapeError(
-            f"conv2d() was given weight of shape {sizes} and bias of shape {bias.shape}, which must be {sizes[:1]}"
-        )
-    kernel = (sizes[2], sizes[3])
-    pads = padding_of("conv2d", padding, strides)
-    if pads is None:
-        x, pads = _same_padding(x, kernel, dilations)
-        shape = x.shape
-    refuse_too_small("conv2d", shape, kernel, strides, pads, dilations)
-    device: Any = x.device
-    images = (x if len(shape) == 4 else x.unsqueeze(0))._primitive
-    if bias is None:
-        out = x._like(device.conv2d(images, weight._primitive, strides, pads, dilations, groups))
-    else:
-        primitive = device.conv2d_bias(images, weight._primitive, bias._primitive, strides, pads, dilations, groups)
-        out = x._like(primitive)
-    return out if len(shape) == 4 else out.squeeze(0)
+    groups = _checked_channels("conv2d", shape, sizes, None if bias is None else bias.shape, groups, 2)
+    sides = sides_of("conv2d", padding, strides)
+    return _convolved("conv2d", x, weight, bias, strides, sides, dilations, groups)
 
 
-def padding_of(operation: str, padding: Padding, stride: tuple[int, int]) -> tuple[int, int] | None:
-    """Return the padding of height and width as two ints, or None for "same".
+def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple[Sides, ...] | None:
+    """Return the zeros before and after each dimension, as many as there are strides, or None for "same".
 
     Raises:
         ArgumentError: the padding is invalid, or "same" with a stride other than 1.
     """
-    if not isinstance(padding, str):
-        return pair(operation, "padding", padding, 0)
-    if padding == "valid":
-        return 0, 0
-    if padding != "same":
-        raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
-    if stride != (1, 1):
-        raise ArgumentError(f'{operation}() was given padding="same" with stride={stride}; it takes a stride of 1')
-    return None
+    if isinstance(padding, int) and padding >= 0:
+        return ((padding, padding),) * len(stride)
+    if isinstance(padding, str):
+        if padding == "valid":
+            return ((0, 0),) * len(stride)
+        if padding != "same":
+            raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
+        if stride != (1,) * len(stride):
+            shown = stride[0] if len(stride) == 1 else stride
+            raise ArgumentError(f'{operation}() was given padding="same" with stride={shown}; it takes a stride of 1')
+        return None
+    return _listed_sides(operation, padding, len(stride))
 
 
-def _same_padding(
-    x: Tensor[B], kernel: tuple[int, int], dilation: tuple[int, int]
-) -> tuple[Tensor[B], tuple[int, int]]:
-    """Return x and the padding that preserves its size; if the total is odd, x gets the extra zeros at the end."""
-    total = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
-    for dim, zeros in ((x.ndim - 2, total[0]), (x.ndim - 1, total[1])):
-        if zeros % 2:
-            extra = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
-            x = cat([x, Tensor.zeros(extra, dtype=x.dtype, device=x.device)], dim)
-    return x, (total[0] // 2, total[1] // 2)
+def padding_setting(operation: str, padding: Padding, stride: tuple[int, ...]) -> Padding:
+    """Return a validated padding in its shortest form, which a layer shows: numbers where both sides are equal.
+
+    Raises:
+        ArgumentError: as `sides_of`.
+    """
+    sides = sides_of(operation, padding, stride)
+    if sides is None:
+        return "same"
+    if all(before == after for before, after in sides):
+        return sides[0][0] if len(sides) == 1 else tuple([before for before, _ in sides])
+    return sides[0] if len(sides) == 1 else sides
+
+
+def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
+    """The slow path of `sides_of`, for sequences, other integers, and errors."""
+    each = padding if isinstance(padding, Sequence) else (padding,) * dims
+    if dims == 1 and len(each) == 2:
+        each = (each,)
+    try:
+        if len(each) != dims:
+            raise ArgumentError
+        return tuple([pair(operation, "padding", side, 0) for side in each])
+    except ArgumentError:
+        form = "(before, after)" if dims == 1 else "(height, width), each of which may be (before, after)"
+        raise ArgumentError(
+            f"{operation}() was given padding={padding!r}; it is an int of at least 0, {form}, "
+            'or one of the words "same" and "valid"'
+        ) from None
+
+
+def _checked_channels(operation: str, shape: Any, sizes: Any, bias_shape: Any, groups: int, dims: int) -> int:
+    """Check that the channels of x, weight and bias match; return the number of groups as an int."""
+    groups = whole(operation, "groups", groups)
+    if groups < 1 or sizes[0] % groups:
+        raise ArgumentError(
+            f"{operation}() was given groups={groups!r} for {sizes[0]} output channels, which they must divide"
+        )
+    channels = shape[-dims - 1]
+    if channels != sizes[1] * groups:
+        raise ShapeError(
+            f"{operation}() was given x of shape {shape}, with {channels} channels, and weight of shape {sizes} "
+            f"with groups={groups}, which takes {sizes[1] * groups}"
+        )
+    if bias_shape is not None and bias_shape != sizes[:1]:
+        raise ShapeError(
+            f"{operation}() was given weight of shape {sizes} and bias of shape {bias_shape}, which must be {sizes[:1]}"
+        )
+    return groups
+
+
+def _convolved(
+    operation: str,
+    x: Tensor[B],
+    weight: Tensor[B],
+    bias: Tensor[B] | None,
+    stride: tuple[int, int],
+    sides: tuple[Sides, ...] | None,
+    dilation: tuple[int, int],
+    groups: int,
+) -> Tensor[B]:
+    """Convolve a batch of images, or one image, whose channels have been checked."""
+    sizes = weight.shape
+    kernel = (sizes[2], sizes[3])
+    if sides is None:  # "same"
+        sides = tuple(
+            [(gap * (size - 1) // 2, -(-gap * (size - 1) // 2)) for size, gap in zip(kernel, dilation, strict=True)]
+        )
+    (above, below), (left, right) = sides
+    pads = (above, left)
+    if above != below or left != right:
+        x, pads = _evenly_padded(x, sides)
+    shape = x.shape
+    refuse_too_small(operation, shape, kernel, stride, pads, dilation)
+    device: Any = x.device
+    images = (x if len(shape) == 4 else x.unsqueeze(0))._primitive
+    if bias is None:
+        out = x._like(device.conv2d(images, weight._primitive, stride, pads, dilation, groups))
+    else:
+        primitive = device.conv2d_bias(images, weight._primitive, bias._primitive, stride, pads, dilation, groups)
+        out = x._like(primitive)
+    return out if len(shape) == 4 else out.squeeze(0)
+
+
+def _evenly_padded(x: Tensor[B], sides: tuple[Sides, ...]) -> tuple[Tensor[B], Sides]:
+    """Return x with the zeros that one side has more than the other, and the padding that is left for both sides."""
+    for dim, (before, after) in enumerate(sides, x.ndim - 2):
+        if before != after:
+            extra = (*x.shape[:dim], abs(before - after), *x.shape[dim + 1 :])
+            zeros = Tensor.zeros(extra, dtype=x.dtype, device=x.device)
+            x = cat([zeros, x] if before > after else [x, zeros], dim)
+    return x, (min(sides[0]), min(sides[1]))

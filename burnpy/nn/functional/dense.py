@@ -51,6 +51,46 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
     return x._like(device.linear(p, w, b))
 
 
+@explained
+def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]:
+    """Return ``x1ᵀ · weight[k] · x2 + bias[k]`` for each k, as `torch.nn.functional.bilinear`.
+
+    Args:
+        x1: shape (…, in1).
+        x2: shape (…, in2), with the same leading dimensions.
+        weight: shape (out, in1, in2), as PyTorch's.
+        bias: shape (out,).
+
+    Returns:
+        Shape (…, out).
+
+    Raises:
+        ShapeError: the shapes do not match.
+        KindError: an argument is not a float tensor.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x, y = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([3.0])
+    >>> bilinear(x, y, Tensor[NumPy].ones((1, 2, 1))).tolist()
+    [9.0]
+    """
+    x1, x2, weight, bias = floats("bilinear", 3, x1=x1, x2=x2, weight=weight, bias=bias)
+    first, second, sizes = x1.shape, x2.shape, weight.shape
+    if len(sizes) != 3 or not first or not second or first[:-1] != second[:-1] or sizes[1:] != (first[-1], second[-1]):
+        raise ShapeError(
+            f"bilinear() was given x1 of shape {first}, x2 of shape {second} and weight of shape {sizes}; they are "
+            "(…, in1), (…, in2) and (out, in1, in2)"
+        )
+    if bias is not None and bias.shape != sizes[:1]:
+        raise ShapeError(
+            f"bilinear() was given weight of shape {sizes} and bias of shape {bias.shape}, which must be {sizes[:1]}"
+        )
+    out, in1, in2 = sizes
+    matrices = (x1 @ weight.permute(1, 0, 2).reshape((in1, out * in2))).reshape((*first[:-1], out, in2))
+    product = (matrices @ x2.unsqueeze(-1)).squeeze(-1)
+    return product if bias is None else product + bias
+
+
 def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
     """The error that says which shapes do not match."""
     if len(weight) != 2:

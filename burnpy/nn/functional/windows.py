@@ -28,6 +28,19 @@ def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -
         )
 
 
+def refuse_no_sequences(operation: str, shape: Shape, channels: str = "channels") -> None:
+    """Check that a shape is that of a batch of sequences, (N, channels, length), or of one sequence without N.
+
+    Raises:
+        ShapeError: it has another number of dimensions.
+    """
+    if len(shape) not in (2, 3):
+        raise ShapeError(
+            f"{operation}() takes x of shape (N, {channels}, length), or of one sequence ({channels}, length), and was "
+            f"given shape {shape}"
+        )
+
+
 def batch_of(x: Tensor[B]) -> Tensor[B]:
     """Return images as a batch, adding N = 1 to a single image."""
     return x.unsqueeze(0) if x.ndim == 3 else x
@@ -48,6 +61,12 @@ def refuse_too_small(
         ShapeError: it does not.
     """
     if min(window_counts(shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
+        if operation.endswith("1d"):
+            long = shape[-1] + 2 * padding[1]
+            raise ShapeError(
+                f"{operation}() was given sequences of length {shape[-1]}, padded {long}, and its kernel covers "
+                f"{dilation[1] * (kernel[1] - 1) + 1}; take a smaller kernel or more padding"
+            )
         high, wide = (size + 2 * pad for size, pad in zip(shape[-2:], padding, strict=True))
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(

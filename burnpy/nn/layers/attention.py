@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.checks import exact_dims, probability
 from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Param
 from burnpy.tensor.bool_tensor import BoolTensor
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -25,16 +28,32 @@ B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
+class KeyValueCache(NamedTuple, Generic[B]):
+    """The keys and values of the positions that a `MultiHeadAttention` has seen; a value, which nothing changes."""
+
+    key: Tensor[B]  #: shape (N, heads of keys, S, size / heads)
+    value: Tensor[B]  #: of the same shape
+
+    @property
+    def length(self) -> int:
+        """The number of positions, S."""
+        return self.key.shape[-2]
+
+
 class MultiHeadAttention(Module[B]):
     """Multi-head attention on projections of queries, keys and values, with an output projection.
 
     The batch dimension comes first. ``in_proj_weight`` is (size, 3 · size), for queries, keys and values in turn: the
-    transpose of PyTorch's, as is ``out_proj.weight``. In masks, true means that a query may attend to a key; in
-    PyTorch's layer it means the reverse.
+    transpose of PyTorch's, as is ``out_proj.weight``. With fewer heads of keys it is narrower. In masks,
+    true means that a query may attend to a key; in PyTorch's layer it means the reverse.
 
     Args:
         size: the size of input and output vectors.
         heads: the number of heads; must divide ``size``.
+        key_heads: the number of heads of keys and values, each of which a group of heads shares; must divide ``heads``,
+            which is the default.
+        rotary_base: the base of a rotary encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`; by
+            default there is none.
         dropout: the probability that an attention weight is dropped in training.
         bias: whether the projections have a bias, initially zero.
         device: the device of the layer.
@@ -48,8 +67,14 @@ class MultiHeadAttention(Module[B]):
 
     >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].ones((2, 5, 8))
-    >>> MultiHeadAttention(8, 2, device=NumPy)(x, causal=True).shape
+    >>> attention = MultiHeadAttention(8, 2, device=NumPy)
+    >>> attention(x, causal=True).shape
     (2, 5, 8)
+    >>> cache = attention.empty_cache(2)
+    >>> for t in range(3):
+    ...     y, cache = attention(x[:, t : t + 1], causal=True, cache=cache)
+    >>> y.shape, cache.length
+    ((2, 1, 8), 3)
     """
 
     def __init__(
@@ -57,6 +82,8 @@ class MultiHeadAttention(Module[B]):
         size: int,
         heads: int,
         *,
+        key_heads: int | None = None,
+        rotary_base: float | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         device: B | type[B],
@@ -66,11 +93,24 @@ class MultiHeadAttention(Module[B]):
         positive("MultiHeadAttention", size=size, heads=heads)
         if size % heads:
             raise ArgumentError(f"MultiHeadAttention() was given {heads} heads for size {size}, which they must divide")
-        self.heads = heads
+        shared = heads if key_heads is None else key_heads
+        positive("MultiHeadAttention", key_heads=shared)
+        if heads % shared:
+            raise ArgumentError(
+                f"MultiHeadAttention() was given key_heads={key_heads} for {heads} heads, which they must divide"
+            )
+        if rotary_base is not None and (not rotary_base > 0.0 or size // heads % 2):
+            raise ArgumentError(
+                f"MultiHeadAttention() was given rotary_base={rotary_base!r} for heads of size {size // heads}; the "
+                "base is above 0, and the size even"
+            )
+        self.heads, self.key_heads, self.rotary_base = heads, key_heads, rotary_base
         self.dropout = probability("MultiHeadAttention", dropout)
-        weight = (initializer or XavierUniform())((size, 3 * size), device=device, generator=generator)
+        weight = (initializer or XavierUniform())(
+            (size, size + 2 * (size // heads * shared)), device=device, generator=generator
+        )
         self.in_proj_weight = Param(weight)
-        self.in_proj_bias = Param(Tensor.zeros((3 * size,), device=device)) if bias else None
+        self.in_proj_bias = Param(Tensor.zeros((weight.shape[1],), device=device)) if bias else None
         projection = Linear(size, size, bias=bias, device=device, generator=generator)
         self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias else projection
 
@@ -84,7 +124,8 @@ class MultiHeadAttention(Module[B]):
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
         offset: int | None = None,
-    ) -> Tensor[B]:
+        cache: KeyValueCache[B] | None = None,
+    ) -> Any:
         """Compute the attention output of each query.
 
         Args:
@@ -96,22 +137,31 @@ class MultiHeadAttention(Module[B]):
             key_mask: shape (N, S), true for valid keys, false for padding.
             causal: whether query t attends only to the keys 0 … offset + t.
             offset: the position of the first query among the keys; 0 by default. Required with fewer queries than keys:
-                see `burnpy.nn.functional.scaled_dot_product_attention`.
+                see `burnpy.nn.functional.scaled_dot_product_attention`. With a cache it is the length of the cache.
+            cache: the keys and values of earlier positions, which queries attend to as well: what the call before
+                returned, or `empty_cache` for the first.
 
         Returns:
-            Shape (N, T, size).
+            Shape (N, T, size); with a cache, a pair of this and of the cache with these T positions added.
 
         Raises:
             ShapeError: the shapes do not match.
-            ArgumentError: ``causal`` with fewer queries than keys and no offset.
-            KindError: ``key_mask`` is not a `BoolTensor`.
+            ArgumentError: ``causal`` with fewer queries than keys and no offset; a cache, and a key or value.
+            KindError: ``key_mask`` is not a `BoolTensor`, or ``cache`` not a `KeyValueCache`.
         """
         size = self.size
+        past = 0 if cache is None else self._past(cache, query, key, value)
         key = query if key is None else key
         value = key if value is None else value
         for name, x in (("query", query), ("key", key), ("value", value)):
             exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {size})")
         q, k, v = (self._heads(x) for x in self._projected(query, key, value))
+        if self.rotary_base is not None:
+            q = rotary_encoding(q, offset=past if offset is None else offset, base=self.rotary_base)
+            k = rotary_encoding(k, offset=past, base=self.rotary_base)
+        if cache is not None:
+            k, v = cat([cache.key, k], 2), cat([cache.value, v], 2)
+            offset = past if causal and offset is None else offset
         attended = scaled_dot_product_attention(
             q,
             k,
@@ -120,8 +170,69 @@ class MultiHeadAttention(Module[B]):
             causal=causal,
             offset=offset,
             dropout_p=self.dropout if self.dropout and self.trains_on(query) else 0.0,
+            enable_gqa=self._key_heads != self.heads,
         )
-        return self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], size))
+        out = self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], size))
+        return out if cache is None else (out, KeyValueCache(k, v))
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
+        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            query: Tensor[B],
+            key: Tensor[B] | None = None,
+            value: Tensor[B] | None = None,
+            *,
+            mask: BoolTensor[B] | Tensor[B] | None = None,
+            key_mask: BoolTensor[B] | None = None,
+            causal: bool = False,
+            offset: int | None = None,
+            cache: None = None,
+        ) -> Tensor[B]: ...
+        @overload
+        def __call__(
+            self,
+            query: Tensor[B],
+            *,
+            mask: BoolTensor[B] | Tensor[B] | None = None,
+            key_mask: BoolTensor[B] | None = None,
+            causal: bool = False,
+            offset: int | None = None,
+            cache: KeyValueCache[B],
+        ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Return the result of `forward`."""
+            ...
+
+    @explained
+    def empty_cache(self, batch: int) -> KeyValueCache[B]:
+        """Return a cache of no positions for ``batch`` sequences, with which to begin."""
+        positive("empty_cache", batch=batch)
+        weight = self.in_proj_weight.value
+        shape = (batch, self._key_heads, 0, self.size // self.heads)
+        empty = Tensor.zeros(shape, dtype=weight.dtype, device=weight.device)
+        return KeyValueCache(empty, empty)
+
+    def _past(self, cache: KeyValueCache[B], query: Tensor[B], key: object, value: object) -> int:
+        """Return the number of positions in a cache, checked to be of these queries."""
+        argument: Any = cache
+        if not isinstance(argument, KeyValueCache):
+            raise KindError(
+                f"MultiHeadAttention() takes as cache a KeyValueCache, not {a(type(argument).__name__)}; begin with "
+                "attention.empty_cache(batch)"
+            )
+        if key is not None or value is not None:
+            raise ArgumentError(
+                "MultiHeadAttention() was given a cache, to which the keys of the queries are added, and other keys"
+            )
+        wanted = (query.shape[0] if query.ndim else 0, self._key_heads, cache.length, self.size // self.heads)
+        if cache.key.shape != wanted or cache.value.shape != wanted:
+            raise ShapeError(
+                f"MultiHeadAttention() was given queries of shape {query.shape} and a cache of shape "
+                f"{cache.key.shape}; here it is {wanted}"
+            )
+        return cache.length
 
     def _projected(self, query: Tensor[B], key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], ...]:
         """Project queries, keys and values; a single product if all three are the same tensor."""
@@ -129,17 +240,25 @@ class MultiHeadAttention(Module[B]):
         bias = None if self.in_proj_bias is None else self.in_proj_bias.value
         size = weight.shape[0]
         if query is key and key is value:
-            return linear(query, weight, bias).split(size, 2)
+            if self._key_heads == self.heads:
+                return linear(query, weight, bias).split(size, 2)
+            return linear(query, weight, bias).split([size, *[size // self.heads * self._key_heads] * 2], 2)
         projections: list[Tensor[B]] = []
-        for k, x in enumerate((query, key, value)):
-            part = slice(k * size, (k + 1) * size)
+        narrow = size // self.heads * self._key_heads
+        for x, start, end in (
+            (query, 0, size),
+            (key, size, size + narrow),
+            (value, size + narrow, size + 2 * narrow),
+        ):
+            part = slice(start, end)
             projections.append(linear(x, weight[:, part], None if bias is None else bias[part]))
         return tuple(projections)
 
     def _heads(self, x: Tensor[B]) -> Tensor[B]:
-        """Reshape (N, length, size) to (N, heads, length, size / heads)."""
+        """Reshape (N, length, heads · E) to (N, heads, length, E), E = size / heads."""
         n, length, size = x.shape
-        return x.reshape(n, length, self.heads, size // self.heads).transpose(1, 2)
+        each = self.size // self.heads
+        return x.reshape(n, length, size // each, each).transpose(1, 2)
 
     def _joined(
         self, mask: BoolTensor[B] | Tensor[B] | None, key_mask: BoolTensor[B] | None
@@ -166,6 +285,11 @@ class MultiHeadAttention(Module[B]):
                 ~wide, -float("inf")
             )
         return mask & wide
+
+    @property
+    def _key_heads(self) -> int:
+        """The number of heads of keys and values."""
+        return self.heads if self.key_heads is None else self.key_heads
 
     @property
     def size(self) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError
-from burnpy.nn.functional.convolution import Padding, conv2d, padding_of
+from burnpy.nn.functional.convolution import Padding, conv2d, padding_setting
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import Pair, pair, positive
+from burnpy.nn.sizes import Pair, grouped, pair
 from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ class Conv2d(Module[B]):
         out_channels: the number of output channels.
         kernel_size: height and width of the kernel; one number for both.
         stride: the step between positions of the kernel.
-        padding: zeros added on each side of the images, or "same" or "valid".
+        padding: zeros added on each side of the images: a number for all, or of height and width each a number or
+            (before, after); or "same" or "valid".
         dilation: the step between elements of the kernel.
         groups: the number of groups of channels; must divide both channel counts.
         bias: whether the layer has a bias.
@@ -63,15 +63,10 @@ class Conv2d(Module[B]):
         initializer: Initializer | None = None,
         generator: Generator | None = None,
     ) -> None:
-        positive("Conv2d", in_channels=in_channels, out_channels=out_channels, groups=groups)
-        if in_channels % groups or out_channels % groups:
-            raise ArgumentError(
-                f"Conv2d() was given groups={groups} for {in_channels} → {out_channels} channels; it must divide both"
-            )
+        grouped("Conv2d", in_channels, out_channels, groups)
         high, wide = pair("Conv2d", "kernel_size", kernel_size)
         self.stride = pair("Conv2d", "stride", stride)
-        pads = padding_of("Conv2d", padding, self.stride)
-        self.padding: Padding = "same" if pads is None else pads
+        self.padding: Padding = padding_setting("Conv2d", padding, self.stride)
         self.dilation = pair("Conv2d", "dilation", dilation)
         self.groups = groups
         shape = (out_channels, in_channels // groups, high, wide)

@@ -8,7 +8,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module import Unplaced
 from burnpy.tensor.call_errors import composed
-from burnpy.tensor.losses import Reduction, binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.loss_checks import Reduction
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
@@ -42,7 +43,7 @@ class CrossEntropyLoss(Unplaced):
         if not 0.0 <= label_smoothing <= 1.0:
             raise ArgumentError(f"CrossEntropyLoss() was given label_smoothing={label_smoothing}; it is from 0 to 1")
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-        self.reduction: Reduction = _known("CrossEntropyLoss", reduction)
+        self.reduction: Reduction = known("CrossEntropyLoss", reduction)
 
     def forward(
         self, logits: Tensor[B], target: IntTensor[B] | Tensor[B], *, weight: Tensor[B] | None = None
@@ -81,7 +82,7 @@ class NllLoss(Unplaced):
 
     def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
         self.ignore_index = ignore_index
-        self.reduction: Reduction = _known("NllLoss", reduction)
+        self.reduction: Reduction = known("NllLoss", reduction)
 
     def forward(
         self, log_probabilities: Tensor[B], target: IntTensor[B], *, weight: Tensor[B] | None = None
@@ -112,15 +113,15 @@ class MseLoss(Unplaced):
     """
 
     def __init__(self, *, reduction: Reduction = "mean") -> None:
-        self.reduction: Reduction = _known("MseLoss", reduction)
+        self.reduction: Reduction = known("MseLoss", reduction)
 
-    def forward(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-        """Return the loss of an input and a target of the same shape."""
-        return mse_loss(input, target, reduction=self.reduction)
+    def forward(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
+        """Return the loss of an input and a target of the same shape, and of a weight for each element."""
+        return mse_loss(input, target, weight=weight, reduction=self.reduction)
 
     if TYPE_CHECKING:
 
-        def __call__(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
+        def __call__(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
             """Return the result of `forward`."""
             ...
 
@@ -137,7 +138,7 @@ class BceWithLogitsLoss(Unplaced):
     """
 
     def __init__(self, *, reduction: Reduction = "mean") -> None:
-        self.reduction: Reduction = _known("BceWithLogitsLoss", reduction)
+        self.reduction: Reduction = known("BceWithLogitsLoss", reduction)
 
     def forward(
         self,
@@ -166,7 +167,7 @@ class BceWithLogitsLoss(Unplaced):
             ...
 
 
-def _known(loss: str, reduction: Reduction) -> Reduction:
+def known(loss: str, reduction: Reduction) -> Reduction:
     """Return a validated reduction."""
     if reduction not in get_args(Reduction):
         raise ArgumentError(f"{loss}() was given reduction={reduction!r}; it is 'mean', 'sum' or 'none'")

@@ -2,75 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import KindError, ShapeError, a
-from burnpy.nn.functional.checks import exact_dims, probability
-from burnpy.nn.functional.dense import linear
-from burnpy.nn.functional.regularization import dropout as dropped
-from burnpy.nn.init import Initializer, around_zero
-from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
-from burnpy.nn.variable import Param
-from burnpy.tensor.float_width import refuse_wider
-from burnpy.tensor.joining import cat, stack
+from burnpy.backend.errors import KindError, a
+from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
+from burnpy.nn.module import rebound
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.generator import Generator
+    from burnpy.tensor.int_tensor import IntTensor
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class LstmState(NamedTuple, Generic[B]):
-    """The recurrent state of an `Lstm`."""
+    """The recurrent state of an `Lstm` or an `LstmCell`."""
 
-    hidden: Tensor[B]  #: the hidden state, shape (layers · directions, N, hidden)
+    hidden: Tensor[B]  #: the hidden state, shape (layers · directions, N, hidden); of a cell (N, hidden)
     cell: Tensor[B]  #: the cell state, of the same shape
 
 
-class LstmParams(Module[B]):
-    """An LSTM layer in one direction. Gates are in PyTorch's order, i, f, g, o; matrices are transposed."""
+class LstmCell(RecurrentCell[B]):
+    """A long short-term memory cell, which reads one element of each sequence.
 
-    def __init__(
-        self,
-        inputs: int,
-        hidden: int,
-        bias: bool,
-        device: B | type[B],
-        initializer: Initializer | None,
-        generator: Generator | None,
-    ) -> None:
-        self.inputs, self.hidden = inputs, hidden
-        default = around_zero(hidden)
-        weights = initializer or default
-        self.weight_ih = Param(weights((inputs, 4 * hidden), device=device, generator=generator))
-        self.weight_hh = Param(weights((hidden, 4 * hidden), device=device, generator=generator))
-        self.bias_ih = Param(default((4 * hidden,), device=device, generator=generator)) if bias else None
-        self.bias_hh = Param(default((4 * hidden,), device=device, generator=generator)) if bias else None
+    Gates are in PyTorch's order, i, f, g, o; the matrices are the transposes of PyTorch's.
 
-    def forward(
-        self, x: Tensor[B], hidden: Tensor[B], cell: Tensor[B], reverse: bool
-    ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
-        """Map (N, T, inputs) and the states, (N, hidden) each, to outputs (N, T, hidden) and the last states."""
-        bias = None
-        if self.bias_ih is not None and self.bias_hh is not None:
-            bias = self.bias_ih.value + self.bias_hh.value
-        projected = linear(x, self.weight_ih.value, bias).unbind(1)
-        weight = self.weight_hh.value
-        outputs: list[Tensor[B]] = []
-        for step in reversed(projected) if reverse else projected:
-            i, f, g, o = (step + hidden @ weight).chunk(4, 1)
-            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-            hidden = o.sigmoid() * cell.tanh()
-            outputs.append(hidden)
-        return stack(outputs[::-1] if reverse else outputs, 1), hidden, cell
+    Args:
+        inputs: the size of an input vector.
+        hidden: the size of the hidden state.
+        bias: whether the cell has biases.
+        device: the device of the cell.
+        initializer: the initializer of the matrices; by default, as for the biases, uniform in ±1/√hidden.
+        generator: the source of random initial values.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy.backend import NumPy
+    >>> cell = LstmCell(3, 4, device=NumPy)
+    >>> state = cell(Tensor[NumPy].ones((2, 3)))
+    >>> cell(Tensor[NumPy].ones((2, 3)), state).hidden.shape
+    (2, 4)
+    """
+
+    gates = 4
+
+    def forward(self, x: Tensor[B], state: LstmState[B] | tuple[Tensor[B], Tensor[B]] | None = None) -> LstmState[B]:
+        """Return the next state, whose hidden part is the output.
+
+        Args:
+            x: shape (N, inputs) or (inputs,).
+            state: the hidden and cell state, shape (N, hidden) or (hidden,) each; zeros by default.
+
+        Raises:
+            ShapeError: the shapes do not match.
+            KindError: the state is not a pair of tensors.
+            DTypeError: x or the state is wider than the weights.
+        """
+        return LstmState(*self._once(x, _pair("LstmCell", state), LstmState._fields))
+
+    def _step(
+        self, projected: Tensor[B], state: tuple[Tensor[B], ...], weight: Tensor[B], bias: Tensor[B] | None
+    ) -> tuple[Tensor[B], ...]:
+        """Return the next hidden and cell state: see `RecurrentCell._step`."""
+        hidden, cell = state
+        i, f, g, o = (projected + hidden @ weight).chunk(4, -1)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        return o.sigmoid() * cell.tanh(), cell
+
+    def valid(self: LstmCell[Autodiff[I]]) -> LstmCell[I]:
+        """Return the same cell on the inner backend."""
+        return rebound(self)
 
 
-class Lstm(Module[B]):
+class Lstm(Recurrent[B]):
     """A multi-layer long short-term memory network. The batch dimension comes first.
 
     Parameter paths are ``layers.0.0.weight_ih`` and, for the reverse direction, ``layers.0.1.weight_ih``; in PyTorch
@@ -98,102 +107,48 @@ class Lstm(Module[B]):
     ((2, 5, 4), (1, 2, 4))
     """
 
-    def __init__(
-        self,
-        inputs: int,
-        hidden: int,
-        *,
-        count: int = 1,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
-        bias: bool = True,
-        device: B | type[B],
-        initializer: Initializer | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        positive("Lstm", inputs=inputs, hidden=hidden, count=count)
-        self.inputs, self.hidden = inputs, hidden
-        self.dropout = probability("Lstm", dropout)
-        self.bidirectional = bidirectional
-        self.layers = tuple(
-            tuple(LstmParams(size, hidden, bias, device, initializer, generator) for _ in range(1 + self.bidirectional))
-            for size in (inputs, *[hidden * (1 + bidirectional)] * (count - 1))
-        )
+    def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> LstmCell[B]:
+        """Return a new cell."""
+        return LstmCell(inputs, hidden, **settings)
 
     def forward(
-        self, x: Tensor[B], state: LstmState[B] | tuple[Tensor[B], Tensor[B]] | None = None
+        self,
+        x: Tensor[B],
+        state: LstmState[B] | tuple[Tensor[B], Tensor[B]] | None = None,
+        *,
+        lengths: IntTensor[B] | Sequence[int] | None = None,
     ) -> tuple[Tensor[B], LstmState[B]]:
         """Return the outputs of the last layer for all elements, and the final state.
 
         Args:
             x: shape (N, T, inputs), T at least 1.
             state: the initial hidden and cell state; zeros by default.
+            lengths: of padded sequences, how many elements of each count, shape (N,). Outputs after those are 0, the
+                final state is that after the last of them, and the reverse direction begins there.
 
         Returns:
             Outputs of shape (N, T, directions · hidden), and the final state.
 
         Raises:
             ShapeError: the shapes do not match.
-            KindError: the state is not a pair of tensors.
+            KindError: the state is not a pair of tensors, or the lengths are not ints.
+            ArgumentError: a length is not from 0 to T, on devices that check values at once.
             DTypeError: x or the state is wider than the weights.
         """
-        exact_dims("Lstm", "x", x.shape, 3, f"(N, T, {self.inputs})")
-        batch, length, size = x.shape
-        if size != self.inputs or not length:
-            raise ShapeError(
-                f"Lstm() takes x of shape (N, T, {self.inputs}), T at least 1, and was given shape {x.shape}"
-            )
-        state_shape = (len(self.layers) * (1 + self.bidirectional), batch, self.hidden)
-        if state is None:
-            zeros = Tensor.zeros(state_shape, dtype=self.layers[0][0].weight_hh.dtype, device=x.device)
-            state = LstmState(zeros, zeros)
-        state = _state_of(state)
-        for name, part in zip(LstmState._fields, state, strict=True):
-            if part.shape != state_shape:
-                raise ShapeError(
-                    f"Lstm() was given a state with {name} of shape {part.shape}; here it is {state_shape}"
-                )
-        refuse_wider("Lstm", "weights", self.layers[0][0].weight_hh.dtype, **state._asdict())
-        hidden, cell = state.hidden.unbind(0), state.cell.unbind(0)
-        last: list[tuple[Tensor[B], Tensor[B]]] = []
-        for k, directions in enumerate(self.layers):
-            if k and self.dropout:
-                x = dropped(x, self.dropout, training=self.trains_on(x))
-            outputs: list[Tensor[B]] = []
-            for reverse, layer in enumerate(directions):
-                place = len(last)
-                output, h, c = layer(x, hidden[place], cell[place], bool(reverse))
-                outputs.append(output)
-                last.append((h, c))
-            x = outputs[0] if len(outputs) == 1 else cat(outputs, 2)
-        return x, LstmState(stack([h for h, _ in last]), stack([c for _, c in last]))
-
-    @property
-    def count(self) -> int:
-        """The number of layers."""
-        return len(self.layers)
-
-    @property
-    def bias(self) -> bool:
-        """Whether the layers have biases."""
-        return self.layers[0][0].bias_ih is not None
-
-    def torch_names(self) -> dict[str, str]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
-        return {
-            f"layers.{k}.{direction}.{name}": f"{name}_l{k}{'_reverse' * direction}{'.T' * name.startswith('weight')}"
-            for k in range(len(self.layers))
-            for direction in range(1 + self.bidirectional)
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        }
+        output, last = self._outputs(x, _pair("Lstm", state), LstmState._fields, lengths)
+        return output, LstmState(*last)
 
     def valid(self: Lstm[Autodiff[I]]) -> Lstm[I]:
         """Return the same layers on the inner backend."""
         return rebound(self)
 
 
-def _state_of(state: object) -> LstmState[Any]:
+def _pair(operation: str, state: object) -> LstmState[Any] | None:
     """Convert a pair of tensors to an `LstmState`."""
+    if state is None:
+        return None
     if not isinstance(state, tuple) or len(state) != 2 or not all(isinstance(part, Tensor) for part in state):
-        raise KindError(f"Lstm() takes a state as LstmState(hidden, cell), and was given {a(type(state).__name__)}")
+        raise KindError(
+            f"{operation}() takes a state as LstmState(hidden, cell), and was given {a(type(state).__name__)}"
+        )
     return LstmState(*state)

@@ -11,31 +11,83 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.lazy_methods import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.methods.activations import Activations
+    from burnpy.tensor.methods.binary import Binary
+    from burnpy.tensor.methods.combining import Combining
+    from burnpy.tensor.methods.counting import Counting
     from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
+    from burnpy.tensor.methods.int_counting import IntCounting
+    from burnpy.tensor.methods.integers import NumberTheory
     from burnpy.tensor.methods.matrices import Matrices
+    from burnpy.tensor.methods.ordering import Ordering
     from burnpy.tensor.methods.placing import Placing
+    from burnpy.tensor.methods.products import Products
     from burnpy.tensor.methods.random import Random
+    from burnpy.tensor.methods.ranking import Ranking
     from burnpy.tensor.methods.rearranging import Rearranging
     from burnpy.tensor.methods.regrouping import Regrouping
     from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.selecting import Selecting
+    from burnpy.tensor.methods.special import Special
+    from burnpy.tensor.methods.statistics import Statistics
 
 __all__ = [
+    "Activations",
+    "Binary",
+    "Combining",
+    "Counting",
     "Diagonals",
     "Elementary",
     "Filling",
+    "IntCounting",
     "Matrices",
+    "NumberTheory",
+    "Ordering",
     "Placing",
+    "Products",
     "Random",
+    "Ranking",
     "Rearranging",
     "Regrouping",
     "Repeating",
     "Selecting",
+    "Special",
+    "Statistics",
 ]
 
 METHODS = {
+    "activations.Activations": (
+        "hardshrink",
+        "prelu",
+    ),
+    "binary.Binary": (
+        "addcdiv",
+        "atan2",
+        "copysign",
+        "hypot",
+        "lerp",
+        "logaddexp",
+        "xlogy",
+    ),
+    "combining.Combining": (
+        "addcmul",
+        "addmm",
+        "allclose",
+        "baddbmm",
+        "fmax",
+        "fmin",
+        "fmod",
+        "heaviside",
+        "isclose",
+        "nan_to_num",
+        "signbit",
+    ),
+    "counting.Counting": (
+        "count_nonzero",
+        "diff",
+    ),
     "diagonals.Diagonals": (
         "diag",
         "diag_embed",
@@ -43,14 +95,42 @@ METHODS = {
         "trace",
     ),
     "elementary.Elementary": (
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cosh",
+        "deg2rad",
+        "exp2",
         "expm1",
+        "frac",
+        "log10",
         "log1p",
+        "log2",
+        "logit",
+        "rad2deg",
+        "sinh",
+        "tan",
+        "trunc",
     ),
     "filling.Filling": (
         "_filled_like",
         "full_like",
         "ones_like",
         "zeros_like",
+    ),
+    "int_counting.IntCounting": ("bincount",),
+    "integers.NumberTheory": (
+        "__lshift__",
+        "__rlshift__",
+        "__rrshift__",
+        "__rshift__",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "gcd",
+        "lcm",
     ),
     "matrices.Matrices": (
         "det",
@@ -59,6 +139,13 @@ METHODS = {
         "matrix_exp",
         "matrix_power",
         "slogdet",
+    ),
+    "ordering.Ordering": (
+        "_comparable",
+        "argsort",
+        "msort",
+        "sort",
+        "unique",
     ),
     "placing.Placing": (
         "_back",
@@ -75,11 +162,37 @@ METHODS = {
         "scatter_reduce",
         "take",
     ),
+    "products.Products": (
+        "_both",
+        "_product",
+        "bmm",
+        "cross",
+        "dot",
+        "kron",
+        "mm",
+        "mv",
+        "outer",
+    ),
     "random.Random": (
         "bernoulli",
         "categorical",
+        "multinomial",
         "normal_like",
         "uniform_like",
+    ),
+    "ranking.Ranking": (
+        "_at",
+        "_chosen",
+        "_middle",
+        "aminmax",
+        "cummax",
+        "cummin",
+        "cumprod",
+        "kthvalue",
+        "median",
+        "mode",
+        "nanmedian",
+        "topk",
     ),
     "rearranging.Rearranging": (
         "_diagonal",
@@ -124,6 +237,26 @@ METHODS = {
         "scatter_add",
         "take_along_dim",
         "where",
+    ),
+    "special.Special": (
+        "digamma",
+        "erfc",
+        "erfinv",
+        "lgamma",
+        "polygamma",
+        "sinc",
+    ),
+    "statistics.Statistics": (
+        "corrcoef",
+        "cov",
+        "dist",
+        "histc",
+        "logcumsumexp",
+        "nanmean",
+        "nanquantile",
+        "nansum",
+        "norm",
+        "quantile",
     ),
 }
 """The names of the methods by class, as ``"module.Class"``."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.dims import integer
 from burnpy.tensor.matrices import SlogDet, matrices
-
-if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
 
 
 class Matrices(TensorBase[B]):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.dtypes import dtype_of, float32, float64
+from burnpy.backend.dtypes import dtype_of, float32, float64, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.data import DTypeLike
+from burnpy.tensor.dims import integer
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.ranges import refuse_unless
-from burnpy.tensor.sampling import normal_values, uniform_values
+from burnpy.tensor.sampling import multinomial_values, normal_values, uniform_values
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
@@ -88,3 +89,57 @@ class Random(TensorBase[B]):
         samples = device.random_uniform(drawn_from(generator, device, "categorical"), shape, float64)
         gumbel = device.neg(device.log(device.neg(device.log(samples))))
         return self._int(device.argmax(device.add(logits, gumbel), last, False))
+
+    def multinomial(
+        self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    ) -> IntTensor[B]:
+        """Class indices drawn with probabilities proportional to the elements, the weights of the classes.
+
+        Classes of weight 0 are not drawn. Of logits, use ``x.softmax(-1).multinomial(n)`` or `categorical`. Without
+        replacement, each further index takes a pass over the classes.
+
+        Args:
+            num_samples: how many indices to draw, for each row.
+            replacement: whether an index may be drawn more than once; if not, they are in the order of the draws.
+            generator: the source of random numbers; by default `burnpy.default_generator` of the device.
+
+        Returns:
+            Shape (num_samples) for weights of shape (classes), (rows, num_samples) for (rows, classes).
+
+        Raises:
+            ShapeError: x has another number of dimensions, or no classes.
+            ArgumentError: ``num_samples`` is below 1, or above the number of classes without replacement; a weight is
+                negative or not finite; or a row has fewer classes of weight above 0 than it needs.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 3.0]).multinomial(2, replacement=True).tolist()
+        [1, 1]
+        """
+        device: Any = self._device
+        d, shape = device.discrete, self.shape
+        count = integer(num_samples, "number of samples", "multinomial")
+        if not isinstance(replacement, bool):
+            raise ArgumentError(
+                f"multinomial() was asked with replacement={describe(replacement)}, which is True or False"
+            )
+        if len(shape) not in (1, 2) or not shape[-1]:
+            raise ShapeError(
+                f"multinomial() takes weights of shape (classes) or (rows, classes), at least one class, not {shape}"
+            )
+        rows, classes = (1, *shape)[-2:]
+        if count < 1 or (count > classes and not replacement):
+            raise ArgumentError(
+                f"multinomial() was asked for {count} of {classes} classes; ask for 1 to {classes}, or with "
+                "replacement for 1 or more"
+            )
+        weights = device.cast(device.reshape(device.detach(self._primitive), (rows, classes)), float64)
+        valid = d.bitwise_and(device.ge(weights, 0.0), device.isfinite(weights))
+        message = f"multinomial() was asked of weights of shape {shape} of which one is negative or not finite"
+        refuse_unless(device, valid, ArgumentError(message))
+        positive = d.sum(d.to_int(device.gt(weights, 0.0), int64), (1,), False)
+        least = 1 if replacement else count
+        message = f"multinomial() was asked of weights of shape {shape} with a row of fewer than {least} above 0"
+        refuse_unless(device, d.ge(positive, least), ArgumentError(message))
+        drawn = multinomial_values(device, weights, count, replacement, generator)
+        return self._int(drawn if len(shape) == 2 else d.reshape(drawn, (count,)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -85,7 +86,8 @@ class Repeating(TensorBase[B]):
         ([1, 1, 2, 2, 3, 3, 4, 4], [[1, 2], [1, 2], [3, 4]])
         """
         if dim is None:
-            return self.ravel().repeat_interleave(repeats, 0, output_size=output_size)
+            flat = self._like(self._backend.reshape(self._primitive, (math.prod(self.shape),)))
+            return flat.repeat_interleave(repeats, 0, output_size=output_size)
         b, shape = self._backend, self.shape or (1,)
         resolved = dim_of(dim, len(shape), "repeat_interleave")
         size = shape[resolved]

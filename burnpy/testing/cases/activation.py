@@ -36,6 +36,10 @@ def _silu_backward(grad: Any, x: Any) -> Any:
     return grad * s * (1 + x * (1 - s))
 
 
+def _hardswish(x: Any) -> Any:
+    return x * np.clip(x + 3, 0, 6) / 6
+
+
 elementwise("relu", lambda x: np.maximum(x, 0))
 elementwise("relu_backward", lambda grad, out: np.where(out != 0, grad, 0), special=(*SPECIAL, 5e-8))
 elementwise("gelu", _gelu, options=[(False,), (True,)], special=_MODERATE, loose=2)
@@ -49,3 +53,12 @@ elementwise(
     special=(*SPECIAL, 80.0, -80.0),
     loose=2,
 )
+elementwise("leaky_relu", lambda x, slope: np.where(x > 0, x, slope * x), options=[(0.25,), (2.0,)])
+elementwise(
+    "elu",
+    lambda x, alpha, scale, rate: scale * np.where(x > 0, x, alpha * np.expm1(rate * np.minimum(x, 0))),
+    options=[(1.0, 1.0, 1.0), (2.0, 0.5, 0.5)],
+)
+elementwise("hardtanh", np.clip, options=[(-1.0, 1.0), (-0.5, 6.0)])
+elementwise("hardswish", _hardswish, special=(*SPECIAL, 4.0, -4.0), loose=2)
+elementwise("mish", lambda x: x * np.tanh(np.logaddexp(0, x)), special=_MODERATE, loose=2)

@@ -45,10 +45,12 @@ class Spread(Array):
 
 
 def regular(*shape: int) -> Regular:
+    """Describe matrices far from singular."""
     return Regular(shape)
 
 
 def positive(*shape: int) -> Spread:
+    """Describe symmetric positive definite matrices."""
     return Spread(shape)
 
 

@@ -1,0 +1,34 @@
+"""Sorting and cumulative products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.backend.dtypes import float32, int64
+from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.reduction import accumulator
+
+
+class Ordering(ArrayBase):
+    """Stable sorts, which put NaN last, and cumulative products."""
+
+    def argsort(self, x: Any, dim: int, descending: bool) -> Any:
+        wide = x.astype(float32) if is_half(x.dtype) else x
+        return self._call(_order, self.xp, wide, dim, descending)
+
+    def cumprod(self, x: Any, dim: int) -> Any:
+        return self._call(_running, x, dim)
+
+
+def _order(xp: Any, x: Any, dim: int, descending: bool) -> Any:
+    """Equal elements keep their order when descending too: both the elements and the result are reversed."""
+    if not descending:
+        return x.argsort(dim, kind="stable").astype(int64, copy=False)
+    last = x.shape[dim] - 1
+    return xp.subtract(last, xp.flip(xp.flip(x, dim).argsort(dim, kind="stable"), dim)).astype(int64, copy=False)
+
+
+def _running(x: Any, dim: int) -> Any:
+    wide = accumulator(x.dtype)
+    out = x.cumprod(dim, wide)
+    return out.astype(x.dtype) if wide is float32 else out

@@ -1,0 +1,52 @@
+"""`CompiledPointwise`: elementwise functions that NumPy lacks, as kernels of their defaults where arrays are large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy_array import ArrayBackend
+from burnpy_numpy.compiled.operations import applied, elementwise_kernel
+
+
+class CompiledPointwise(ArrayBackend):
+    """Special and activation functions as kernels: one pass over the memory, where a default takes up to a hundred."""
+
+    def erfc(self, x: Any) -> Any:
+        kernel = elementwise_kernel("erfc", (), x)
+        return super().erfc(x) if kernel is None else applied(kernel, x)
+
+    def erfinv(self, x: Any) -> Any:
+        kernel = elementwise_kernel("erfinv", (), x)
+        return super().erfinv(x) if kernel is None else applied(kernel, x)
+
+    def lgamma(self, x: Any) -> Any:
+        kernel = elementwise_kernel("lgamma", (), x)
+        return super().lgamma(x) if kernel is None else applied(kernel, x)
+
+    def digamma(self, x: Any) -> Any:
+        kernel = elementwise_kernel("digamma", (), x)
+        return super().digamma(x) if kernel is None else applied(kernel, x)
+
+    def sinc(self, x: Any) -> Any:
+        kernel = elementwise_kernel("sinc", (), x)
+        return super().sinc(x) if kernel is None else applied(kernel, x)
+
+    def leaky_relu(self, x: Any, negative_slope: float) -> Any:
+        kernel = elementwise_kernel("leaky_relu", (negative_slope,), x)
+        return super().leaky_relu(x, negative_slope) if kernel is None else applied(kernel, x)
+
+    def elu(self, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+        kernel = elementwise_kernel("elu", (alpha, scale, input_scale), x)
+        return super().elu(x, alpha, scale, input_scale) if kernel is None else applied(kernel, x)
+
+    def hardtanh(self, x: Any, low: float, high: float) -> Any:
+        kernel = elementwise_kernel("hardtanh", (low, high), x)
+        return super().hardtanh(x, low, high) if kernel is None else applied(kernel, x)
+
+    def hardswish(self, x: Any) -> Any:
+        kernel = elementwise_kernel("hardswish", (), x)
+        return super().hardswish(x) if kernel is None else applied(kernel, x)
+
+    def mish(self, x: Any) -> Any:
+        kernel = elementwise_kernel("mish", (), x)
+        return super().mish(x) if kernel is None else applied(kernel, x)

@@ -1,0 +1,148 @@
+"""Sorting, selection by rank and cumulative extremes with NumPy's fastest functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, int32, int64, kind_of, uint32, uint64
+from burnpy_array import ArrayBackend
+from burnpy_array.base import is_half
+from burnpy_array.reduction import accumulator
+
+_PACKED = 512
+"""The number of elements from which sorting keys that are packed with their positions takes less time."""
+_WIDE = 128
+"""The number of elements beside each other from which accumulating them slice by slice takes less time."""
+_LOW = np.uint64(0xFFFF_FFFF)
+
+
+class Ordering(ArrayBackend):
+    """Operations whose results are those of the defaults, in a third to a tenth of the time."""
+
+    def argsort(self, x: Any, dim: int, descending: bool) -> Any:
+        if is_half(x.dtype):
+            x = x.astype(float32)
+        if x.dtype not in _BITS or x.size < _PACKED or x.shape[dim] < 2:
+            return super().argsort(x, dim, descending)
+        return self._call(_order, x, dim, descending)
+
+    def topk_index(self, x: Any, dim: int, k: int, largest: bool) -> Any:
+        if is_half(x.dtype):
+            x = x.astype(float32)
+        if 0 < 4 * k <= x.shape[dim] and x.size >= _PACKED:
+            index = self._call(_beyond, np.moveaxis(x, dim, -1), k, largest)
+            if index is not None:
+                index = np.moveaxis(index, -1, dim)
+                order = self.argsort(self.gather(x, dim, index), dim, largest)
+                return self.gather(index, dim, order)
+        return super().topk_index(x, dim, k, largest)
+
+    def cummax_index(self, x: Any, dim: int) -> Any:
+        return self._call(_last_equal, x, np.maximum, dim)
+
+    def cummin_index(self, x: Any, dim: int) -> Any:
+        return self._call(_last_equal, x, np.minimum, dim)
+
+    def logcumsumexp(self, x: Any, dim: int) -> Any:
+        wide = x.astype(float32) if is_half(x.dtype) else x
+        return self._call(accumulated, np.logaddexp, wide, dim, None).astype(x.dtype, copy=False)
+
+    def cumsum(self, x: Any, dim: int) -> Any:
+        return self._call(_running, np.add, x, dim)
+
+    def cumprod(self, x: Any, dim: int) -> Any:
+        return self._call(_running, np.multiply, x, dim)
+
+    def searchsorted(self, sequence: Any, values: Any, right: bool) -> Any:
+        if values.ndim != 1:
+            return super().searchsorted(sequence, values, right)
+        sequence, values = self.promote(sequence, values)
+        if is_half(values.dtype):
+            sequence, values = sequence.astype(float32), values.astype(float32)
+        return self._call(np.searchsorted, sequence, values, "right" if right else "left").astype(int64, copy=False)
+
+
+_BITS = frozenset({float32, int32, uint32})
+"""The dtypes whose order is that of 32-bit keys."""
+
+
+def _order(x: Any, dim: int, descending: bool) -> Any:
+    """The stable argsort of 32-bit elements, by sorting 64-bit integers: the key above, the position below.
+
+    No two are equal, so that NumPy's vectorized sort, which is not stable, gives the stable order.
+    """
+    keys = _keys(np.ascontiguousarray(np.moveaxis(x, dim, -1)))
+    if descending:
+        np.invert(keys, keys)
+    packed = keys.astype(uint64)
+    np.left_shift(packed, np.uint64(32), packed)
+    np.bitwise_or(packed, np.arange(x.shape[dim], dtype=uint64), packed)
+    packed.sort(-1)
+    np.bitwise_and(packed, _LOW, packed)
+    return np.moveaxis(packed.view(int64), -1, dim)
+
+
+def _keys(x: Any) -> Any:
+    """Unsigned integers in the order of the elements: zeros of both signs are equal, and NaNs are and the largest."""
+    if x.dtype is uint32:
+        return x.copy()
+    if x.dtype is int32:
+        return np.bitwise_xor(x.view(uint32), np.uint32(1 << 31))
+    plain = np.add(x, np.float32(0))  # -0 becomes 0
+    undefined = np.not_equal(plain, plain)
+    if undefined.any():
+        plain[undefined] = np.nan
+    mask = np.right_shift(plain.view(int32), 31)  # of a negative number all bits are inverted, else the first
+    np.bitwise_or(mask, np.int32(-(1 << 31)), mask)
+    return np.bitwise_xor(plain.view(uint32), mask.view(uint32))
+
+
+def _beyond(x: Any, k: int, largest: bool) -> Any:
+    """The positions of the k largest or smallest elements along the last dimension, unordered.
+
+    None where ties or NaN leave it open which they are.
+    """
+    count = x.shape[-1]
+    place = count - k if largest else k - 1
+    bound = np.partition(x, place, -1)[..., place : place + 1]
+    found = np.greater_equal(x, bound) if largest else np.less_equal(x, bound)
+    rows = x.size // count
+    positions = np.flatnonzero(found)
+    if len(positions) != rows * k or (kind_of(x.dtype) == "float" and np.isnan(x).any()):
+        return None
+    return np.remainder(positions, count).reshape((*x.shape[:-1], k))
+
+
+def _last_equal(x: Any, f: Any, dim: int) -> Any:
+    """The index of the last element that equals the extreme so far; NaN equals NaN."""
+    extreme = accumulated(f, x, dim, None)
+    equal = np.equal(x, extreme)
+    if kind_of(x.dtype) == "float":
+        undefined = np.isnan(extreme)
+        if undefined.any():
+            np.logical_or(equal, np.isnan(x), equal)
+    narrow = int32 if x.shape[dim] < 1 << 31 else int64
+    place = np.arange(x.shape[dim], dtype=narrow).reshape((-1, *(1,) * (x.ndim - dim - 1)))
+    return accumulated(np.maximum, np.multiply(place, equal, dtype=narrow), dim, None).astype(int64)
+
+
+def _running(f: Any, x: Any, dim: int) -> Any:
+    """The cumulative sum or product, accumulated as reductions are."""
+    wide = accumulator(x.dtype)
+    out = accumulated(f, x, dim, wide)
+    return out.astype(x.dtype) if wide is float32 else out
+
+
+def accumulated(f: Any, x: Any, dim: int, dtype: Any) -> Any:
+    """``f.accumulate(x, dim, dtype)``: of many elements beside each other, slice by slice, in a tenth of its time."""
+    if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < _WIDE:
+        return f.accumulate(x, dim, dtype)
+    out: Any = np.empty(x.shape, x.dtype if dtype is None else dtype)
+    lead: Any = (slice(None),) * dim
+    out[(*lead, 0)] = x[(*lead, 0)]
+    for k in range(1, x.shape[dim]):
+        f(out[(*lead, k - 1)], x[(*lead, k)], out[(*lead, k)])
+    return out

@@ -1,0 +1,97 @@
+"""Trigonometric and hyperbolic functions and their inverses, powers of two, and logarithms to other bases.
+
+The defaults are composed of required operations; array libraries have functions of their own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.primitives import Float
+from burnpy.backend.schema import Algebra, derived
+
+POINTWISE = Algebra.POINTWISE
+
+
+class Elementary(OperationsBase):
+    """Elementary functions of one argument that few backends must write."""
+
+    @derived(POINTWISE, flops=3)
+    def tan(self, x: Float) -> Float:
+        """Tangent of x, in radians."""
+        return self.div(self.sin(x), self.cos(x))
+
+    @derived(POINTWISE, flops=3)
+    def asin(self, x: Float) -> Float:
+        """Inverse sine, in radians; NaN outside of [-1, 1]."""
+        return self.atan(self.div(x, self.sqrt(_one_minus_square(self, x))))
+
+    @derived(POINTWISE, flops=3)
+    def acos(self, x: Float) -> Float:
+        """Inverse cosine, in radians; NaN outside of [-1, 1]."""
+        ratio = self.div(self.add(self.neg(x), 1.0), self.add(x, 1.0))
+        return self.mul(self.atan(self.sqrt(ratio)), 2.0)
+
+    @derived(POINTWISE, flops=3)
+    def atan(self, x: Float) -> Float:
+        """Inverse tangent, in radians."""
+        from burnpy.backend.operations.special import atan
+
+        return atan(self, x)
+
+    @derived(POINTWISE, flops=3)
+    def sinh(self, x: Float) -> Float:
+        """Hyperbolic sine."""
+        return self.mul(self.sub(self.expm1(x), self.expm1(self.neg(x))), 0.5)
+
+    @derived(POINTWISE, flops=3)
+    def cosh(self, x: Float) -> Float:
+        """Hyperbolic cosine."""
+        return self.mul(self.add(self.exp(x), self.exp(self.neg(x))), 0.5)
+
+    @derived(POINTWISE, flops=3)
+    def asinh(self, x: Float) -> Float:
+        """Inverse hyperbolic sine, sign(x) · log1p(a + a² / (1 + √(1 + a²))) with a = |x|, without overflow."""
+        size = self.abs(x)
+        inverse = self.reciprocal(size)
+        root = self.sqrt(self.add(self.mul(inverse, inverse), 1.0))
+        return self.mul(self.sign(x), self.log1p(self.add(size, self.div(size, self.add(inverse, root)))))
+
+    @derived(POINTWISE, flops=3)
+    def acosh(self, x: Float) -> Float:
+        """Inverse hyperbolic cosine, log1p(t + √t · √(t + 2)) with t = x - 1; NaN below 1."""
+        t = self.add(x, -1.0)
+        return self.log1p(self.add(t, self.mul(self.sqrt(t), self.sqrt(self.add(t, 2.0)))))
+
+    @derived(POINTWISE, flops=3)
+    def atanh(self, x: Float) -> Float:
+        """Inverse hyperbolic tangent, log1p(2x / (1 - x)) / 2; ±∞ at ±1, NaN beyond."""
+        size = self.abs(x)
+        ratio = self.div(self.mul(size, 2.0), self.add(self.neg(size), 1.0))
+        return self.mul(self.mul(self.log1p(ratio), 0.5), self.sign(x))
+
+    @derived(POINTWISE, flops=3)
+    def exp2(self, x: Float) -> Float:
+        """Power of two, 2ˣ."""
+        return self.pow(self.full((), 2.0, x.dtype), x)
+
+    @derived(POINTWISE, flops=3)
+    def log2(self, x: Float) -> Float:
+        """Logarithm to base 2; -∞ at 0, NaN below."""
+        return self.div(self.log(x), math.log(2.0))
+
+    @derived(POINTWISE, flops=3)
+    def log10(self, x: Float) -> Float:
+        """Logarithm to base 10; -∞ at 0, NaN below."""
+        return self.div(self.log(x), math.log(10.0))
+
+    @derived(POINTWISE)
+    def trunc(self, x: Float) -> Float:
+        """Round toward 0. The gradient is 0."""
+        return self.where(self.lt(x, 0.0), self.ceil(x), self.floor(x))
+
+
+def _one_minus_square(b: Elementary, x: Float) -> Float:
+    """Return 1 - x², accurate near ±1."""
+    return b.mul(b.add(b.neg(x), 1.0), b.add(x, 1.0))

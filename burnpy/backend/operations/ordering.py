@@ -1,0 +1,71 @@
+"""Operations that order elements along a dimension. NaN counts as the largest value, and equal elements keep their
+order."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from burnpy.backend.dtypes import int64
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.segments import part
+from burnpy.backend.primitives import Bool, Int, Number
+from burnpy.backend.schema import Algebra, derived, required
+
+GENERAL, NONE = Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+
+
+class Ordering(OperationsBase):
+    """Sorting, selection by rank, and search in sorted sequences. Values are gathered at the indices that an operation
+    without a derivative finds, so that gradients of every order go to the elements that were chosen."""
+
+    @required(NONE, like="x", flops=lambda x: prod(x) * max(x, default=1).bit_length())
+    def argsort(self, x: Number, dim: int, descending: bool) -> Int:
+        """Indices that sort x along ``dim``, int64: equal elements keep their order, NaN is the largest."""
+        ...
+
+    @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length())
+    def sort(self, x: Number, dim: int, descending: bool) -> tuple[Number, Int]:
+        """Elements of x sorted along ``dim``, and their indices: see `argsort`."""
+        index = self.argsort(x, dim, descending)
+        return self.gather(x, dim, index), index
+
+    @derived(NONE, flops=lambda x: prod(x))
+    def topk_index(self, x: Number, dim: int, k: int, largest: bool) -> Int:
+        """Indices of the ``k`` largest or smallest elements along ``dim``, in order; of equal ones the first."""
+        return part(self.discrete, self.argsort(x, dim, largest), dim, 0, k)
+
+    @derived(GENERAL, flops=lambda x: prod(x))
+    def topk(self, x: Number, dim: int, k: int, largest: bool) -> tuple[Number, Int]:
+        """The ``k`` largest or smallest elements along ``dim``, in order, and their indices: see `topk_index`."""
+        index = self.topk_index(x, dim, k, largest)
+        return self.gather(x, dim, index), index
+
+    @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length())
+    def kthvalue(self, x: Number, dim: int, k: int, keepdim: bool) -> tuple[Number, Int]:
+        """The ``k``-th smallest element along ``dim``, counted from 1, and its index."""
+        index = part(self.discrete, self.argsort(x, dim, False), dim, k - 1, k)
+        chosen: tuple[Number, Int] = self._picked(x, dim, keepdim, index)
+        return chosen
+
+    @derived(NONE, like="values", flops=lambda values: 4 * prod(values))
+    def searchsorted(self, sequence: Number, values: Number, right: bool) -> Int:
+        """Positions at which ``values`` keep the ascending ``sequence`` sorted: before or after equal elements.
+
+        Both have the same sizes before the last dimension, along which the sequences lie. The default is a binary
+        search of all values at once.
+        """
+        d, last, count = self.discrete, len(values.shape) - 1, sequence.shape[-1]
+        position = d.full(values.shape, 0, int64)
+        for bit in reversed(range(count.bit_length())):
+            further = d.add(position, 1 << bit)
+            element = self.gather(sequence, last, d.sub(d.minimum(further, count), 1))
+            passed = d.bitwise_not(_before(self, values, element)) if right else _before(self, element, values)
+            position = d.where(d.bitwise_and(passed, d.le(further, count)), further, position)
+        return position
+
+
+def _before(b: Any, x: Number, y: Number) -> Bool:
+    """Test whether x comes before y in sorted order: it is smaller, or y alone is NaN."""
+    d = b.discrete
+    return d.bitwise_or(b.lt(x, y), d.bitwise_and(b.ne(y, y), b.eq(x, x)))

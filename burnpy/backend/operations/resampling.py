@@ -1,0 +1,121 @@
+"""Resampling along one dimension: each element of the result is a weighted sum of few elements of x, its taps.
+
+Interpolation of images is resampling along one dimension after another. The places and weights are constants, made on
+the CPU from sizes alone, and cached. The transpose is of the same form, with other taps.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.primitives import Float
+from burnpy.backend.schema import Algebra, derived
+
+_CUBIC = -0.75
+"""The parameter of the cubic kernel, as PyTorch's."""
+
+
+class Sampling(NamedTuple):
+    """How an element of a result depends on its neighbours."""
+
+    mode: str  #: "nearest", "nearest-exact", "linear" or "cubic"
+    align_corners: bool  #: whether the first and last elements lie at the first and last of x
+    step: float  #: the distance of two elements of the result, in elements of x
+
+
+class Taps(NamedTuple):
+    """The places and weights of a resampling; both of shape (taps, size), and constant."""
+
+    places: Any  #: int64
+    weights: Any  #: float64, or None if there is one tap of weight 1
+
+
+class Resampling(OperationsBase):
+    """Resampling along a dimension, and its transpose."""
+
+    @derived(Algebra.LINEAR, flops=lambda out: 4 * prod(out))
+    def resample(self, x: Float, dim: int, size: int, how: Sampling) -> Float:
+        """Resample x along ``dim`` to ``size`` elements: the nearest, linear or cubic interpolation of its elements.
+
+        Source of the cubic kernel: Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981.
+        """
+        return _weighted(self, x, dim, taps(x.shape[dim], size, how))
+
+    @derived(Algebra.LINEAR, flops=lambda grad: 4 * prod(grad))
+    def resample_backward(self, grad: Float, dim: int, size: int, how: Sampling) -> Float:
+        """Gradient of `resample` with respect to x, which has ``size`` elements along ``dim``."""
+        return _weighted(self, grad, dim, transposed_taps(size, grad.shape[dim], how))
+
+
+def _weighted(b: Resampling, x: Float, dim: int, table: Taps) -> Float:
+    """Return the sum over the taps of the elements at their places along ``dim`` times their weights."""
+    total = None
+    for k, places in enumerate(table.places):
+        part = b.index_select(x, dim, b.discrete.from_numpy(places))
+        if table.weights is not None:
+            weights = table.weights[k].astype(x.dtype).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
+            part = b.mul(part, b.from_numpy(weights))
+        total = part if total is None else b.add(total, part)
+    return total
+
+
+@lru_cache(maxsize=256)
+def taps(source: int, size: int, how: Sampling) -> Taps:
+    """Return the taps of a resampling from ``source`` to ``size`` elements.
+
+    >>> taps(2, 4, Sampling("linear", False, 0.5)).weights.tolist()
+    [[1.0, 0.75, 0.25, 1.0], [0.0, 0.25, 0.75, 0.0]]
+    """
+    positions = np.arange(size)
+    if how.mode.startswith("nearest"):
+        offset = 0.5 if how.mode == "nearest-exact" else 0.0
+        return Taps(np.minimum(((positions + offset) * how.step).astype(np.int64), source - 1)[None], None)
+    at = positions * how.step if how.align_corners else (positions + 0.5) * how.step - 0.5
+    if how.mode == "linear":
+        at = np.clip(at, 0.0, None)
+        low = np.minimum(np.floor(at).astype(np.int64), source - 1)
+        share = np.clip(at - low, 0.0, 1.0)
+        share[low == source - 1] = 0.0
+        return Taps(np.stack([low, np.minimum(low + 1, source - 1)]), np.stack([1.0 - share, share]))
+    low = np.floor(at).astype(np.int64)
+    places = np.clip(low + np.arange(-1, 3)[:, None], 0, source - 1)
+    return Taps(places, _cubic(np.abs(at - low - np.arange(-1, 3)[:, None])))
+
+
+def _cubic(distance: Any) -> Any:
+    """Return the cubic kernel at distances from 0 to 2."""
+    a, d = _CUBIC, distance
+    near = ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
+    far = ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
+    return np.where(d <= 1.0, near, far)
+
+
+@lru_cache(maxsize=256)
+def transposed_taps(source: int, size: int, how: Sampling) -> Taps:
+    """Return the taps of the transpose of a resampling from ``source`` to ``size`` elements.
+
+    Each element of x has as many as the one that the most elements of the result depend on; the others are of weight 0
+    at the same place as another of theirs, so that no infinity or NaN of elsewhere comes in.
+    """
+    places, weights = taps(source, size, how)
+    weights = np.ones(places.shape) if weights is None else weights
+    order = np.argsort(places.reshape(-1), kind="stable")
+    targets = places.reshape(-1)[order]
+    results = np.tile(np.arange(size), len(places))[order]
+    kept = weights.reshape(-1)[order] != 0.0
+    targets, results, values = targets[kept], results[kept], weights.reshape(-1)[order][kept]
+    counts = np.bincount(targets, minlength=source)
+    starts = np.cumsum(counts) - counts
+    rank = np.arange(len(targets)) - starts[targets]
+    first = np.zeros(source, np.int64)
+    first[targets[rank == 0]] = results[rank == 0]
+    most = max(int(counts.max(initial=0)), 1)
+    table, shares = np.tile(first, (most, 1)), np.zeros((most, source))
+    table[rank, targets] = results
+    shares[rank, targets] = values
+    return Taps(table, None if most == 1 and (shares == 1.0).all() else shares)

@@ -1,0 +1,107 @@
+"""Cumulative products, extremes and logarithms of sums, and the scans on whole arrays of which their defaults are made.
+
+Each step of a scan doubles the number of elements that are combined.
+Source: W. D. Hillis and G. L. Steele, Data Parallel Algorithms, Communications of the ACM 29, 1986.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from burnpy.backend.dtypes import int64, kind_of
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.segments import part
+from burnpy.backend.primitives import Float, Int, Number
+from burnpy.backend.schema import Algebra, derived
+
+GENERAL, NONE = Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+
+
+class Scans(OperationsBase):
+    """Cumulative operations other than sums, which are required (`Backend.cumsum`)."""
+
+    @derived(GENERAL, like="x", flops=lambda x: prod(x))
+    def cumprod(self, x: Number, dim: int) -> Number:
+        """Cumulative product along ``dim``; int64 for ints."""
+        return prefix(self, self.mul, x if kind_of(x.dtype) == "float" else self.cast(x, int64), dim)
+
+    @derived(GENERAL, like="x", flops=lambda x: 9 * prod(x))
+    def logcumsumexp(self, x: Float, dim: int) -> Float:
+        """Cumulative log(sum(exp(x))) along ``dim``, without overflow."""
+        return prefix(self, lambda x, y: _log_of_sum(self, x, y), x, dim)
+
+    @derived(NONE, like="x", flops=lambda x: prod(x))
+    def cummax_index(self, x: Number, dim: int) -> Int:
+        """Index of the largest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
+        return _last_equal(self, x, prefix(self, self.maximum, x, dim), dim)
+
+    @derived(NONE, like="x", flops=lambda x: prod(x))
+    def cummin_index(self, x: Number, dim: int) -> Int:
+        """Index of the smallest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
+        return _last_equal(self, x, prefix(self, self.minimum, x, dim), dim)
+
+    @derived(GENERAL, flops=lambda x: prod(x))
+    def cummax(self, x: Number, dim: int) -> tuple[Number, Int]:
+        """The largest element along ``dim`` up to each element, and its index: see `cummax_index`."""
+        index = self.cummax_index(x, dim)
+        return self.gather(x, dim, index), index
+
+    @derived(GENERAL, flops=lambda x: prod(x))
+    def cummin(self, x: Number, dim: int) -> tuple[Number, Int]:
+        """The smallest element along ``dim`` up to each element, and its index: see `cummin_index`."""
+        index = self.cummin_index(x, dim)
+        return self.gather(x, dim, index), index
+
+
+def prefix(b: Any, combine: Callable[[Number, Number], Number], x: Number, dim: int) -> Number:
+    """Inclusive scan: combine each element with all before it along ``dim``, by an associative operation."""
+    count, step = x.shape[dim], 1
+    if count < 2:
+        return b.cat([x], dim)  # new memory
+    while step < count:
+        joined = combine(part(b, x, dim, 0, count - step), part(b, x, dim, step, count))
+        x = b.cat([part(b, x, dim, 0, step), joined], dim)
+        step *= 2
+    return x
+
+
+def recurrence(b: Any, factor: Float, x: Float, dim: int) -> Float:
+    """Solve ``y[k] = x[k] + factor[k] · y[k - 1]`` along ``dim``, from 0; the first factor is not used.
+
+    Two steps of the recurrence are one of the same form, so that it is a scan.
+    Source: G. E. Blelloch, Prefix Sums and Their Applications, 1990.
+    """
+    count, step = x.shape[dim], 1
+    while step < count:
+        by = part(b, factor, dim, step, count)
+        joined = b.add(part(b, x, dim, step, count), b.mul(by, part(b, x, dim, 0, count - step)))
+        x = b.cat([part(b, x, dim, 0, step), joined], dim)
+        factor = b.cat([part(b, factor, dim, 0, step), b.mul(by, part(b, factor, dim, 0, count - step))], dim)
+        step *= 2
+    return x
+
+
+def shifted(b: Any, x: Float, dim: int, first: float) -> Float:
+    """Move elements along ``dim`` by one place: ``first``, then all but the last."""
+    if not x.shape[dim]:
+        return x
+    start = b.full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), first, x.dtype)
+    return b.cat([start, part(b, x, dim, 0, x.shape[dim] - 1)], dim)
+
+
+def _last_equal(b: Any, x: Number, extreme: Number, dim: int) -> Int:
+    """Index, up to each element along ``dim``, of the last that equals the extreme up to it; NaN equals NaN."""
+    d, count = b.discrete, x.shape[dim]
+    equal = d.bitwise_or(b.eq(x, extreme), b.ne(x, x))
+    place = d.reshape(d.arange(0, count, 1, int64), (count, *(1,) * (len(x.shape) - dim - 1)))
+    return prefix(d, d.maximum, d.where(equal, d.expand(place, x.shape), 0), dim)
+
+
+def _log_of_sum(b: Any, x: Float, y: Float) -> Float:
+    """log(exp(x) + exp(y)), by the larger: infinities of one sign stay, and NaN propagates."""
+    most = b.maximum(x, y)
+    shift = b.where(b.isfinite(most), most, 0.0)
+    total = b.log(b.add(b.exp(b.sub(x, shift)), b.exp(b.sub(y, shift))))
+    return b.add(total, shift)

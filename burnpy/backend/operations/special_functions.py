@@ -1,0 +1,98 @@
+"""Special functions: the complement and the inverse of the error function, the gamma function's family, and sinc.
+
+NumPy has none of them, so the defaults are what it computes; they are exact to a few roundings.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.primitives import Float
+from burnpy.backend.schema import Algebra, derived
+
+POINTWISE = Algebra.POINTWISE
+
+
+class SpecialFunctions(OperationsBase):
+    """Special functions; 16-bit floats are computed in float32."""
+
+    @derived(POINTWISE, flops=20)
+    def erfc(self, x: Float) -> Float:
+        """Complementary error function, 1 - erf(x), of which small values are exact."""
+        from burnpy.backend.operations.special import erfc, widened
+
+        return widened(erfc, self, x)
+
+    @derived(POINTWISE, flops=20)
+    def erfinv(self, x: Float) -> Float:
+        """Inverse error function; ±∞ at ±1, NaN beyond."""
+        from burnpy.backend.operations.special import erfinv, widened
+
+        return widened(erfinv, self, x)
+
+    @derived(POINTWISE, flops=50)
+    def lgamma(self, x: Float) -> Float:
+        """Logarithm of the absolute value of the gamma function; ∞ at 0 and at negative integers."""
+        from burnpy.backend.operations.gamma import lgamma
+        from burnpy.backend.operations.special import widened
+
+        return widened(lgamma, self, x)
+
+    @derived(POINTWISE, flops=50)
+    def digamma(self, x: Float) -> Float:
+        """Derivative of `lgamma`; NaN at negative integers, -∞ at 0 and ∞ at -0."""
+        from burnpy.backend.operations.gamma import digamma
+        from burnpy.backend.operations.special import widened
+
+        return widened(digamma, self, x)
+
+    @derived(POINTWISE, flops=150)
+    def polygamma(self, x: Float, n: int) -> Float:
+        """The n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
+        from burnpy.backend.operations.gamma import polygamma
+        from burnpy.backend.operations.special import widened
+
+        return widened(polygamma, self, x, n)
+
+    @derived(POINTWISE, flops=6)
+    def sinc(self, x: Float) -> Float:
+        """Normalized sinc, sin(πx) / (πx), which is 1 at 0 and has all its derivatives there."""
+        from burnpy.backend.operations.special import widened
+
+        return widened(_sinc, self, x)
+
+    @derived(POINTWISE, elementwise=(), like="x", flops=50)
+    def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
+        """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""
+        from burnpy.backend.operations.special import widened
+
+        return self.mul(grad, widened(_sinc_derivative, self, x, order))
+
+
+def _sinc(b: Any, x: Float) -> Float:
+    angle = b.mul(x, math.pi)
+    zero = b.eq(x, 0.0)
+    one = b.full((), 1.0, x.dtype)
+    return b.where(zero, one, b.div(b.sin(angle), b.where(zero, one, angle)))
+
+
+def _sinc_derivative(b: Any, x: Float, order: int) -> Float:
+    """By Taylor's series in [-1, 1]; beyond, by the n-th derivative of x · sinc(x) = sin(πx) / π, solved for sinc's."""
+    from burnpy.backend.operations.special import polynomial
+
+    small = b.clamp(x, -1.0, 1.0)
+    first = (order + 1) // 2
+    numbers = [math.pi ** (2 * k) / (2 * k + 1) / math.factorial(2 * k - order) for k in range(first, first + 18)]
+    series = [-number if (first + k) % 2 else number for k, number in enumerate(numbers)]
+    near = polynomial(b, b.mul(small, small), tuple(series[::-1]))
+    near = b.mul(near, small) if order % 2 else near
+    large = b.where(b.le(b.abs(x), 1.0), b.full((), 1.0, x.dtype), x)
+    angle = b.mul(large, math.pi)
+    waves = b.sin(angle), b.cos(angle)
+    far = b.div(waves[0], angle)
+    for n in range(1, order + 1):
+        wave = b.mul(waves[n % 2], math.pi ** (n - 1) * (-1.0 if n % 4 > 1 else 1.0))
+        far = b.div(b.sub(wave, b.mul(far, float(n))), large)
+    return b.where(b.le(b.abs(x), 1.0), near, far)

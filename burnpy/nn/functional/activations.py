@@ -1,0 +1,172 @@
+"""Activation functions that PyTorch has as functions; others, such as ``x.relu()``, are methods of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError
+from burnpy.nn.functional.checks import floats
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.operands import number
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+@explained
+def relu6(x: Tensor[B]) -> Tensor[B]:
+    """Limit x to the range from 0 to 6. The gradient at 0 and at 6 is 0.
+
+    Source: Krizhevsky, Convolutional Deep Belief Networks on CIFAR-10, 2010.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> relu6(Tensor[NumPy].from_data([-1.0, 3.0, 9.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
+    return _hardtanh("relu6", x, 0.0, 6.0)
+
+
+@explained
+def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tensor[B]:
+    """Limit x to the range from ``min_val`` to ``max_val``. Unlike that of ``x.clamp``, the gradient at a bound is 0.
+
+    Raises:
+        ArgumentError: ``min_val`` is above ``max_val``.
+    """
+    return _hardtanh("hardtanh", x, min_val, max_val)
+
+
+@explained
+def hardsigmoid(x: Tensor[B]) -> Tensor[B]:
+    """The piecewise linear approximation of the sigmoid: x / 6 + 1 / 2, limited to the range from 0 to 1."""
+    (x,) = floats("hardsigmoid", 1, x=x)
+    return (_hardtanh("hardsigmoid", x, -3.0, 3.0) + 3.0) / 6.0
+
+
+@explained
+def hardswish(x: Tensor[B]) -> Tensor[B]:
+    """The product of x and its `hardsigmoid`. Source: Howard et al., Searching for MobileNetV3, 2019."""
+    (x,) = floats("hardswish", 1, x=x)
+    return x._like(_device(x).hardswish(x._primitive))
+
+
+@explained
+def leaky_relu(x: Tensor[B], negative_slope: float = 0.01) -> Tensor[B]:
+    """x where it is positive, and ``negative_slope`` · x elsewhere. The gradient at 0 is the slope.
+
+    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> leaky_relu(Tensor[NumPy].from_data([-1.0, 2.0]), 0.25).tolist()
+    [-0.25, 2.0]
+    """
+    (x,) = floats("leaky_relu", 1, x=x)
+    return x._like(_device(x).leaky_relu(x._primitive, number(x, negative_slope, "leaky_relu")))
+
+
+@explained
+def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
+    """x where it is positive, and ``alpha`` · (exp(x) - 1) elsewhere.
+
+    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
+    """
+    return _elu("elu", x, alpha, 1.0, 1.0)
+
+
+@explained
+def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
+    """x where it is positive, and ``alpha`` · (exp(x / alpha) - 1) elsewhere, which is smooth for every alpha.
+
+    Source: Barron, Continuously Differentiable Exponential Linear Units, 2017.
+
+    Raises:
+        ArgumentError: ``alpha`` is 0.
+    """
+    if alpha == 0:
+        raise ArgumentError("celu() was asked for alpha=0, by which it would divide; give a positive number")
+    return _elu("celu", x, alpha, 1.0, 1.0 / alpha)
+
+
+@explained
+def selu(x: Tensor[B]) -> Tensor[B]:
+    """The `elu` whose scale and alpha keep mean 0 and variance 1 from layer to layer.
+
+    Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
+    """
+    return _elu("selu", x, _SELU_ALPHA, _SELU_SCALE, 1.0)
+
+
+@explained
+def mish(x: Tensor[B]) -> Tensor[B]:
+    """The product x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
+    (x,) = floats("mish", 1, x=x)
+    return x._like(_device(x).mish(x._primitive))
+
+
+@explained
+def logsigmoid(x: Tensor[B]) -> Tensor[B]:
+    """The logarithm of the sigmoid, without overflow."""
+    (x,) = floats("logsigmoid", 1, x=x)
+    return -(-x).softplus()
+
+
+@explained
+def softsign(x: Tensor[B]) -> Tensor[B]:
+    """The ratio x / (1 + |x|)."""
+    (x,) = floats("softsign", 1, x=x)
+    return x / (x.abs() + 1.0)
+
+
+@explained
+def tanhshrink(x: Tensor[B]) -> Tensor[B]:
+    """The difference x - tanh(x)."""
+    (x,) = floats("tanhshrink", 1, x=x)
+    return x - x.tanh()
+
+
+@explained
+def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
+    """x moved by ``lambd`` toward 0, and 0 where its magnitude is at most that; there the gradient is 0.
+
+    Raises:
+        ArgumentError: ``lambd`` is negative.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> softshrink(Tensor[NumPy].from_data([-2.0, 0.25, 2.0])).tolist()
+    [-1.5, 0.0, 1.5]
+    """
+    (x,) = floats("softshrink", 1, x=x)
+    if not number(x, lambd, "softshrink") >= 0:
+        raise ArgumentError(f"softshrink() was asked for lambd={lambd!r}; give a number that is not negative")
+    return x - x.clamp(-lambd, lambd)
+
+
+@explained
+def threshold(x: Tensor[B], threshold: float, value: float) -> Tensor[B]:
+    """x where it is above ``threshold``, and ``value`` elsewhere."""
+    (x,) = floats("threshold", 1, x=x)
+    return x.masked_fill(x <= number(x, threshold, "threshold"), value)
+
+
+def _device(x: Tensor[Any]) -> Any:
+    return x._device
+
+
+def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B]:
+    (x,) = floats(operation, 1, x=x)
+    if number(x, low, operation) > number(x, high, operation):
+        raise ArgumentError(f"{operation}() was asked for min_val={low!r}, which is above max_val={high!r}")
+    return x._like(_device(x).hardtanh(x._primitive, low, high))
+
+
+def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, input_scale: float) -> Tensor[B]:
+    (x,) = floats(operation, 1, x=x)
+    return x._like(_device(x).elu(x._primitive, number(x, alpha, operation), scale, input_scale))

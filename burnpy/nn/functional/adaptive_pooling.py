@@ -1,0 +1,152 @@
+"""Adaptive pooling of sequences, and adaptive max pooling: windows chosen so that the output has a given size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ShapeError
+from burnpy.backend.operations.pooling import adaptive_windows
+from burnpy.nn.functional.checks import floats
+from burnpy.nn.functional.pooling import adaptive_avg_pool2d
+from burnpy.nn.functional.windows import refuse_no_images, refuse_no_sequences
+from burnpy.nn.sizes import Pair, Single, pair, single
+from burnpy.tensor.call_errors import explained
+
+if TYPE_CHECKING:
+    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+@explained
+def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
+    """Adaptive average pooling of sequences: the means of windows chosen so that the output has ``output_size``.
+
+    Args:
+        x: shape (N, channels, length), or (channels, length) for a single sequence.
+        output_size: the length of the output.
+
+    Returns:
+        Shape (N, channels, output_size), or without N for a single sequence.
+
+    Raises:
+        ShapeError: x has another number of dimensions.
+        ArgumentError: the size is not positive.
+    """
+    (x,) = floats("adaptive_avg_pool1d", 1, x=x)
+    refuse_no_sequences("adaptive_avg_pool1d", x.shape)
+    size = single("adaptive_avg_pool1d", "output_size", output_size)
+    return adaptive_avg_pool2d(x.unsqueeze(-2), (1, size)).squeeze(-2)
+
+
+@overload
+def adaptive_max_pool1d(x: Tensor[B], output_size: Single, *, return_indices: Literal[False] = False) -> Tensor[B]: ...
+@overload
+def adaptive_max_pool1d(
+    x: Tensor[B], output_size: Single, *, return_indices: Literal[True]
+) -> tuple[Tensor[B], IntTensor[B]]: ...
+@overload
+def adaptive_max_pool1d(
+    x: Tensor[B], output_size: Single, *, return_indices: bool
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
+@explained
+def adaptive_max_pool1d(
+    x: Tensor[B], output_size: Single, *, return_indices: bool = False
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
+    """Adaptive max pooling of sequences: the maxima of windows chosen so that the output has ``output_size``.
+
+    Args:
+        x: shape (N, channels, length), or (channels, length) for a single sequence.
+        output_size: the length of the output.
+        return_indices: whether to return the index of each maximum in its sequence as well.
+
+    Returns:
+        Shape (N, channels, output_size), or without N for a single sequence; with indices of the same shape.
+
+    Raises:
+        ShapeError: x has another number of dimensions, or no elements to choose from.
+        ArgumentError: the size is not positive.
+    """
+    (x,) = floats("adaptive_max_pool1d", 1, x=x)
+    refuse_no_sequences("adaptive_max_pool1d", x.shape)
+    size = single("adaptive_max_pool1d", "output_size", output_size)
+    values, indices = _maxima("adaptive_max_pool1d", x.unsqueeze(-2), (1, size))
+    return (values.squeeze(-2), indices.squeeze(-2)) if return_indices else values.squeeze(-2)
+
+
+@overload
+def adaptive_max_pool2d(x: Tensor[B], output_size: Pair, *, return_indices: Literal[False] = False) -> Tensor[B]: ...
+@overload
+def adaptive_max_pool2d(
+    x: Tensor[B], output_size: Pair, *, return_indices: Literal[True]
+) -> tuple[Tensor[B], IntTensor[B]]: ...
+@overload
+def adaptive_max_pool2d(
+    x: Tensor[B], output_size: Pair, *, return_indices: bool
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
+@explained
+def adaptive_max_pool2d(
+    x: Tensor[B], output_size: Pair, *, return_indices: bool = False
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
+    """Adaptive max pooling: the maxima of windows chosen so that the output has ``output_size``.
+
+    The windows are those of `adaptive_avg_pool2d`. Of equal maxima the first has the gradient; a window with NaN gives
+    NaN.
+
+    Args:
+        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
+        output_size: height and width of the output; 1 for the maximum of each image.
+        return_indices: whether to return the flat, row-major index of each maximum in its plane as well.
+
+    Returns:
+        Shape (N, channels, *output_size), or without N for a single image; with indices of the same shape.
+
+    Raises:
+        ShapeError: x has another number of dimensions, or no elements to choose from.
+        ArgumentError: a size is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> adaptive_max_pool2d(Tensor[NumPy].arange(9).reshape(1, 3, 3), 2).tolist()
+    [[[4.0, 5.0], [7.0, 8.0]]]
+    """
+    (x,) = floats("adaptive_max_pool2d", 1, x=x)
+    refuse_no_images("adaptive_max_pool2d", x.shape)
+    values, indices = _maxima("adaptive_max_pool2d", x, pair("adaptive_max_pool2d", "output_size", output_size))
+    return (values, indices) if return_indices else values
+
+
+def _maxima(operation: str, x: Tensor[B], size: tuple[int, int]) -> tuple[Tensor[B], IntTensor[B]]:
+    """Return the maxima of adaptive windows of the last two dims, and their flat indices in the plane."""
+    lead, (high, wide) = x.shape[:-2], x.shape[-2:]
+    if not high or not wide:
+        raise ShapeError(f"{operation}() was given x of shape {x.shape}, which has no elements to choose from")
+    x, starts, tall = _windows(x, -2, size[0])
+    x, lefts, broad = _windows(x, -1, size[1])
+    n = len(lead)
+    x = x.reshape((*lead, size[0], tall, size[1], broad)).permute((*range(n), n, n + 2, n + 1, n + 3))
+    values, within = x.reshape((*lead, *size, tall * broad)).max(-1)
+    device: Any = x.device.discrete
+    corner = values._int(device.from_numpy(np.add.outer(starts * wide, lefts)))
+    return values, corner + within // broad * wide + within % broad
+
+
+def _windows(x: Tensor[B], dim: int, count: int) -> tuple[Tensor[B], Any, int]:
+    """Return x with its adaptive windows one after the other along ``dim``, their starts, and their common size.
+
+    Smaller windows repeat their last element, which as the later of two equal ones is never chosen.
+    """
+    bounds = adaptive_windows(x.shape[dim], count)
+    starts = np.array([start for start, _ in bounds], np.int64)
+    longest = max(stop - start for start, stop in bounds)
+    if count * longest == x.shape[dim]:
+        return x, starts, longest
+    stops = np.array([[stop] for _, stop in bounds], np.int64)
+    places = np.minimum(np.add.outer(starts, np.arange(longest)), stops - 1)
+    device: Any = x.device
+    index = device.discrete.from_numpy(places.reshape(-1))
+    return x._like(device.index_select(x._primitive, x.ndim + dim, index)), starts, longest

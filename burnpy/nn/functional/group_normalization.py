@@ -1,0 +1,189 @@
+"""Normalization of groups of channels, of single channels of each member of a batch, and by the root mean square."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.nn.functional.checks import dims_at_least, floats
+from burnpy.nn.functional.normalization import batch_norm
+from burnpy.nn.sizes import whole
+from burnpy.tensor.call_errors import explained
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+@explained
+def group_norm(
+    x: Tensor[B],
+    num_groups: int,
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """Group normalization: ``(x - mean) / √(var + eps) · weight + bias``, with statistics of each group of channels.
+
+    Args:
+        x: shape (N, channels, …).
+        num_groups: the number of groups, which divides the channels.
+        weight: shape (channels,); ones by default.
+        bias: shape (channels,); zeros by default.
+        eps: added to the variance to avoid division by zero.
+
+    Raises:
+        ShapeError: the shapes do not match, or the groups do not divide the channels.
+        DTypeError: x is wider than the weights.
+        ArgumentError: the number of groups is not positive.
+
+    Source: Wu and He, Group Normalization, 2018.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> group_norm(Tensor[NumPy].from_data([[-1.0, 1.0, 3.0, 5.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+    """
+    x, weight, bias = floats("group_norm", 1, x=x, weight=weight, bias=bias)
+    shape = x.shape
+    groups = whole("group_norm", "num_groups", num_groups)
+    if groups < 1:
+        raise ArgumentError(f"group_norm() was given num_groups={num_groups!r}; it is a positive int")
+    _checked("group_norm", shape, 2, weight=weight, bias=bias)
+    if shape[1] % groups:
+        raise ShapeError(
+            f"group_norm() was given x of shape {shape}, with {shape[1]} channels, and num_groups={groups}, which must "
+            "divide them"
+        )
+    return _normalized(x, groups, weight, bias, eps)
+
+
+@explained
+def instance_norm(
+    x: Tensor[B],
+    running_mean: Tensor[B] | None = None,
+    running_var: Tensor[B] | None = None,
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    use_input_stats: bool = True,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """Instance normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel of each member of a batch.
+
+    Args:
+        x: shape (N, channels, …), with at least one dimension after the channels.
+        running_mean: shape (channels,); the mean used without ``use_input_stats``. It is not modified.
+        running_var: shape (channels,); the variance used without ``use_input_stats``. It is not modified.
+        weight: shape (channels,); ones by default.
+        bias: shape (channels,); zeros by default.
+        use_input_stats: whether to use mean and variance of x.
+        eps: added to the variance to avoid division by zero.
+
+    Raises:
+        ShapeError: the shapes do not match, or a channel has only one element.
+        DTypeError: x is wider than the weights.
+        ArgumentError: there are no running statistics to use.
+
+    Source: Ulyanov et al., Instance Normalization, 2016.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> instance_norm(Tensor[NumPy].from_data([[[-1.0, 1.0], [3.0, 5.0]]]), eps=0.0).tolist()
+    [[[-1.0, 1.0], [-1.0, 1.0]]]
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ArgumentError("instance_norm() with use_input_stats=False takes running_mean and running_var")
+        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
+    x, weight, bias = floats("instance_norm", 1, x=x, weight=weight, bias=bias)
+    shape = x.shape
+    _checked("instance_norm", shape, 3, weight=weight, bias=bias)
+    if math.prod(shape[2:]) == 1:
+        raise ShapeError(
+            f"instance_norm() was given x of shape {shape}, with one element for each channel of each member, and a "
+            "variance takes two"
+        )
+    return _normalized(x, shape[1], weight, bias, eps)
+
+
+@explained
+def rms_norm(
+    x: Tensor[B], normalized_shape: int | Sequence[int], weight: Tensor[B] | None = None, *, eps: float | None = None
+) -> Tensor[B]:
+    """Root mean square normalization: ``x / √(mean(x²) + eps) · weight``, with the mean over the last dimensions.
+
+    Args:
+        x: shape (…, *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, over which to normalize.
+        weight: shape ``normalized_shape``; ones by default.
+        eps: added to the mean of squares to avoid division by zero; by default the distance from 1 to the next number
+            of x's dtype.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: x is wider than the weights.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> rms_norm(Tensor[NumPy].from_data([[-2.0, 2.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    x, weight = floats("rms_norm", 1, x=x, weight=weight)
+    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = x.shape
+    if not sizes or shape[-len(sizes) :] != sizes:
+        raise ShapeError(
+            f"rms_norm() was given x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
+        )
+    if weight is not None and weight.shape != sizes:
+        raise ShapeError(f"rms_norm() over {sizes} was given weight of shape {weight.shape}; both must be equal")
+    device: Any = x.device
+    scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
+    dims = tuple(range(len(shape) - len(sizes), len(shape)))
+    return x._like(device.rms_norm(x._primitive, scale, dims, _resolution(x.dtype) if eps is None else float(eps)))
+
+
+def _resolution(dtype: DType) -> float:
+    """Return the distance from 1 to the next number of a float dtype."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
+
+
+def _checked(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:
+    """Check the dimensions of x, and that weight and bias have one value for each channel.
+
+    Raises:
+        ShapeError: they do not fit.
+    """
+    dims_at_least(operation, "x", shape, least, "(N, channels, …)" if least == 2 else "(N, channels, length, …)")
+    for name, part in parts.items():
+        if part is not None and part.shape != shape[1:2]:
+            raise ShapeError(
+                f"{operation}() was given x of shape {shape}, with {shape[1]} channels, and {name} of shape "
+                f"{part.shape}"
+            )
+
+
+def _normalized(x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float) -> Tensor[B]:
+    """Normalize each group of channels of each member as a row of a matrix, which is the fastest layout of `normalize`;
+    weight and bias, which differ within a row, follow."""
+    shape = x.shape
+    device: Any = x.device
+    length = math.prod(shape[1:]) // max(groups, 1)
+    ones, zeros = device.full((length,), 1.0, x.dtype), device.full((length,), 0.0, x.dtype)
+    rows = x.reshape((shape[0] * groups, length))._primitive
+    normal = x._like(device.normalize(rows, ones, zeros, (1,), float(eps))[0]).reshape(shape)
+    each = (shape[1], *(1,) * (len(shape) - 2))
+    if weight is not None:
+        normal = normal * weight.reshape(each)
+    return normal if bias is None else normal + bias.reshape(each)

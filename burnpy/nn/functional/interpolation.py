@@ -1,0 +1,146 @@
+"""Interpolation of images and sequences to another size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.operations.resampling import Sampling
+from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d
+from burnpy.nn.functional.checks import floats
+from burnpy.nn.functional.pooling import adaptive_avg_pool2d
+from burnpy.nn.sizes import whole
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"]
+"""The name of an interpolation."""
+Corners: TypeAlias = bool | None
+"""Whether corners are aligned; None for a mode that does not ask."""
+_DIMS = {"nearest": (1, 2), "nearest-exact": (1, 2), "linear": (1,), "bilinear": (2,), "bicubic": (2,), "area": (1, 2)}
+_SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
+
+
+@explained
+def interpolate(
+    x: Tensor[B],
+    size: int | Sequence[int] | None = None,
+    *,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = "nearest",
+    align_corners: Corners = None,
+    recompute_scale_factor: bool = False,
+    antialias: bool = False,
+) -> Tensor[B]:
+    """Images or sequences interpolated to another size, as `torch.nn.functional.interpolate`.
+
+    Args:
+        x: shape (N, channels, length) or (N, channels, height, width).
+        size: the size of the output: one number for all of its dimensions, or one for each.
+        scale_factor: in place of ``size``, the factor by which sizes grow; the products are rounded down.
+        mode: "nearest" (the element at or before), "nearest-exact" (the nearest element), "area" (means, as
+            `adaptive_avg_pool2d`), of sequences "linear", of images "bilinear" or "bicubic".
+        align_corners: for "linear", "bilinear" and "bicubic", whether the first and last elements of the output are
+            those of x; otherwise elements are areas, of which the first and last edges fall together.
+        recompute_scale_factor: whether the distances are those of the rounded sizes, not of ``scale_factor``.
+        antialias: not available; it is an error to ask for it.
+
+    Returns:
+        Shape (N, channels, *size).
+
+    Raises:
+        ShapeError: x has another number of dimensions than the mode takes, or no elements.
+        ArgumentError: a setting is invalid, or both or neither of ``size`` and ``scale_factor`` are given.
+
+    Source of the cubic kernel: Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[[0.0, 4.0]]])
+    >>> interpolate(x, 4).tolist(), interpolate(x, scale_factor=2.0, mode="linear").tolist()
+    ([[[0.0, 0.0, 4.0, 4.0]]], [[[0.0, 1.0, 3.0, 4.0]]])
+    """
+    (x,) = floats("interpolate", 1, x=x)
+    shape = x.shape
+    _check_mode(mode, align_corners, antialias)
+    dims = len(shape) - 2
+    if dims not in _DIMS[mode]:
+        forms = {1: "(N, channels, length)", 2: "(N, channels, height, width)"}
+        takes = " or ".join(forms[n] for n in _DIMS[mode])
+        raise ShapeError(f'interpolate() with mode="{mode}" takes x of shape {takes}, and was given shape {shape}')
+    if 0 in shape[2:]:
+        raise ShapeError(f"interpolate() was given x of shape {shape}, which has no elements to go by")
+    sizes, factors = _sizes(shape[2:], size, scale_factor)
+    if recompute_scale_factor:
+        if factors is None:
+            raise ArgumentError("interpolate() was given recompute_scale_factor=True with size; it is for scale_factor")
+        factors = None
+    if mode == "area":
+        return adaptive_avg_pool1d(x, sizes[0]) if dims == 1 else adaptive_avg_pool2d(x, sizes)
+    device: Any = x.device
+    out, corners = x._primitive, bool(align_corners)
+    for dim in reversed(range(2, len(shape))):  # the last first, as long as there is less of it
+        source, target = shape[dim], sizes[dim - 2]
+        factor = None if factors is None else factors[dim - 2]
+        step = _step(source, target, factor, corners)
+        if source != target or step != 1.0:
+            out = device.resample(out, dim, target, Sampling(_SAMPLING.get(mode, mode), corners, step))
+    return x if out is x._primitive else x._like(out)
+
+
+def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
+    """Check the mode of an interpolation, and the settings that not all modes have.
+
+    Raises:
+        ArgumentError: they are invalid.
+    """
+    if mode not in _DIMS:
+        names = ", ".join(f'"{name}"' for name in _DIMS)
+        raise ArgumentError(f"interpolate() was given mode={mode!r}; it is one of {names}")
+    if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
+        raise ArgumentError(
+            f'interpolate() was given align_corners={align_corners} with mode="{mode}"; it is for "linear", "bilinear" '
+            'and "bicubic"'
+        )
+    if antialias:
+        raise ArgumentError(
+            'interpolate() was asked for antialias=True, which is not available; mode="area" averages when an image '
+            "shrinks"
+        )
+
+
+def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+    """Return the sizes of the output, and the scale factors if they were given."""
+    if (size is None) == (scale_factor is None):
+        both = "neither size nor scale_factor" if size is None else "both size and scale_factor"
+        raise ArgumentError(f"interpolate() was given {both}; give one of them")
+    name = "size" if scale_factor is None else "scale_factor"
+    given: Any = size if scale_factor is None else scale_factor
+    each: tuple[Any, ...] = tuple(given) if isinstance(given, Sequence) else (given,) * len(shape)
+    if len(each) != len(shape):
+        raise ArgumentError(f"interpolate() was given {name}={given!r} for x with {len(shape)} dims to interpolate")
+    if scale_factor is None:
+        sizes = tuple([whole("interpolate", "size", n) for n in each])
+        factors = None
+    else:
+        if not all(isinstance(f, (int, float, np.number)) and math.isfinite(f) for f in each):
+            raise ArgumentError(f"interpolate() was given scale_factor={given!r}; it is a number, or one for each dim")
+        factors = tuple([float(f) for f in each])
+        sizes = tuple([math.floor(n * f) for n, f in zip(shape, factors, strict=True)])
+    if min(sizes) < 1:
+        raise ArgumentError(f"interpolate() was given {name}={given!r}, for an output of {sizes}; sizes are positive")
+    return sizes, factors
+
+
+def _step(source: int, target: int, factor: float | None, align_corners: bool) -> float:
+    """Return the distance of two elements of the output, in elements of x."""
+    if align_corners:
+        return (source - 1) / (target - 1) if target > 1 else 0.0
+    return source / target if factor is None else 1.0 / factor

@@ -1,0 +1,252 @@
+"""Recurrent cells and stacks of them: what `Lstm`, `Gru` and `Rnn` have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.nn.functional.checks import exact_dims, probability
+from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.regularization import dropout as dropped
+from burnpy.nn.init import Initializer, around_zero
+from burnpy.nn.module import Module
+from burnpy.nn.sizes import positive
+from burnpy.nn.variable import Param
+from burnpy.tensor.float_width import refuse_wider
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.generator import Generator
+
+B = TypeVar("B", bound=Backend)
+
+
+class RecurrentCell(Module[B]):
+    """The base class of cells: weights for all gates, from the input and from the hidden state.
+
+    A subclass sets `gates` and writes `_step`. Matrices are PyTorch's, transposed; ``initializer`` is theirs.
+    """
+
+    gates: ClassVar[int]  #: the number of gates
+    one_bias: ClassVar[bool] = True  #: whether the biases of a gate are only ever added to each other
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        bias: bool = True,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        positive(type(self).__name__, inputs=inputs, hidden=hidden)
+        self.inputs, self.hidden = inputs, hidden
+        default, size = around_zero(hidden), self.gates * hidden
+        weights = initializer or default
+        self.weight_ih = Param(weights((inputs, size), device=device, generator=generator))
+        self.weight_hh = Param(weights((hidden, size), device=device, generator=generator))
+        self.bias_ih = Param(default((size,), device=device, generator=generator)) if bias else None
+        self.bias_hh = Param(default((size,), device=device, generator=generator)) if bias else None
+
+    @abstractmethod
+    def _step(
+        self, projected: Tensor[B], state: tuple[Tensor[B], ...], weight: Tensor[B], bias: Tensor[B] | None
+    ) -> tuple[Tensor[B], ...]:
+        """Return the next state, whose first part is the output.
+
+        Args:
+            projected: the contribution of the input to the gates, shape (…, gates · hidden).
+            state: the parts of the state, shape (…, hidden) each.
+            weight: ``weight_hh``.
+            bias: ``bias_hh``, or None if there is none or `one_bias` has added it to ``projected``.
+        """
+
+    def _projected(self, x: Tensor[B]) -> tuple[Tensor[B], Tensor[B] | None]:
+        """Return the contribution of inputs to the gates, and the bias that `_step` adds."""
+        if self.bias_ih is None or self.bias_hh is None:
+            return linear(x, self.weight_ih.value), None
+        first, second = self.bias_ih.value, self.bias_hh.value
+        if self.one_bias:
+            return linear(x, self.weight_ih.value, first + second), None
+        return linear(x, self.weight_ih.value, first), second
+
+    def _sequence(
+        self, x: Tensor[B], state: tuple[Tensor[B], ...], reverse: bool, valid: Sequence[BoolTensor[B]] | None
+    ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
+        """Map (N, T, inputs) and a state to outputs (N, T, hidden) and the last state.
+
+        ``valid`` has a mask (N, 1) for each of the T elements: where it is false, the state stays, and the output is 0.
+        """
+        inputs, bias = self._projected(x)
+        weight = self.weight_hh.value
+        projected = inputs.unbind(1)
+        outputs: list[Tensor[B]] = []
+        for t in range(len(projected) - 1, -1, -1) if reverse else range(len(projected)):
+            after = self._step(projected[t], state, weight, bias)
+            if valid is None:
+                state = after
+                outputs.append(after[0])
+            else:
+                mask = valid[t]
+                state = tuple(new.where(mask, old) for new, old in zip(after, state, strict=True))
+                outputs.append(after[0].where(mask, 0.0))
+        return stack(outputs[::-1] if reverse else outputs, 1), state
+
+    def _once(self, x: Tensor[B], state: Sequence[Tensor[B]] | None, parts: tuple[str, ...]) -> tuple[Tensor[B], ...]:
+        """Return the state after one element (N, inputs) or (inputs,); ``parts`` are the names of a state's tensors."""
+        name = type(self).__name__
+        if not isinstance(x, Tensor):
+            raise KindError(f"{name}() takes a float Tensor as x, and was given {a(type(x).__name__)}")
+        if x.ndim not in (1, 2) or x.shape[-1] != self.inputs:
+            raise ShapeError(
+                f"{name}() takes x of shape (N, {self.inputs}) or ({self.inputs},), and was given shape {x.shape}"
+            )
+        shape = (*x.shape[:-1], self.hidden)
+        known = checked_state(name, state, parts, shape, self.weight_hh.value, x)
+        projected, bias = self._projected(x)
+        return self._step(projected, known, self.weight_hh.value, bias)
+
+    @property
+    def bias(self) -> bool:
+        """Whether the cell has biases."""
+        return self.bias_ih is not None
+
+    def torch_names(self) -> dict[str, str]:
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        return {"weight_ih": "weight_ih.T", "weight_hh": "weight_hh.T"}
+
+
+class Recurrent(Module[B]):
+    """The base class of stacks of cells, one or two in each layer. A subclass writes `_cell` and ``forward``."""
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        count: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        name = type(self).__name__
+        positive(name, inputs=inputs, hidden=hidden, count=count)
+        self.inputs, self.hidden = inputs, hidden
+        self.dropout = probability(name, dropout)
+        self.bidirectional = bidirectional
+        made: dict[str, Any] = {"bias": bias, "device": device, "initializer": initializer, "generator": generator}
+        self.layers = tuple(
+            tuple(self._cell(size, hidden, made) for _ in range(1 + self.bidirectional))
+            for size in (inputs, *[hidden * (1 + bidirectional)] * (count - 1))
+        )
+
+    @abstractmethod
+    def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> RecurrentCell[B]:
+        """Return a new cell."""
+
+    def _outputs(
+        self,
+        x: Tensor[B],
+        state: Sequence[Tensor[B]] | None,
+        parts: tuple[str, ...],
+        lengths: IntTensor[B] | Sequence[int] | None,
+    ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
+        """Return the outputs of the last layer and the parts of the final state of all layers.
+
+        Raises:
+            ShapeError: the shapes do not match.
+            KindError: the state does not consist of tensors, or the lengths are not ints.
+            ArgumentError: a length is not from 0 to T.
+            DTypeError: x or the state is wider than the weights.
+        """
+        name = type(self).__name__
+        exact_dims(name, "x", x.shape, 3, f"(N, T, {self.inputs})")
+        batch, length, size = x.shape
+        if size != self.inputs or not length:
+            raise ShapeError(
+                f"{name}() takes x of shape (N, T, {self.inputs}), T at least 1, and was given shape {x.shape}"
+            )
+        shape = (len(self.layers) * (1 + self.bidirectional), batch, self.hidden)
+        known = checked_state(name, state, parts, shape, self.layers[0][0].weight_hh.value, x)
+        initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
+        valid = None if lengths is None else _masks(name, x, lengths)
+        last: list[tuple[Tensor[B], ...]] = []
+        for k, directions in enumerate(self.layers):
+            if k and self.dropout:
+                x = dropped(x, self.dropout, training=self.trains_on(x))
+            outputs: list[Tensor[B]] = []
+            for reverse, cell in enumerate(directions):
+                output, after = cell._sequence(x, initial[len(last)], bool(reverse), valid)
+                outputs.append(output)
+                last.append(after)
+            x = outputs[0] if len(outputs) == 1 else cat(outputs, 2)
+        return x, tuple(stack(part) for part in zip(*last, strict=True))
+
+    @property
+    def count(self) -> int:
+        """The number of layers."""
+        return len(self.layers)
+
+    @property
+    def bias(self) -> bool:
+        """Whether the layers have biases."""
+        return self.layers[0][0].bias_ih is not None
+
+    def torch_names(self) -> dict[str, str]:
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        return {
+            f"layers.{k}.{direction}.{name}": f"{name}_l{k}{'_reverse' * direction}{'.T' * name.startswith('weight')}"
+            for k in range(len(self.layers))
+            for direction in range(1 + self.bidirectional)
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        }
+
+
+def checked_state(
+    operation: str,
+    state: Sequence[Tensor[B]] | None,
+    names: tuple[str, ...],
+    shape: tuple[int, ...],
+    weight: Tensor[B],
+    x: Tensor[B],
+) -> tuple[Tensor[B], ...]:
+    """Return the parts of a state, zeros by default, checked to be of this shape and not wider than the weights."""
+    if state is None:
+        return (Tensor.zeros(shape, dtype=weight.dtype, device=x.device),) * len(names)
+    for name, part in zip(names, state, strict=True):
+        if not isinstance(part, Tensor):
+            raise KindError(
+                f"{operation}() takes a float Tensor as the state's {name}, and was given {a(type(part).__name__)}"
+            )
+        if part.shape != shape:
+            raise ShapeError(f"{operation}() was given a state with {name} of shape {part.shape}; here it is {shape}")
+    refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
+    return tuple(state)
+
+
+def _masks(operation: str, x: Tensor[B], lengths: IntTensor[B] | Sequence[int]) -> tuple[BoolTensor[B], ...]:
+    """Return for each of the T elements a mask (N, 1) that is true where it is within the length."""
+    batch, length, _ = x.shape
+    if not isinstance(lengths, IntTensor):
+        if not isinstance(lengths, (list, tuple)):
+            raise KindError(
+                f"{operation}() takes lengths as an IntTensor or a list of ints, not {a(type(lengths).__name__)}"
+            )
+        lengths = IntTensor.from_data([int(each) for each in lengths], device=x.device)
+    if lengths.shape != (batch,):
+        raise ShapeError(f"{operation}() takes lengths of shape ({batch},) here, and was given shape {lengths.shape}")
+    device: Any = x.device.discrete
+    if device.eager_checks and ((lengths < 0) | (lengths > length)).any().item():
+        raise ArgumentError(f"{operation}() was given a length that is not from 0 to {length}, the elements of x")
+    places = IntTensor.arange(length, device=x.device).unsqueeze(1)
+    return (places < lengths).unsqueeze(-1).unbind(0)

@@ -1,0 +1,79 @@
+"""The windows of images as matrices, and back, as layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.nn.functional.unfolding import fold, unfold
+from burnpy.nn.module import Stateless
+from burnpy.nn.sizes import Pair, pair
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+class Unfold(Stateless):
+    """The windows of images as the columns of a matrix: see `burnpy.nn.functional.unfold`.
+
+    Args:
+        kernel_size: the size of a window.
+        dilation: the step between elements of a window.
+        padding: zeros added on each side of the images.
+        stride: the step between windows.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Unfold(2)(Tensor[NumPy].ones((5, 3, 4, 4))).shape
+    (5, 12, 9)
+    """
+
+    def __init__(self, kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> None:
+        self.kernel_size = pair("Unfold", "kernel_size", kernel_size)
+        self.dilation = pair("Unfold", "dilation", dilation)
+        self.padding = pair("Unfold", "padding", padding, 0)
+        self.stride = pair("Unfold", "stride", stride)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Return the windows of (N, channels, height, width), shape (N, channels · kernel, windows)."""
+        return unfold(x, self.kernel_size, dilation=self.dilation, padding=self.padding, stride=self.stride)
+
+
+class Fold(Stateless):
+    """Images as the sums of windows that are the columns of a matrix: see `burnpy.nn.functional.fold`.
+
+    Args:
+        output_size: height and width of the images.
+        kernel_size: the size of a window.
+        dilation: the step between elements of a window.
+        padding: zeros that were added on each side of the images.
+        stride: the step between windows.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Fold(4, 2)(Tensor[NumPy].ones((5, 12, 9))).shape
+    (5, 3, 4, 4)
+    """
+
+    def __init__(
+        self, output_size: Pair, kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
+    ) -> None:
+        self.output_size = pair("Fold", "output_size", output_size)
+        self.kernel_size = pair("Fold", "kernel_size", kernel_size)
+        self.dilation = pair("Fold", "dilation", dilation)
+        self.padding = pair("Fold", "padding", padding, 0)
+        self.stride = pair("Fold", "stride", stride)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Return the images of windows of shape (N, channels · kernel, windows)."""
+        return fold(
+            x, self.output_size, self.kernel_size, dilation=self.dilation, padding=self.padding, stride=self.stride
+        )

@@ -1,0 +1,304 @@
+"""Einstein summation and tensor contractions, made of matrix products.
+
+An equation is parsed once for its shapes. Each step contracts two operands: what only one of them has is summed away,
+and the rest is one batched matrix product. A diagonal, a repeated index of one operand, is a slice with a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from math import prod
+from typing import Any, NamedTuple, TypeVar, overload
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import promote_types
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.primitives import Shape
+from burnpy.tensor.base import describe
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import distinct, integer
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.operands import together
+from burnpy.tensor.tensor import Tensor
+
+__all__ = ["einsum", "tensordot"]
+
+B = TypeVar("B", bound=Backend)
+
+
+class Step(NamedTuple):
+    """The contraction of two operands: the indices of both, and of the result."""
+
+    left: int
+    right: int
+    out: str
+
+
+class Plan(NamedTuple):
+    """An equation for given shapes: the indices of each operand and of the result, and the steps."""
+
+    inputs: tuple[str, ...]
+    output: str
+    steps: tuple[Step, ...]
+
+
+@overload
+def einsum(equation: str, *operands: Tensor[B]) -> Tensor[B]: ...
+@overload
+def einsum(equation: str, *operands: IntTensor[B]) -> IntTensor[B]: ...
+@explained
+def einsum(equation: str, *operands: Any) -> Any:
+    """The sum of products of elements that an equation describes, in Einstein's notation.
+
+    A letter names a dimension; a letter in several operands, or twice in one, is one index of them all. Letters that
+    the result lacks are summed over. Without ``->`` the result has the letters that occur once, in alphabetical order,
+    after the dimensions of an ellipsis, which broadcast. The order in which several operands are multiplied is chosen
+    by ``opt_einsum`` where that is installed, else by NumPy's search.
+
+    Args:
+        equation: such as ``"ij,jk->ik"``, ``"bii->bi"`` or ``"...ij,...jk"``.
+        *operands: tensors of floats, or all of ints, or one list of them; dtypes promote.
+
+    Raises:
+        ArgumentError: the equation is malformed, or names another number of operands.
+        ShapeError: a letter stands for different sizes, or an operand has another number of dimensions.
+
+    >>> from burnpy import Tensor, einsum
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> einsum("ij,kj->ik", x, x).tolist(), einsum("ii", x).item()
+    ([[5.0, 11.0], [11.0, 25.0]], 5.0)
+    """
+    members: tuple[Any, ...] = operands
+    if len(members) == 1 and isinstance(members[0], (list, tuple)):
+        members = tuple(members[0])
+    for x in members:
+        if x.__class__ is not members[0].__class__ or not isinstance(x, (Tensor, IntTensor)):
+            given = ", ".join(map(describe, members))
+            raise KindError(f"einsum() takes tensors of floats, or of ints, after the equation, and was given {given}")
+    if not isinstance(equation, str):
+        raise ArgumentError(f'einsum() takes an equation such as "ij,jk->ik", and was given {describe(equation)}')
+    if not members:
+        raise ArgumentError(f"einsum() was asked for {equation!r} of no tensors")
+    if any(x._device is not members[0]._device for x in members):
+        members = together("einsum", *members)
+    first, device = members[0], members[0]._backend
+    dtype = first.dtype
+    for x in members:
+        dtype = dtype if x.dtype is dtype else promote_types(dtype, x.dtype)
+    primitives = [x._primitive if x.dtype == dtype else device.cast(x._primitive, dtype) for x in members]
+    plan = planned(equation, tuple([p.shape for p in primitives]))
+    return first._like(_run(device, plan, primitives))
+
+
+@overload
+def tensordot(x: Tensor[B], y: Tensor[B], dims: int | Sequence[Sequence[int]] = 2) -> Tensor[B]: ...
+@overload
+def tensordot(x: IntTensor[B], y: IntTensor[B], dims: int | Sequence[Sequence[int]] = 2) -> IntTensor[B]: ...
+@explained
+def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
+    """The contraction of dimensions of x with dimensions of y, in pairs.
+
+    Args:
+        x: a tensor of floats or ints.
+        y: another of its kind.
+        dims: how many of the last dimensions of x are contracted with as many of the first of y; or two lists, the
+            dims of x and those of y.
+
+    Raises:
+        ShapeError: the sizes of a pair differ.
+        ArgumentError: the lists are of different lengths.
+
+    >>> from burnpy import Tensor, tensordot
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].ones((2, 3))
+    >>> tensordot(x, x, dims=([1], [1])).tolist()
+    [[3.0, 3.0], [3.0, 3.0]]
+    """
+    for each in (x, y):
+        if each.__class__ is not x.__class__ or not isinstance(each, (Tensor, IntTensor)):
+            raise KindError(f"tensordot() takes two tensors of floats, or of ints, and was given {describe(each)}")
+    if isinstance(dims, (list, tuple)):
+        if len(dims) != 2:
+            raise ArgumentError(f"tensordot() was asked for dims={dims!r}; they are a number, or two lists")
+        both = [[d] if isinstance(d, int) else d for d in dims]
+        left, right = distinct(both[0], x.ndim, "tensordot"), distinct(both[1], y.ndim, "tensordot")
+    else:
+        count = integer(dims, "number of dims", "tensordot")
+        if not 0 <= count <= min(x.ndim, y.ndim):
+            raise ArgumentError(f"tensordot() was asked for {count} dims of shapes {x.shape} and {y.shape}")
+        left, right = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
+    if len(left) != len(right):
+        raise ArgumentError(f"tensordot() was asked for dims {left} of x and {right} of y, which make no pairs")
+    for d, e in zip(left, right, strict=True):
+        if x.shape[d] != y.shape[e]:
+            raise ShapeError(
+                f"tensordot() was asked of shapes {x.shape} and {y.shape}, whose sizes differ in dim {d} of x and dim "
+                f"{e} of y"
+            )
+    ours = [_letter(k) for k in range(x.ndim)]
+    theirs = [_letter(x.ndim + k) for k in range(y.ndim)]
+    for d, e in zip(left, right, strict=True):
+        theirs[e] = ours[d]
+    out = [c for k, c in enumerate(ours) if k not in left] + [c for k, c in enumerate(theirs) if k not in right]
+    return einsum(f"{''.join(ours)},{''.join(theirs)}->{''.join(out)}", x, y)
+
+
+@lru_cache(maxsize=1024)
+def planned(equation: str, shapes: tuple[Shape, ...]) -> Plan:
+    """Return the plan of an equation for shapes.
+
+    Raises:
+        ArgumentError: the equation is malformed.
+        ShapeError: it does not fit the shapes.
+    """
+    asked = f"einsum() was asked for {equation!r}"
+    text = equation.replace(" ", "")
+    before, arrow, after = text.partition("->")
+    terms = before.split(",")
+    if len(terms) != len(shapes):
+        raise ArgumentError(f"{asked}, which names {len(terms)} operands, with {len(shapes)}")
+    for term in (*terms, after):
+        letters = term.replace("...", "", 1)
+        if letters and not (letters.isascii() and letters.isalpha()):
+            raise ArgumentError(f"{asked}; an operand is written as letters, with at most one ellipsis, as in ...ij")
+    depth = 0
+    for term, shape in zip(terms, shapes, strict=True):
+        count, named = len(shape), len(term.replace("...", ""))
+        if count < named or (count > named and "..." not in term):
+            raise ShapeError(f"{asked} of an operand of shape {shape}, for {term!r} names {named} dimensions")
+        depth = max(depth, count - named)
+    free = "".join(_letter(1000 + k) for k in range(depth))
+    inputs: list[str] = []
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        own = depth - (len(shape) - len(term.replace("...", "")))
+        letters = term.replace("...", free[own:])
+        inputs.append(letters)
+        for letter, size in zip(letters, shape, strict=True):
+            known = sizes.setdefault(letter, size)
+            if size != known and 1 not in (size, known):
+                given = ", ".join(map(str, shapes))
+                raise ShapeError(f"{asked} of shapes {given}; {_named(letter)} is {known} and {size}")
+            sizes[letter] = size if known == 1 else known
+    if arrow:
+        output = after.replace("...", free)
+    else:
+        whole = before.replace("...", "")
+        output = free + "".join(sorted(c for c in set(whole) - {","} if whole.count(c) == 1))
+    if len(set(output)) < len(output) or set(output) - set(sizes):
+        raise ArgumentError(f"{asked}; each letter of the result must occur once, and in an operand")
+    return Plan(tuple(inputs), output, _steps(inputs, output, sizes))
+
+
+def _letter(k: int) -> str:
+    """Return the k-th letter of an alphabet without end: ours, then symbols that no equation has."""
+    return chr(97 + k) if k < 26 else chr(65 + k - 26) if k < 52 else chr(0x4E00 + k)
+
+
+def _named(letter: str) -> str:
+    return repr(letter) if letter.isascii() else "a dimension of the ellipsis"
+
+
+def _steps(inputs: list[str], output: str, sizes: dict[str, int]) -> tuple[Step, ...]:
+    """Return the contractions of pairs: both operands are taken from a list, to whose end the result is added."""
+    members = list(inputs)
+    path = _path(inputs, output, sizes) if len(members) > 2 else [(0, 1)] * (len(members) - 1)
+    steps = []
+    for positions in path:
+        taken = sorted(positions)
+        while len(taken) > 1:
+            right, left = taken.pop(), taken.pop()
+            b, a = members.pop(right), members.pop(left)
+            kept = set(output).union(*members)
+            out = "".join(dict.fromkeys(c for c in a + b if c in kept))
+            if not members:
+                out = output
+            members.append(out)
+            steps.append(Step(left, right, out))
+            taken.append(len(members) - 1)
+    return tuple(steps)
+
+
+def _path(inputs: list[str], output: str, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+    """Return the order of contractions by opt_einsum, or by NumPy's search: of all orders, of few operands."""
+    ours = {c: _letter(k) for k, c in enumerate(sizes)}
+    text = ",".join("".join(ours[c] for c in term) for term in inputs)
+    text = f"{text}->{''.join(ours[c] for c in output)}"
+    shapes = [tuple([sizes[c] for c in term]) for term in inputs]
+    if find_spec("opt_einsum"):
+        found: Any = import_module("opt_einsum").contract_path(text, *shapes, shapes=True)[0]
+        return [tuple(positions) for positions in found]
+    import numpy as np
+
+    if len(sizes) > 52:
+        return [(0, len(inputs) - 1 - k) if k else (0, 1) for k in range(len(inputs) - 1)]
+    search = "optimal" if len(inputs) < 6 else "greedy"
+    return list(np.einsum_path(text, *[np.broadcast_to(0.0, shape) for shape in shapes], optimize=search)[0][1:])
+
+
+def _run(device: Any, plan: Plan, operands: list[Any]) -> Any:
+    members = [_diagonals(device, letters, x) for letters, x in zip(plan.inputs, operands, strict=True)]
+    for step in plan.steps:
+        right, left = members.pop(step.right), members.pop(step.left)
+        members.append((step.out, _contracted(device, *left, *right, step.out)))
+    ((letters, x),) = members
+    return _arranged(device, letters, x, plan.output)
+
+
+def _diagonals(device: Any, letters: str, x: Any) -> tuple[str, Any]:
+    """Take the diagonal for each letter that occurs twice."""
+    while len(set(letters)) < len(letters):
+        twice = next(c for c in letters if letters.count(c) > 1)
+        first = letters.index(twice)
+        second = letters.index(twice, first + 1)
+        rest = [d for d in range(len(letters)) if d not in (first, second)]
+        shape, n = x.shape, x.shape[first]
+        lead = tuple([shape[d] for d in rest])
+        flat = device.reshape(device.permute(x, (*rest, first, second)), (*lead, n * n))
+        x = device.slice(flat, (*[slice(0, size, 1) for size in lead], slice(0, n * n, n + 1)))
+        letters = "".join(letters[d] for d in rest) + twice
+    return letters, x
+
+
+def _arranged(device: Any, letters: str, x: Any, output: str) -> Any:
+    """Sum over the letters that the output lacks, and put the others in its order."""
+    if letters == output:
+        return x
+    gone = tuple([d for d, c in enumerate(letters) if c not in output])
+    if gone:
+        x = device.sum(x, gone, False)
+        letters = "".join(c for c in letters if c in output)
+    return x if letters == output else device.permute(x, tuple([letters.index(c) for c in output]))
+
+
+def _contracted(device: Any, a: str, x: Any, b: str, y: Any, out: str) -> Any:
+    """Contract two operands by one matrix product: common letters of the result are its batch."""
+    x_size, y_size = dict(zip(a, x.shape, strict=True)), dict(zip(b, y.shape, strict=True))
+    # A size of 1 that broadcasts is summed over, which drops it, and so is what only one operand has.
+    a_used = [c for c in a if (c in b and not (x_size[c] == 1 != y_size[c])) or (c not in b and c in out)]
+    b_used = [c for c in b if (c in a and not (y_size[c] == 1 != x_size[c])) or (c not in a and c in out)]
+    ones_x = [c for c in b_used if c in a and c not in a_used]
+    ones_y = [c for c in a_used if c in b and c not in b_used]
+    a_used = [c for c in a_used if c in out or c not in ones_y]
+    b_used = [c for c in b_used if c in out or c not in ones_x]
+    common = [c for c in a_used if c in b_used]
+    batch, inner = [c for c in common if c in out], [c for c in common if c not in out]
+    rows, columns = [c for c in a_used if c not in common], [c for c in b_used if c not in common]
+    x = _arranged(device, a, x, "".join(batch + rows + inner))
+    y = _arranged(device, b, y, "".join(batch + inner + columns))
+    sizes = {**x_size, **{c: y_size[c] for c in b_used}}
+    lead = tuple([sizes[c] for c in batch])
+    m, k, n = (prod([sizes[c] for c in group]) for group in (rows, inner, columns))
+    if not inner:
+        left = device.reshape(x, (*x.shape[: len(batch) + len(rows)], *(1,) * len(columns)))
+        middle = (*lead, *(1,) * len(rows), *[sizes[c] for c in columns])
+        found = device.mul(left, device.reshape(y, middle))
+    else:
+        left, right = device.reshape(x, (*lead, m, k)), device.reshape(y, (*lead, k, n))
+        found = device.matmul(left, right)
+        found = device.reshape(found, (*lead, *[sizes[c] for c in rows], *[sizes[c] for c in columns]))
+    return _arranged(device, "".join(batch + rows + columns), found, out)

@@ -1,0 +1,123 @@
+"""Two statistics at once, and integrals of samples by the trapezoidal rule."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.operations.segments import part
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import DimsLike, dim_of
+from burnpy.tensor.operands import broadcast_shape, number, operands
+from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+
+
+@explained
+def var_mean(
+    x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor[B], Tensor[B]]:
+    """The variance and the mean over ``dim``: ``(x.var(dim, keepdim, correction=1), x.mean(dim, keepdim))``.
+
+    >>> from burnpy import Tensor, var_mean
+    >>> from burnpy.backend import NumPy
+    >>> var, mean = var_mean(Tensor[NumPy].from_data([1.0, 2.0, 3.0]))
+    >>> var.item(), mean.item()
+    (1.0, 2.0)
+    """
+    _need_floats("var_mean", x)
+    return x.var(dim, keepdim, correction=correction), x.mean(dim, keepdim)
+
+
+@explained
+def std_mean(
+    x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor[B], Tensor[B]]:
+    """The standard deviation and the mean over ``dim``: see `var_mean`."""
+    _need_floats("std_mean", x)
+    return x.std(dim, keepdim, correction=correction), x.mean(dim, keepdim)
+
+
+@explained
+def trapezoid(y: Tensor[B], x: Tensor[B] | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor[B]:
+    """The integral of samples ``y`` along ``dim``, by the trapezoidal rule; 0 for less than two samples.
+
+    Args:
+        y: the samples.
+        x: where they were taken, of y's shape or 1-d; None if they are equally spaced.
+        dx: their distance, by default 1; not with x.
+        dim: the dimension to integrate along.
+
+    Raises:
+        ArgumentError: both x and dx are given.
+        ShapeError: the shapes do not broadcast.
+
+    >>> from burnpy import Tensor, trapezoid
+    >>> from burnpy.backend import NumPy
+    >>> y, x = Tensor[NumPy].from_data([1.0, 2.0, 4.0]), Tensor[NumPy].from_data([0.0, 1.0, 3.0])
+    >>> trapezoid(y).item(), trapezoid(y, x).item()
+    (4.5, 7.5)
+    """
+    y, areas, resolved = _areas("trapezoid", y, x, dx, dim)
+    return y._like(y._backend.sum(areas, (resolved,), False))
+
+
+@explained
+def cumulative_trapezoid(
+    y: Tensor[B], x: Tensor[B] | None = None, *, dx: float | None = None, dim: int = -1
+) -> Tensor[B]:
+    """The integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
+
+    >>> from burnpy import Tensor, cumulative_trapezoid
+    >>> from burnpy.backend import NumPy
+    >>> cumulative_trapezoid(Tensor[NumPy].from_data([1.0, 2.0, 4.0])).tolist()
+    [1.5, 4.5]
+    """
+    y, areas, resolved = _areas("cumulative_trapezoid", y, x, dx, dim)
+    return y._like(y._backend.cumsum(areas, resolved))
+
+
+def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Any, Any, int]:
+    """Return y, the areas between its neighbours, and the dim."""
+    _need_floats(operation, y)
+    if x is not None and dx is not None:
+        raise ArgumentError(f"{operation}() was asked with x and dx={dx!r}; give one of them")
+    if not y.ndim:
+        raise ShapeError(f"{operation}() was asked of a 0-d tensor; samples lie along a dimension")
+    resolved = dim_of(dim, y.ndim, operation)
+    if x is None:
+        return y, _halves(y, resolved, number(y, 1.0 if dx is None else dx, operation)), resolved
+    _need_floats(operation, x)
+    if x.ndim == 1 and x.shape[0] != y.shape[resolved]:
+        raise ShapeError(
+            f"{operation}() was asked of {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
+            f"{x.shape[0]} places"
+        )
+    y, places = operands(y, x, operation)
+    b = y._backend
+    at = y.ndim - resolved
+    if x.ndim == 1:
+        places = b.reshape(places, (x.shape[0], *(1,) * (at - 1)))
+    along = len(places.shape) - at
+    if along < 0 or broadcast_shape(places.shape, y.shape) is None:
+        raise ShapeError(f"{operation}() was asked of shape {y.shape} with x of shape {x.shape}; they must broadcast")
+    size = places.shape[along]
+    widths = b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0)))
+    areas = _halves(y, resolved, widths)
+    return y, areas, len(areas.shape) - at
+
+
+def _halves(y: Any, dim: int, width: Any) -> Any:
+    """Return the means of neighbours along ``dim``, times the width."""
+    b, value = y._backend, y._primitive
+    size = value.shape[dim]
+    total = b.add(part(b, value, dim, 1, size), part(b, value, dim, 0, max(size - 1, 0)))
+    return b.mul(b.mul(total, width), 0.5)
+
+
+def _need_floats(operation: str, x: object) -> None:
+    if not isinstance(x, TensorBase) or x.kind != "float":
+        raise KindError(f"{operation}() takes a Tensor, and was given {describe(x)}; make one of it first")

@@ -1,0 +1,119 @@
+"""Checks of the arguments of loss functions, and how the losses of elements become one number."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.float_width import refuse_wider
+from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.operands import operands, together
+from burnpy.tensor.tensor import Tensor
+
+B = TypeVar("B", bound=Backend)
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
+
+def weighted(x: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
+    """Return x · weight with 0 · ∞ = 0: an element of weight 0 is ignored, however large."""
+    d = x.device.discrete
+    infinite = x.isinf()
+    if d.eager_checks and not d.to_numpy(infinite._primitive).any():
+        return x * weight
+    ignored = infinite & (weight == 0.0)
+    # Infinity is replaced by a large number, not by 0, so that the gradient with respect to the weight stays large.
+    largest = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).max) / 2
+    return x.clamp(-largest, largest).where(ignored, x) * weight
+
+
+def same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
+    """Check that a prediction and its target are float tensors of one shape, the target not wider.
+
+    Raises:
+        KindError: one is no float tensor.
+        DeviceError: they are on different devices.
+        DTypeError: the target is wider.
+        ShapeError: the shapes differ.
+    """
+    if not isinstance(x, Tensor):
+        raise KindError(f"{operation}() takes float tensors, and was given {describe(x)}")
+    if not isinstance(y, TensorBase):
+        raise KindError(f"{operation}() takes tensors of one shape, and was given {describe(y)}; write x.full_like(y)")
+    operands(x, y, operation)  # raises an error if they cannot be combined
+    if x._primitive.dtype is not y._primitive.dtype:
+        refuse_wider(operation, "a prediction", x.dtype, target=y)
+    if x.shape != y.shape:
+        raise ShapeError(
+            f"{operation}() was asked of shapes {x.shape} and {y.shape}, which must be equal; "
+            "to repeat one, write so: y.expand_as(x)"
+        )
+
+
+def reduced(operation: str, losses: Tensor[B], reduction: Reduction) -> Tensor[B]:
+    """Return the mean or the sum of the losses, or the losses themselves.
+
+    Raises:
+        ArgumentError: the reduction is none of the three.
+    """
+    if reduction == "mean":
+        return losses.mean()
+    if reduction == "sum":
+        return losses.sum()
+    if reduction == "none":
+        return losses
+    raise ArgumentError(f'{operation}() was asked for reduction={reduction!r}; it is "mean", "sum" or "none"')
+
+
+def by_weight(operation: str, losses: Tensor[B], weight: Tensor[B] | None) -> Tensor[B]:
+    """Return the losses times a weight for each.
+
+    Raises:
+        KindError, DeviceError, DTypeError, ShapeError: the weight does not fit the losses.
+    """
+    if weight is None:
+        return losses
+    if not isinstance(weight, Tensor):
+        raise KindError(f"{operation}() takes the weights of elements as a Tensor, and was given {describe(weight)}")
+    operands(losses, weight, operation)  # raises an error if they cannot be combined
+    refuse_wider(operation, "a prediction", losses.dtype, weight=weight)
+    if weight.shape != losses.shape:
+        raise ShapeError(
+            f"{operation}() was asked of shape {losses.shape} with a weight of shape {weight.shape}, which must be "
+            "equal; to repeat one, write so: weight.expand_as(x)"
+        )
+    return weighted(losses, weight)
+
+
+def weighted_mean(operation: str, losses: Tensor[B], weight: Tensor[B] | None, reduction: Reduction) -> Tensor[B]:
+    """Return the reduced losses with a weight for each, by whose sum the mean divides; raises what the above raise."""
+    losses = by_weight(operation, losses, weight)
+    if weight is None or reduction != "mean":
+        return reduced(operation, losses, reduction)
+    return losses.sum() / weight.sum()
+
+
+def labels(operation: str, x: Tensor[B], target: Tensor[B] | IntTensor[B], shape: tuple[int, ...]) -> Tensor[B]:
+    """Return labels, 1 and -1 as floats or ints, as floats of the dtype of x.
+
+    Raises:
+        KindError: the target is not a float or int tensor.
+        DeviceError: it is on another device.
+        DTypeError: it is wider than x.
+        ShapeError: it is not of the shape that is wanted.
+    """
+    if not isinstance(target, (Tensor, IntTensor)):
+        raise KindError(
+            f"{operation}() takes labels 1 and -1 as a Tensor or IntTensor, and was given {describe(target)}"
+        )
+    together(operation, x, target)  # raises an error if they cannot be combined
+    refuse_wider(operation, "a prediction", x.dtype, target=target)
+    if target.shape != shape:
+        raise ShapeError(
+            f"{operation}() was asked of shape {x.shape} and labels of shape {target.shape}; they must be of shape "
+            f"{shape}"
+        )
+    return x._like(x.device.to_float(target._primitive, x.dtype)) if isinstance(target, IntTensor) else target

@@ -1,0 +1,63 @@
+"""Activation functions that PyTorch has as methods of tensors; `burnpy.nn.functional` has the others."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.operands import number, operands, together
+
+
+class Activations(TensorBase[B]):
+    """Activation functions of float tensors."""
+
+    __slots__ = ()
+
+    def hardshrink(self, lambd: float = 0.5) -> Self:
+        """x where ``|x|`` is above ``lambd``, and 0 elsewhere; there the gradient is 0.
+
+        Raises:
+            ArgumentError: ``lambd`` is negative.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([-2.0, 0.25, 2.0]).hardshrink().tolist()
+        [-2.0, 0.0, 2.0]
+        """
+        if not number(self, lambd, "hardshrink") >= 0:
+            raise ArgumentError(f"hardshrink() was asked for lambd={lambd!r}; give a number that is not negative")
+        b, x = self._backend, self._primitive
+        return self._like(b.where(b.discrete.bitwise_not(b.le(b.abs(x), lambd)), x, 0.0))
+
+    def prelu(self, weight: Self) -> Self:
+        """x where it is positive, and weight · x elsewhere. The gradient at 0 is the weight.
+
+        Args:
+            weight: of one element, or a vector with one for each channel, which are dimension 1 of x.
+
+        Source: He et al., Delving Deep into Rectifiers, 2015.
+
+        Raises:
+            ShapeError: there are neither as many weights as channels nor one.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[-1.0, -1.0], [1.0, 1.0]])
+        >>> x.prelu(Tensor[NumPy].from_data([0.5, 0.25])).tolist()
+        [[-0.5, -0.25], [1.0, 1.0]]
+        """
+        if not isinstance(weight, TensorBase):
+            raise KindError(f"prelu() takes a Tensor as weight, and was given {describe(weight)}")
+        operands(self, weight, "prelu")  # raises an error if they cannot be combined
+        channels = self.shape[1] if self.ndim > 1 else 1
+        if weight.shape not in ((), (1,), (channels,)):
+            raise ShapeError(
+                f"prelu() was asked of shape {self.shape} with weight of shape {weight.shape}, which must be (1,) or "
+                f"one for each of the {channels} channels, dimension 1 of x"
+            )
+        x, slopes = together("prelu", self, weight)
+        if slopes.shape == (channels,) and channels > 1:
+            slopes = slopes.reshape((channels, *(1,) * (self.ndim - 2)))
+        out: Any = x.relu() + slopes * x.clamp(max=0.0)
+        return out  # type: ignore[no-any-return]  # of this class

@@ -1,0 +1,78 @@
+"""Functions of two float tensors: angles and lengths, arithmetic of logarithms, and interpolation."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.methods.combining import combined
+from burnpy.tensor.operands import number
+from burnpy.tensor.template import binary
+
+
+class Binary(TensorBase[B]):
+    """Functions of two float tensors, or of a float tensor and a number, which broadcast and promote."""
+
+    __slots__ = ()
+
+    @binary
+    def atan2(self, other: Self | float) -> Self:
+        """The angle of the point (other, x) in radians, from -π to π: x is the ordinate, ``other`` the abscissa.
+
+        The gradient at (0, 0) is 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
+        [0.0, 90.0]
+        """
+        ...
+
+    @binary
+    def hypot(self, other: Self | float) -> Self:
+        """The length of the vector (x, other), √(x² + other²), without overflow. The gradient at (0, 0) is 0."""
+        ...
+
+    @binary
+    def copysign(self, other: Self | float) -> Self:
+        """The magnitude of x with the sign of ``other``, of which -0.0 has one too. The gradient at x = 0 is 0."""
+        ...
+
+    @binary
+    def logaddexp(self, other: Self | float) -> Self:
+        """The logarithm of exp(x) + exp(other), without overflow."""
+        ...
+
+    @binary
+    def xlogy(self, other: Self | float) -> Self:
+        """The product x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
+        ...
+
+    def lerp(self, end: Self, weight: Self | float) -> Self:
+        """The linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 10.0]).lerp(Tensor[NumPy].from_data([4.0, 20.0]), 0.25).tolist()
+        [1.0, 12.5]
+        """
+        x, stop, part = combined("lerp", self, end, weight)
+        step = stop - x
+        if not isinstance(part, TensorBase):
+            return x + step * part if abs(part) < 0.5 else stop - step * (1.0 - part)  # type: ignore[no-any-return]  # of this class
+        share: Any = part
+        near = x + step * share
+        return near.where(share.abs() < 0.5, stop - step * (1.0 - share))  # type: ignore[no-any-return]  # of this class
+
+    def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
+        """The sum x + value · tensor1 / tensor2.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+        """
+        x, first, second = combined("addcdiv", self, tensor1, tensor2)
+        quotient: Any = first / second
+        return x + (quotient if value == 1 else quotient * number(self, value, "addcdiv"))  # type: ignore[no-any-return]  # as above

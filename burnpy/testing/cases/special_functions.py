@@ -1,0 +1,68 @@
+"""Examples of special functions; references that NumPy lacks are written with Python's functions, one by one."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from burnpy.testing.cases.elementwise import SPECIAL, elementwise
+
+_WITHOUT_POLES = (0.25, 0.5, 1.0, 2.0, 3.0, 9.0, 30.0, -0.5, -2.75, math.inf, math.nan)
+
+
+def _erfinv(x: float) -> float:
+    """By Newton's method, from the quantile of the normal distribution, which is exact to eight digits next to 1."""
+    if not abs(x) < 1.0:
+        return math.copysign(math.inf, x) if abs(x) == 1.0 else math.nan
+    y = NormalDist().inv_cdf((1.0 - abs(x)) / 2) / -math.sqrt(2)
+    for _ in range(2):
+        y += (math.erfc(y) - (1.0 - abs(x))) * math.exp(y * y) * math.sqrt(math.pi) / 2
+    return math.copysign(y, x)
+
+
+def _lgamma(x: float) -> float:
+    return math.inf if x in (0.0, math.inf, -math.inf) or (x < 0 and x == int(x)) else math.lgamma(x)
+
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
+
+
+def _polygamma(x: Any, n: int) -> Any:
+    """By the recurrence for 30 steps and the asymptotic series from there, with the widest floats there are."""
+    start = np.asarray(x).astype(np.longdouble)
+    sign, factorial = -1.0 if n % 2 == 0 else 1.0, float(math.factorial(n))
+    total = sum((factorial / (start + k) ** (n + 1) for k in range(29, -1, -1)), start=np.zeros_like(start))
+    end = start + 30
+    rest = factorial / (2 * end ** (n + 1)) + (math.factorial(n - 1) / end**n if n else -np.log(end))
+    for k, number in enumerate(_BERNOULLI, 1):
+        rest += number * math.factorial(2 * k + n - 1) / math.factorial(2 * k) / end ** (2 * k + n)
+    return (sign * (total + rest)).astype(np.float64)
+
+
+def _sinc_slope(grad: Any, x: Any, order: int) -> Any:
+    """The integral of t^order · cos^(order)(πxt) over t from 0 to 1, by Gauss's rule."""
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    t = (nodes + 1) / 2
+    angle = np.pi * np.asarray(x)[..., None] * t
+    return grad * np.sum(weights / 2 * (np.pi * t) ** order * np.cos(angle + order * np.pi / 2), -1)
+
+
+elementwise("erfc", np.vectorize(math.erfc, [float]), special=(*SPECIAL, 6.0, -6.0, 0.46, -0.48, 5.5))
+elementwise(
+    "erfinv", np.vectorize(_erfinv, [float]), x=(-0.9, 0.9), special=(*SPECIAL, 0.875, -0.9375, 2.0**-14), loose=2
+)
+elementwise("lgamma", np.vectorize(_lgamma, [float]), x=(0.3, 3.0), special=(*SPECIAL, 9.0, 30.0, -2.75, 1e3), loose=2)
+elementwise("digamma", lambda x: _polygamma(x, 0), x=(0.4, 3.0), special=_WITHOUT_POLES, loose=4)
+elementwise(
+    "polygamma",
+    _polygamma,
+    x=(0.5, 3.0),
+    options=[(1,), (2,)],
+    special=_WITHOUT_POLES,
+    loose=4,
+)
+elementwise("sinc", np.sinc, special=(0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -3.0, math.nan), loose=2)
+elementwise("sinc_backward", _sinc_slope, options=[(1,), (2,)], special=(0.0, -0.0, 1.0, -1.0, 3.0), loose=32)

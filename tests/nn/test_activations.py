@@ -1,0 +1,106 @@
+"""Activation functions: derivatives of both orders, samples, vectors of zeros, 16-bit floats, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, Generator, IntTensor, Tensor, nn
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, BurnpyError, KindError, ShapeError
+from burnpy.nn import functional
+from burnpy.testing import gradcheck, gradgradcheck
+
+Train = Autodiff[NumPy]
+X: Any = Tensor[NumPy].from_data([[-0.7, 0.3, 1.4, -2.2], [0.2, -1.3, 2.6, 0.9]], dtype="float64")
+
+SMOOTH: dict[str, Callable[[Any], Any]] = {
+    **{
+        name: getattr(functional, name)
+        for name in (
+            *("relu6", "leaky_relu", "elu", "celu", "selu", "hardtanh", "hardsigmoid", "hardswish", "softshrink"),
+            *("tanhshrink", "softsign", "logsigmoid", "mish", "glu", "swiglu"),
+        )
+    },
+    "threshold": lambda x: functional.threshold(x, 0.0, 3.0) * x,
+    "softmin": lambda x: functional.softmin(x, -1),
+    "hardshrink": lambda x: x.hardshrink(0.5) * x,
+    "prelu": lambda x: x.prelu(x[0]),
+    **{f"normalize {p}": partial(functional.normalize, p=p) for p in (1.0, 2.0, 2.5, math.inf)},
+    "gumbel_softmax": lambda x: functional.gumbel_softmax(x, 0.5, generator=Generator(3)),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives(name: str) -> None:
+    assert gradcheck(SMOOTH[name], X)
+    assert gradgradcheck(SMOOTH[name], X)
+
+
+@pytest.mark.parametrize("name", [name for name in SMOOTH if name not in ("prelu", "glu", "swiglu", "gumbel_softmax")])
+def test_shapes_and_narrow_floats(name: str) -> None:
+    f = SMOOTH[name]
+    assert f(Tensor[NumPy].zeros((0, 3))).shape == (0, 3)
+    for dtype, digits in (("float16", 2e-2), ("bfloat16", 2e-1), ("float32", 1e-5)):
+        out = f(X.to_dtype(dtype))
+        assert out.dtype == dtype
+        np.testing.assert_allclose(out.double().to_numpy(), f(X).to_numpy(), rtol=digits, atol=digits)
+
+
+def test_samples_follow_their_probabilities() -> None:
+    logits = Tensor[Train].from_data([[math.log(p) for p in (0.2, 0.3, 0.5)]]).expand((20000, 3)).require_grad()
+    hard = functional.gumbel_softmax(logits, hard=True, generator=Generator(0))
+    assert set(hard.flatten().tolist()) == {0.0, 1.0}
+    assert hard.sum(dim=1).tolist() == [1.0] * 20000
+    np.testing.assert_allclose(hard.mean(dim=0).tolist(), [0.2, 0.3, 0.5], atol=0.015)
+    weights = Tensor[Train].from_data([1.0, 2.0, 4.0])
+    gradients = [
+        (functional.gumbel_softmax(logits, hard=h, generator=Generator(0)) * weights).sum().backward()[logits]
+        for h in (True, False)
+    ]
+    assert gradients[0].tolist() == gradients[1].tolist()
+
+
+def test_a_vector_of_zeros_has_no_direction() -> None:
+    for p in (1.0, 2.0, 3.0, math.inf):
+        x = Tensor[Train].zeros((2, 3), dtype="float64").require_grad()
+        out = functional.normalize(x, p, eps=0.5)
+        assert out.tolist() == [[0.0] * 3] * 2
+        assert out.sum().backward()[x].tolist() == [[2.0] * 3] * 2
+    assert functional.normalize(Tensor[NumPy].zeros((1, 2), dtype="float16")).tolist() == [[0.0, 0.0]]
+
+
+def test_prelu_learns_its_slopes() -> None:
+    layer = nn.PRelu(2, 0.5, device=Train)
+    x = Tensor[Train].from_data([[[-1.0, 2.0], [-3.0, -4.0]]])
+    assert layer(x).tolist() == [[[-0.5, 2.0], [-1.5, -2.0]]]
+    assert layer(x).sum().backward()[layer.weight.value].tolist() == [-1.0, -7.0]
+    assert layer.valid()(x.inner()).tolist() == layer(x).tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: functional.glu(X[:, :3]), ShapeError, r"glu\(\) was asked to halve dim -1 of shape \(2, 3\), .* odd"),
+        (lambda: functional.swiglu(X[0, 0]), ShapeError, r"swiglu\(\) was asked to halve a 0-d tensor"),
+        (lambda: functional.hardtanh(X, 2.0, 1.0), ArgumentError, r"hardtanh\(\) was asked for min_val=2.0, .* above"),
+        (lambda: functional.celu(X, 0.0), ArgumentError, r"celu\(\) was asked for alpha=0"),
+        (lambda: functional.softshrink(X, -1.0), ArgumentError, r"softshrink\(\) was asked for lambd=-1.0"),
+        (lambda: X.hardshrink(-1.0), ArgumentError, r"hardshrink\(\) was asked for lambd=-1.0"),
+        (lambda: functional.gumbel_softmax(X, 0.0), ArgumentError, r"gumbel_softmax\(\) was asked for tau=0.0"),
+        (lambda: functional.normalize(X, -1.0), ArgumentError, r"normalize\(\) was asked for p=-1.0"),
+        (lambda: functional.mish(IntTensor[NumPy].ones((2,))), KindError, r"mish\(\) takes a float Tensor as x"),  # type: ignore[arg-type]  # refused
+        (lambda: functional.elu(X, "a"), BurnpyError, r"elu\(\)"),  # type: ignore[arg-type]  # refused
+        (lambda: X.prelu(X[0, :3]), ShapeError, r"prelu\(\) was asked of shape \(2, 4\) with weight of shape \(3,\)"),
+        (lambda: X.prelu(0.5), KindError, r"prelu\(\) takes a Tensor as weight"),
+        (lambda: nn.PRelu(0, device=NumPy), ArgumentError, r"PRelu"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(call: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        call()

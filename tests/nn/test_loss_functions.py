@@ -1,0 +1,112 @@
+"""Loss functions: both derivatives in both modes, narrow dtypes, and what is finite where PyTorch is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import DTypeError, KindError, ShapeError
+from burnpy.nn import functional
+from burnpy.testing import gradcheck, gradgradcheck
+
+Train = Autodiff[NumPy]
+F: Any = functional
+RNG = np.random.default_rng(7)
+X, Y, Z = (RNG.standard_normal((3, 2)) for _ in range(3))
+P, Q = (RNG.uniform(0.1, 0.9, (3, 2)) for _ in range(2))
+SIGNS = np.array([[1, -1], [-1, 1], [-1, -1]])
+
+FUNCTIONS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "l1_loss": ((X, Y), {}),
+    "smooth_l1_loss": ((X, Y), {"beta": 0.7}),
+    "huber_loss": ((X, Y), {"delta": 0.7}),
+    "binary_cross_entropy": ((P, Q), {}),
+    "kl_div": ((X, P), {"reduction": "batchmean"}),
+    "poisson_nll_loss": ((X, P), {}),
+    "gaussian_nll_loss": ((X, Y, P), {"full": True}),
+    "hinge_embedding_loss": ((X, SIGNS), {}),
+    "cosine_embedding_loss": ((X, Y, SIGNS[:, 0]), {}),
+    "margin_ranking_loss": ((X, Y, SIGNS), {"margin": 0.5}),
+    "triplet_margin_loss": ((X, Y, Z), {"margin": 3.0, "swap": True}),
+    "soft_margin_loss": ((X, SIGNS), {}),
+    "multi_margin_loss": ((X, np.array([1, 0, 1])), {"p": 2}),
+}
+
+
+def of_kind(x: Any, dtype: str, device: Any) -> Any:
+    kind = IntTensor if x.dtype.kind == "i" else Tensor
+    return kind.from_data(x, dtype="int64" if kind is IntTensor else dtype, device=device)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_both_derivatives(name: str) -> None:
+    args, settings = FUNCTIONS[name]
+    floats = [x for x in args if x.dtype.kind == "f"]
+    ints = [x for x in args if x.dtype.kind == "i"]
+
+    def loss(*xs: Any) -> Any:
+        return getattr(F, name)(*xs, *(of_kind(x, "", xs[0].device) for x in ints), **settings)
+
+    leaves = [of_kind(x, "float64", Train).require_grad() for x in floats]
+    assert gradcheck(loss, tuple(leaves))
+    assert gradgradcheck(loss, tuple(leaves))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_dtypes_are_kept_and_nearly_right(name: str, dtype: str) -> None:
+    args, settings = FUNCTIONS[name]
+    exact = getattr(F, name)(*(of_kind(x, "float64", NumPy) for x in args), **settings).item()
+    found = getattr(F, name)(*(of_kind(x, dtype, NumPy) for x in args), **settings)
+    assert str(found.dtype) == dtype
+    assert found.item() == pytest.approx(exact, rel={"float16": 0.01, "bfloat16": 0.08, "float32": 1e-5}[dtype])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_wider_or_a_foreign_argument_is_refused(name: str) -> None:
+    args, settings = FUNCTIONS[name]
+    first, *rest = (of_kind(x, "float32", NumPy) for x in args)
+    if args[1].dtype.kind == "f":
+        with pytest.raises(DTypeError, match=name):
+            getattr(F, name)(first, of_kind(args[1], "float64", NumPy), *rest[1:], **settings)
+    with pytest.raises(KindError, match=name):
+        getattr(F, name)(first, "target", *rest[1:], **settings)
+    with pytest.raises(ShapeError, match=name):
+        getattr(F, name)(first, rest[0][:1], *rest[1:], **settings)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_binary_cross_entropy_is_finite_at_the_ends(dtype: str) -> None:
+    p = Tensor[Train].from_data([0.0, 1.0, 0.0, 1.0], dtype=dtype).require_grad()
+    target = Tensor[Train].from_data([0.0, 1.0, 1.0, 0.0], dtype=dtype)
+    losses = F.binary_cross_entropy(p, target, reduction="none")
+    assert losses.tolist() == [0.0, 0.0, 100.0, 100.0]
+    slopes = losses.sum().backward()[p].to_numpy().astype(float)
+    assert slopes[:2].tolist() == [1.0, -1.0]
+    assert -slopes[2] == slopes[3] >= 1e4
+    assert np.isfinite(slopes).all()
+
+
+def test_the_divergence_by_a_target_of_zero_is_finite() -> None:
+    target = Tensor[Train].from_data([0.0, 1.0]).require_grad()
+    out = F.kl_div(Tensor[Train].from_data([-1.0, -2.0]), target, reduction="none")
+    assert out.tolist() == [0.0, 2.0]
+    assert out.sum().backward()[target].tolist() == [1.0, 3.0]
+
+
+def test_equal_points_have_a_triplet_gradient_of_zero() -> None:
+    x = Tensor[Train].ones((2, 3)).require_grad()
+    loss = F.triplet_margin_loss(x, Tensor[Train].ones((2, 3)), Tensor[Train].zeros((2, 3)), margin=9.0, eps=0.0)
+    np.testing.assert_allclose(loss.backward()[x].to_numpy(), -1 / np.sqrt(3) / 2, rtol=1e-6)
+
+
+def test_a_small_variance_counts_as_eps_and_keeps_its_gradient() -> None:
+    var = Tensor[Train].from_data([0.0, 4.0]).require_grad()
+    x, y = Tensor[Train].zeros((2,)), Tensor[Train].ones((2,))
+    out = F.gaussian_nll_loss(x, y, var, eps=0.5, reduction="none")
+    np.testing.assert_allclose(out.to_numpy(), [0.5 * (np.log(0.5) + 2.0), 0.5 * (np.log(4.0) + 0.25)], rtol=1e-6)
+    np.testing.assert_allclose(out.sum().backward()[var].to_numpy(), [0.5 * (2.0 - 4.0), 0.5 * (0.25 - 1 / 16)])

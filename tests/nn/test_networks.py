@@ -1,0 +1,170 @@
+"""What functions of images and sequences say of wrong arguments, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.nn import functional
+
+F: Any = functional  # untyped, for wrong calls
+
+
+def ones(*shape: int) -> Any:
+    return Tensor[NumPy].ones(shape)
+
+
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "conv1d of images": (
+        lambda: F.conv1d(ones(2, 3, 4, 5), ones(4, 3, 2)),
+        ShapeError,
+        r"takes x of shape \(N, in, length\), or of one sequence \(in, length\), and was given shape \(2, 3, 4, 5\)",
+    ),
+    "conv1d, weight": (lambda: F.conv1d(ones(3, 4), ones(4, 3)), ShapeError, "takes weight of shape"),
+    "conv1d, channels": (lambda: F.conv1d(ones(3, 4), ones(4, 2, 1)), ShapeError, "with 3 channels, and weight"),
+    "conv1d, too short": (
+        lambda: F.conv1d(ones(3, 4), ones(4, 3, 7)),
+        ShapeError,
+        "sequences of length 4, padded 4, and its kernel covers 7",
+    ),
+    "conv1d, same": (
+        lambda: F.conv1d(ones(3, 4), ones(4, 3, 1), padding="same", stride=2),
+        ArgumentError,
+        r'padding="same" with stride=2; it takes a stride of 1',
+    ),
+    "conv1d, wider": (
+        lambda: F.conv1d(ones(3, 4).to_dtype("float64"), ones(4, 3, 1)),
+        DTypeError,
+        "float64",
+    ),
+    "conv2d, padding": (
+        lambda: F.conv2d(ones(3, 4, 4), ones(4, 3, 1, 1), padding=((1, 2, 3), 1)),
+        ArgumentError,
+        r"padding=\(\(1, 2, 3\), 1\); it is an int of at least 0, \(height, width\), each of which may be",
+    ),
+    "conv2d, negative padding": (
+        lambda: F.conv2d(ones(3, 4, 4), ones(4, 3, 1, 1), padding=-1),
+        ArgumentError,
+        "padding=-1; it is an int of at least 0",
+    ),
+    "conv_transpose2d, output_padding": (
+        lambda: F.conv_transpose2d(ones(3, 4, 4), ones(3, 2, 2, 2), output_padding=1),
+        ArgumentError,
+        "output_padding=1 with stride=1 and dilation=1; it is less than one of them",
+    ),
+    "conv_transpose2d, channels": (
+        lambda: F.conv_transpose2d(ones(2, 4, 4), ones(3, 2, 2, 2)),
+        ShapeError,
+        "with 2 channels, and weight",
+    ),
+    "conv_transpose1d, groups": (
+        lambda: F.conv_transpose1d(ones(3, 4), ones(3, 2, 2), groups=2),
+        ArgumentError,
+        "groups=2 for 3 input channels, which they must divide",
+    ),
+    "conv_transpose1d, nothing left": (
+        lambda: F.conv_transpose1d(ones(3, 1), ones(3, 2, 2), padding=1),
+        ShapeError,
+        r"x of shape \(3, 1\), and nothing would be left of its output, of size 0; use less padding",
+    ),
+    "max_pool1d, padding": (lambda: F.max_pool1d(ones(3, 4), 2, padding=2), ArgumentError, "at most half"),
+    "avg_pool1d, too short": (lambda: F.avg_pool1d(ones(3, 4), 5), ShapeError, "sequences of length 4"),
+    "adaptive_max_pool2d of nothing": (
+        lambda: F.adaptive_max_pool2d(ones(3, 0, 4), 2),
+        ShapeError,
+        "which has no elements to choose from",
+    ),
+    "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "takes x of shape"),
+    "fold, windows": (
+        lambda: F.fold(ones(4, 5), (2, 3), 2),
+        ShapeError,
+        "which have 1 × 2 windows of 2 × 2: the last dim is 2, that before it a multiple of 4",
+    ),
+    "interpolate, neither": (lambda: F.interpolate(ones(1, 1, 2)), ArgumentError, "neither size nor scale_factor"),
+    "interpolate, both": (lambda: F.interpolate(ones(1, 1, 2), 3, scale_factor=2), ArgumentError, "both size and"),
+    "interpolate, mode": (lambda: F.interpolate(ones(1, 1, 2), 3, mode="cubic"), ArgumentError, 'one of "nearest"'),
+    "interpolate, dims": (
+        lambda: F.interpolate(ones(1, 1, 2), 3, mode="bilinear"),
+        ShapeError,
+        r'with mode="bilinear" takes x of shape \(N, channels, height, width\), and was given shape \(1, 1, 2\)',
+    ),
+    "interpolate, corners": (
+        lambda: F.interpolate(ones(1, 1, 2), 3, align_corners=True),
+        ArgumentError,
+        'align_corners=True with mode="nearest"',
+    ),
+    "interpolate, antialias": (
+        lambda: F.interpolate(ones(1, 1, 2, 2), 1, mode="bilinear", antialias=True),
+        ArgumentError,
+        'antialias=True, which is not available; mode="area" averages',
+    ),
+    "interpolate, to nothing": (lambda: F.interpolate(ones(1, 1, 2), scale_factor=0.1), ArgumentError, "positive"),
+    "grid_sample, shapes": (lambda: F.grid_sample(ones(1, 1, 2, 2), ones(2, 1, 1, 2)), ShapeError, "a grid of shape"),
+    "grid_sample, mode": (
+        lambda: F.grid_sample(ones(1, 1, 2, 2), ones(1, 1, 1, 2), mode="area"),
+        ArgumentError,
+        "mode='area'; it is one of bilinear, nearest, bicubic",
+    ),
+    "pixel_shuffle": (lambda: F.pixel_shuffle(ones(3, 2, 2), 2), ShapeError, "whose square 4 must divide them"),
+    "pixel_unshuffle": (lambda: F.pixel_unshuffle(ones(3, 2, 3), 2), ShapeError, "images of 2 × 3, and downscale"),
+    "group_norm": (lambda: F.group_norm(ones(2, 3), 2), ShapeError, "num_groups=2, which must divide them"),
+    "group_norm, weight": (lambda: F.group_norm(ones(2, 4), 2, ones(2)), ShapeError, r"weight of shape \(2,\)"),
+    "instance_norm": (lambda: F.instance_norm(ones(2, 3, 1)), ShapeError, "a variance takes two"),
+    "rms_norm": (lambda: F.rms_norm(ones(2, 3), 2), ShapeError, "must be its last dimensions"),
+    "rms_norm of ints": (lambda: F.rms_norm(ones(2, 3).int(), 3), KindError, "float Tensor as x"),
+    "bilinear": (lambda: F.bilinear(ones(2), ones(3), ones(1, 3, 2)), ShapeError, r"\(out, in1, in2\)"),
+    "grouped queries": (
+        lambda: F.scaled_dot_product_attention(ones(3, 2, 4), ones(2, 2, 4), ones(2, 2, 4), enable_gqa=True),
+        ShapeError,
+        "and G divides H",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_explained(name: str) -> None:
+    call, error, message = WRONG[name]
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+SHAPES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "bilinear": (lambda x: F.interpolate(x, 6, mode="bilinear"), (2, 3, 4, 5)),
+    "bicubic": (lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic"), (2, 3, 4, 5)),
+    "nearest": (lambda x: F.interpolate(x, 7), (2, 3, 4)),
+    "area": (lambda x: F.interpolate(x, 2, mode="area"), (2, 3, 4, 5)),
+    "group_norm": (lambda x: F.group_norm(x, 2), (2, 4, 5)),
+    "instance_norm": (lambda x: F.instance_norm(x), (2, 4, 5)),
+    "rms_norm": (lambda x: F.rms_norm(x, 5), (2, 4, 5)),
+    "conv_transpose1d": (lambda x: F.conv_transpose1d(x, x.ones_like()[0].unsqueeze(1), stride=2), (2, 4, 5)),
+    "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 3), (2, 3, 4, 5)),
+    "fold": (lambda x: F.fold(F.unfold(x, 2), x.shape[-2:], 2), (2, 3, 4, 5)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_narrow_floats_agree_with_float64(name: str, dtype: str) -> None:
+    function, shape = SHAPES[name]
+    x = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal(shape), dtype="float32").to_dtype(dtype)
+    found, exact = function(x), function(x.to_dtype("float64"))
+    assert found.dtype == dtype
+    step = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}[dtype]
+    np.testing.assert_allclose(found.to_dtype("float64").to_numpy(), exact.to_numpy(), rtol=8 * step, atol=8 * step)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_stays_where_it_is(value: float) -> None:
+    x = np.ones((1, 1, 8, 8))
+    x[0, 0, 0, 0] = value
+    out = F.interpolate(Tensor[NumPy].from_data(x), 16, mode="bilinear").to_numpy()
+    assert not np.isfinite(out[0, 0, :2, :2]).any()
+    assert np.isfinite(out[0, 0, 4:]).all()
+    assert np.isfinite(out[0, 0, :, 4:]).all()

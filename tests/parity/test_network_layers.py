@@ -1,0 +1,126 @@
+"""Layers of images and sequences beside PyTorch's, as `test_nn` compares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from burnpy import Generator
+from burnpy import nn as ours
+from burnpy.backend import NumPy
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+
+from tests.parity import test_nn  # noqa: E402  # after the check that PyTorch is there
+from tests.parity.test_nn import IMAGES, Case, D, data  # noqa: E402
+
+pytestmark = test_nn.pytestmark
+
+SEQUENCES = data(2, 4, 9)
+
+CASES = {
+    "conv1d": Case(lambda: ours.Conv1d(4, 6, 3, **D), lambda: torch.nn.Conv1d(4, 6, 3), (SEQUENCES,)),
+    "conv1d, settings": Case(
+        lambda: ours.Conv1d(4, 6, 3, stride=2, padding=2, dilation=2, groups=2, bias=False, **D),
+        lambda: torch.nn.Conv1d(4, 6, 3, 2, 2, 2, 2, False),
+        (SEQUENCES,),
+    ),
+    "conv1d, same, one sequence": Case(
+        lambda: ours.Conv1d(4, 6, 4, padding="same", **D),
+        lambda: torch.nn.Conv1d(4, 6, 4, padding="same"),
+        (SEQUENCES[0],),
+    ),
+    "conv_transpose1d": Case(
+        lambda: ours.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, dilation=2, **D),
+        lambda: torch.nn.ConvTranspose1d(4, 6, 3, 2, 1, 1, 2, True, 2),
+        (SEQUENCES,),
+    ),
+    "conv_transpose2d": Case(
+        lambda: ours.ConvTranspose2d(4, 6, (3, 2), stride=2, padding=(1, 0), output_padding=1, groups=2, **D),
+        lambda: torch.nn.ConvTranspose2d(4, 6, (3, 2), 2, (1, 0), 1, 2),
+        (IMAGES,),
+    ),
+    "conv_transpose2d, one image": Case(
+        lambda: ours.ConvTranspose2d(4, 2, 3, bias=False, **D),
+        lambda: torch.nn.ConvTranspose2d(4, 2, 3, bias=False),
+        (IMAGES[0],),
+    ),
+    "max_pool1d": Case(
+        lambda: ours.MaxPool1d(3, stride=2, padding=1, dilation=2, ceil_mode=True),
+        lambda: torch.nn.MaxPool1d(3, 2, 1, 2, ceil_mode=True),
+        (SEQUENCES,),
+    ),
+    "avg_pool1d": Case(
+        lambda: ours.AvgPool1d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        lambda: torch.nn.AvgPool1d(3, 2, 1, True, False),
+        (SEQUENCES,),
+    ),
+    "adaptive_avg_pool1d": Case(lambda: ours.AdaptiveAvgPool1d(4), lambda: torch.nn.AdaptiveAvgPool1d(4), (SEQUENCES,)),
+    "adaptive_max_pool1d": Case(lambda: ours.AdaptiveMaxPool1d(4), lambda: torch.nn.AdaptiveMaxPool1d(4), (SEQUENCES,)),
+    "adaptive_max_pool2d": Case(
+        lambda: ours.AdaptiveMaxPool2d((3, 4)), lambda: torch.nn.AdaptiveMaxPool2d((3, 4)), (IMAGES,)
+    ),
+    "unfold": Case(
+        lambda: ours.Unfold((3, 2), dilation=(1, 2), padding=1, stride=2),
+        lambda: torch.nn.Unfold((3, 2), (1, 2), 1, 2),
+        (IMAGES,),
+    ),
+    "fold": Case(
+        lambda: ours.Fold((5, 6), (3, 2), dilation=(1, 2), padding=1, stride=2),
+        lambda: torch.nn.Fold((5, 6), (3, 2), (1, 2), 1, 2),
+        (data(2, 12, 9),),
+    ),
+    "pixel_shuffle": Case(lambda: ours.PixelShuffle(2), lambda: torch.nn.PixelShuffle(2), (IMAGES,)),
+    "pixel_unshuffle": Case(lambda: ours.PixelUnshuffle(3), lambda: torch.nn.PixelUnshuffle(3), (data(2, 2, 6, 9),)),
+    "group_norm": Case(lambda: ours.GroupNorm(2, 4, eps=1e-3, **D), lambda: torch.nn.GroupNorm(2, 4, 1e-3), (IMAGES,)),
+    "group_norm, vectors, not affine": Case(
+        lambda: ours.GroupNorm(2, 6, affine=False, **D), lambda: torch.nn.GroupNorm(2, 6, affine=False), (data(3, 6),)
+    ),
+    "instance_norm": Case(
+        lambda: ours.InstanceNorm(4, affine=True, **D), lambda: torch.nn.InstanceNorm2d(4, affine=True), (IMAGES,)
+    ),
+    "instance_norm, sequences": Case(
+        lambda: ours.InstanceNorm(4, eps=1e-3, **D), lambda: torch.nn.InstanceNorm1d(4, 1e-3), (SEQUENCES,)
+    ),
+    "rms_norm": Case(lambda: ours.RmsNorm(9, **D), lambda: torch.nn.RMSNorm(9), (SEQUENCES,)),
+    "rms_norm, 2 dims": Case(
+        lambda: ours.RmsNorm((4, 9), eps=1e-3, **D), lambda: torch.nn.RMSNorm((4, 9), 1e-3), (SEQUENCES,)
+    ),
+    "bilinear": Case(
+        lambda: ours.Bilinear(3, 4, 5, **D), lambda: torch.nn.Bilinear(3, 4, 5), (data(2, 6, 3), data(2, 6, 4))
+    ),
+    "upsample": Case(
+        lambda: ours.Upsample(scale_factor=(2.0, 1.5), mode="bilinear"),
+        lambda: torch.nn.Upsample(scale_factor=(2.0, 1.5), mode="bilinear"),
+        (IMAGES,),
+    ),
+    "channel_shuffle": Case(lambda: ours.ChannelShuffle(2), lambda: torch.nn.ChannelShuffle(2), (IMAGES,)),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_values_and_gradients(case: Case) -> None:
+    test_nn.test_values_and_gradients(case)
+
+
+LAYERS: dict[str, Any] = {
+    "bilinear": (lambda g: ours.Bilinear(30, 40, 60, device=NumPy, generator=g), lambda: torch.nn.Bilinear(30, 40, 60)),
+    "conv1d": (lambda g: ours.Conv1d(40, 60, 3, device=NumPy, generator=g), lambda: torch.nn.Conv1d(40, 60, 3)),
+    "conv_transpose1d": (
+        lambda g: ours.ConvTranspose1d(40, 60, 3, groups=2, device=NumPy, generator=g),
+        lambda: torch.nn.ConvTranspose1d(40, 60, 3, groups=2),
+    ),
+    "conv_transpose2d": (
+        lambda g: ours.ConvTranspose2d(40, 20, 3, device=NumPy, generator=g),
+        lambda: torch.nn.ConvTranspose2d(40, 20, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_first_values_have_the_same_distribution(name: str) -> None:
+    torch.manual_seed(0)
+    mine, other = LAYERS[name][0](Generator(0)), LAYERS[name][1]()
+    for path, p in other.named_parameters():
+        test_nn.same_distribution(mine.named_params()[path].value.to_numpy(), p.detach().numpy(), path)

@@ -1,0 +1,182 @@
+"""Sorting, ranks, scans and statistics as methods: derivatives of compositions, views, dtypes, levels, and messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, func
+from burnpy.backend import Checked, NumPy, Profiled, errors
+from burnpy.testing import gradcheck, gradgradcheck
+
+NAN, INF = math.nan, math.inf
+F = Callable[..., Any]
+rng = np.random.default_rng(3)
+
+
+def floats(*values: Any, device: Any = NumPy) -> Any:
+    return Tensor.from_data(np.array(values[0] if len(values) == 1 else values), dtype="float64", device=device)
+
+
+def ints(*values: int, device: Any = NumPy) -> Any:
+    return IntTensor.from_data(np.array(values, np.int64), device=device)
+
+
+SMOOTH: dict[str, F] = {
+    "sort": lambda x: x.sort(dim=0, descending=True).values,
+    "unique": lambda x: x.unique(),
+    "unique rows": lambda x: x.unique(dim=0),
+    "median": lambda x: x.median() + x.nanmedian(dim=1).values,
+    "mode": lambda x: x.mode().values,
+    "aminmax": lambda x: x.aminmax(dim=0)[0] * x.aminmax(dim=0)[1],
+    "nanmean": lambda x: x.nanmean(dim=1) * x.nansum(dim=1),
+    "quantile": lambda x: x.quantile(0.3, dim=1) * x.quantile(0.8, dim=1, interpolation="midpoint"),
+    "quantiles by q": lambda x: x.quantile(x.detach().sigmoid()[0] * 0 + floats(0.1, 0.4, 0.77, device=x.device), 1),
+    "norm": lambda x: x.norm(dim=1) * x.norm(3.0, dim=1) * x.norm(0.7, dim=1),
+    "dist": lambda x: x.dist(x.flip(dims=(0,)) * 0.3, 1.7),
+    "cov": lambda x: x.cov(),
+    "cov by weights": lambda x: x.cov(fweights=ints(1, 2, 1, device=x.device), aweights=x[0].sigmoid()),
+    "corrcoef": lambda x: x.corrcoef()[0, 1],
+    "bincount by weights": lambda x: ints(2, 0, 2, device=x.device).bincount(x[0].square()),
+    "diff": lambda x: x.diff(prepend=x * x, append=x[:, :1].sin()),
+    "trapezoid": lambda x: burnpy.trapezoid(x, x.exp()),
+    "cumulative_trapezoid": lambda x: burnpy.cumulative_trapezoid(x, x[0].exp(), dim=1),
+    "std_mean": lambda x: burnpy.std_mean(x, 0)[0] * burnpy.var_mean(x, 0)[1],
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives(name: str) -> None:
+    x = Tensor[NumPy].from_data(rng.permutation(6).reshape(2, 3) + rng.uniform(0.1, 0.4, (2, 3)), dtype="float64")
+    assert gradcheck(SMOOTH[name], x)
+    assert gradgradcheck(SMOOTH[name], x)
+
+
+def test_quantiles_are_differentiable_by_their_probabilities() -> None:
+    values = np.array([3.0, 1.0, 2.0, 7.0])
+    assert gradcheck(lambda q: floats(values, device=q.device).quantile(q), floats(0.2, 0.5))
+
+
+def test_levels_mix() -> None:
+    """Within `burnpy.func`, sequences and probabilities may be of a level beneath."""
+    edges, x = floats(0.0, 1.0, 2.0), floats(0.5, 1.5)
+    derivative = func.grad(lambda x: (x * burnpy.searchsorted(edges, x).float().to_dtype("float64")).sum())
+    assert derivative(x).tolist() == [1.0, 2.0]
+    hessian: Any = func.hessian(lambda x: x.sort().values.square().cumprod(0).sum())
+    found = hessian(floats(2.0, 1.0)).to_numpy()
+    assert found.tolist() == [[2.0, 8.0], [8.0, 10.0]]
+
+
+@pytest.mark.parametrize("device", [Checked[NumPy], Profiled[NumPy], Autodiff[Autodiff[NumPy]]])
+def test_devices_that_wrap(device: Any) -> None:
+    x = floats(3.0, 1.0, 2.0, device=device)
+    assert x.topk(2).values.tolist() == [3.0, 2.0]
+    assert x.median().item() == 2.0
+    assert x.quantile(0.5).item() == 2.0
+    assert x.unique(return_counts=True)[1].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("size", [5, 3000])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint32", "uint64"])
+def test_sorts_are_stable(dtype: str, size: int) -> None:
+    """Of few elements, and of many, which are sorted by packed keys; with NaN and zeros of both signs."""
+    kind: Any = Tensor if dtype.startswith("f") else IntTensor
+    values = np.random.default_rng(size).integers(0, 9, (2, size)).astype(dtype)
+    if kind is Tensor:
+        values = np.where(values == 3, np.array(NAN, dtype), np.where(values == 4, np.array(-0.0, dtype), values))
+        values = np.where(values == 5, np.array(-INF, dtype), values)
+    elif dtype.startswith("i"):
+        values -= 4
+    for array, dim in ((values, 1), (values.T, 0), (values[:, ::-1], -1)):
+        x = kind[NumPy].from_data(array)
+        assert (x.argsort(dim).to_numpy() == np.argsort(array, dim, kind="stable")).all()
+        turned = np.flip(np.argsort(np.flip(array, dim), dim, kind="stable"), dim)
+        assert (x.argsort(dim, descending=True).to_numpy() == array.shape[dim] - 1 - turned).all()
+        found, index = x.topk(3, dim)
+        wanted = x.sort(dim, descending=True)
+        first = tuple(slice(0, 3) if d == dim % 2 else slice(None) for d in range(2))
+        assert np.array_equal(index.to_numpy(), wanted.indices.to_numpy()[first])
+        assert np.array_equal(found.to_numpy(), wanted.values.to_numpy()[first], equal_nan=kind is Tensor)
+    distinct = kind[NumPy].from_data(np.random.default_rng(1).permutation(100).astype(dtype).reshape(2, 50))
+    repeated = burnpy.cat([distinct] * 12, dim=0)
+    for largest in (False, True):
+        assert repeated.topk(4, 1, largest).values[5].tolist() == distinct.topk(4, 1, largest).values[1].tolist()
+
+
+def test_bools() -> None:
+    x = BoolTensor[NumPy].from_data([True, False, True])
+    assert x.sort().values.tolist() == [False, True, True]
+    assert x.sort(descending=True).indices.tolist() == [0, 2, 1]
+    assert x.argsort().tolist() == [1, 0, 2]
+    assert x.unique(return_counts=True)[1].tolist() == [1, 2]
+    assert x.diff().tolist() == [True, True]
+    assert x.count_nonzero().item() == 2
+
+
+def test_results_are_named() -> None:
+    x = floats(2.0, 1.0)
+    for found in (x.sort(), x.topk(1), x.kthvalue(1), x.median(0), x.mode(), x.cummax(0), x.cummin(0), x.max(0)):
+        assert found._fields == ("values", "indices")
+        assert found.indices.dtype == np.int64
+    assert x.aminmax()._fields == ("min", "max")
+
+
+def test_norms_neither_overflow_nor_underflow() -> None:
+    for p in (2.0, 3.0, 1.5, 0.5, -2.0):
+        for scale in (1e-300, 1e300):
+            x = floats(3.0, -4.0)
+            assert math.isclose((x * scale).norm(p).item(), x.norm(p).item() * scale, rel_tol=1e-12)
+
+
+EMPTY = floats([])
+MISTAKES: list[tuple[F, type[Exception], str]] = [
+    (lambda x: x.topk(4), errors.ShapeError, "k=4 along a dimension of size 3"),
+    (lambda x: x.topk(-1), errors.ShapeError, "from 0 to 3"),
+    (lambda x: x.topk(1.5), errors.ArgumentError, "which is no int"),
+    (lambda x: x.kthvalue(0), errors.ShapeError, "from 1 to 3"),
+    (lambda x: x.sort(2), errors.DimError, "dim 2"),
+    (lambda x: x.sort(descending=1), errors.ArgumentError, "descending=1"),
+    (lambda x: x.quantile(1.5), errors.ArgumentError, "from 0 to 1"),
+    (lambda x: x.quantile(floats(0.5, -0.1)), errors.ArgumentError, "not from 0 to 1"),
+    (lambda x: x.quantile(floats([[0.5]])), errors.ShapeError, r"shape \(1, 1\)"),
+    (lambda x: x.quantile(floats(0.5).float()), errors.DTypeError, "float32"),
+    (lambda x: x.quantile("half"), errors.KindError, "number or a Tensor"),
+    (lambda x: x.quantile(0.5, interpolation="cubic"), errors.ArgumentError, "linear, lower"),
+    (lambda x: EMPTY.quantile(0.5), errors.ShapeError, "no elements"),
+    (lambda x: EMPTY.median(0), errors.ShapeError, "no element"),
+    (lambda x: EMPTY.mode(), errors.ShapeError, "no element"),
+    (lambda x: EMPTY.norm(INF), errors.ShapeError, "no element"),
+    (lambda x: x.norm("nuc"), errors.ArgumentError, "number or 'fro'"),
+    (lambda x: x.diff(-1), errors.ArgumentError, "n=-1"),
+    (lambda x: floats(1.0).sum().diff(), errors.ShapeError, "0-d"),
+    (lambda x: x.histc(0), errors.ArgumentError, "0 bins"),
+    (lambda x: x.histc(3, 2.0, 1.0), errors.ArgumentError, "from 2.0 to 1.0"),
+    (lambda x: floats([[[1.0]]]).cov(), errors.ShapeError, "variables, samples"),
+    (lambda x: x.cov(aweights=floats(1.0, -1.0, 1.0)), errors.DTypeError, "negative aweights"),
+    (lambda x: x.cov(fweights=ints(1, 2)), errors.ShapeError, "3 samples"),
+    (lambda x: x.cov(fweights=x), errors.KindError, "fweights as ints"),
+    (lambda x: ints(1, -2).bincount(), errors.DTypeError, "-2"),
+    (lambda x: ints(1, 2).reshape(1, 2).bincount(), errors.ShapeError, "1-d"),
+    (lambda x: ints(1, 2).bincount(x), errors.ShapeError, r"weights of shape \(3,\)"),
+    (lambda x: ints(1, 2).bincount(minlength=-1), errors.ArgumentError, "minlength=-1"),
+    (lambda x: burnpy.searchsorted(x, ints(1)), errors.KindError, "kinds do not mix"),
+    (lambda x: burnpy.searchsorted(x.reshape(1, 3), x), errors.ShapeError, "1-d"),
+    (lambda x: burnpy.searchsorted(x, 1.0, side="middle"), errors.ArgumentError, "'left' or 'right'"),
+    (lambda x: burnpy.searchsorted(x, 1.0, side="left", right=True), errors.ArgumentError, "give one"),
+    (lambda x: burnpy.bucketize(x, x.reshape(1, 3)), errors.ShapeError, "1-d"),
+    (lambda x: burnpy.trapezoid(x, x, dx=1.0), errors.ArgumentError, "give one"),
+    (lambda x: burnpy.trapezoid(x, x[:2]), errors.ShapeError, "3 samples"),
+    (lambda x: burnpy.var_mean(ints(1)), errors.KindError, "takes a Tensor"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+def test_mistakes(number: int) -> None:
+    f, error, said = MISTAKES[number]
+    with pytest.raises(error, match=said):
+        f(floats(1.0, 2.0, 3.0))
