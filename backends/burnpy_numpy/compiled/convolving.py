@@ -14,7 +14,7 @@ Convolutions, 2018.
 from __future__ import annotations
 
 from burnpy_numpy.compiled.loops import Loops
-from burnpy_numpy.compiled.vectors import INTS, Vector
+from burnpy_numpy.compiled.vectors import Vector
 
 
 def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
@@ -79,9 +79,8 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     x, grad, out, taps, places, targets, rows, sources = w.table
     members, several, columns, whole, count, x_member, grad_member, left = w.sizes
     counts = ", ".join(f"i64 {k}" for k in range(width))
-    skipped, ints = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64"), INTS[dtype]
-    counted = w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}")
-    mask = w.variable(Vector(w.assign(f"sext <{width} x i1> {counted} to {w.type(ints)}"), ints))
+    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
+    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
     rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
     with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
@@ -108,13 +107,10 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     return w.function()
 
 
-def _loaded(w: Loops, pointer: str, dtype: str, mask: str | None) -> Vector:
-    """Load a vector, with zeros for the elements that a mask, a variable, excludes."""
+def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
+    """Load a vector, with zeros for the elements that a mask excludes."""
     x = w.load(pointer, dtype, None)
-    if mask is None:
-        return x
-    kept = w.get(mask, INTS[dtype], volatile=True)  # else it would take a register that a sum needs
-    return w.bits(w.binary("and", w.bits(x, INTS[dtype]), kept), dtype)
+    return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))
 
 
 def _add_products(w: Loops, totals: list[str], factor: Vector, xs: list[Vector]) -> None:

@@ -43,9 +43,9 @@ class Loops(Writer):
         self.set(name, start)
         return name
 
-    def get(self, variable: str, dtype: str, *, volatile: bool = False) -> Vector:
-        """Return the value of a variable; if ``volatile``, it stays in memory, and is loaded here."""
-        return Vector(self.assign(f"load {'volatile ' * volatile}{self.type(dtype)}, ptr {variable}"), dtype)
+    def get(self, variable: str, dtype: str) -> Vector:
+        """Return the value of a variable."""
+        return Vector(self.assign(f"load {self.type(dtype)}, ptr {variable}"), dtype)
 
     def set(self, variable: str, x: Vector) -> None:
         """Change a variable."""
