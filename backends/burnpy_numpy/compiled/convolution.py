@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LEAST = 1 << 16
 """The number of products from which kernels are used."""
+_TINY = 1 << 12
+"""The product of the sizes of two arrays below which nothing else is looked at."""
 _WASTE = 0.25
 """The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
 _PRODUCTS = 8
@@ -35,13 +37,15 @@ class CompiledConvolution(ArrayBackend):
     """Convolution and its gradients for windows of several elements, by kernels."""
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
-        out = self._convolved(x, weight, None, (stride, padding, dilation), groups)
+        tiny = x.size * weight.size < _TINY
+        out = None if tiny else self._convolved(x, weight, None, (stride, padding, dilation), groups)
         return super().conv2d(x, weight, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        out = self._convolved(x, weight, bias, (stride, padding, dilation), groups)
+        tiny = x.size * weight.size < _TINY
+        out = None if tiny else self._convolved(x, weight, bias, (stride, padding, dilation), groups)
         return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_input(
