@@ -99,7 +99,7 @@ CyclicLR | CyclicLr
 ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is the rate
 Adadelta | AdaDelta
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
-swa_utils | model.map(f) | averages of weights are not yet there ready-made
+swa_utils | Ema | a value: ema = ema.update(model)
 """
 
 FUNC = """

@@ -25,6 +25,7 @@ from burnpy.optim.adagrad import AdaGrad
 from burnpy.optim.adam import Adam, AdamW
 from burnpy.optim.adamax import Adamax
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from burnpy.optim.ema import Ema
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
 from burnpy.optim.lion import Lion
@@ -60,6 +61,7 @@ __all__ = [
     "CosineLr",
     "CosineRestartsLr",
     "CyclicLr",
+    "Ema",
     "ExponentialLr",
     "GradientsAccumulator",
     "GradientsParams",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
 from burnpy.backend.operations.optimizer import Step
@@ -20,6 +20,7 @@ from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.pending import batches, levels_of, pending_in, refuse
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
+from burnpy.optim.trees import is_tree, tree_step
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = Sequence[Float]
 
 M = TypeVar("M", bound=Module[Any])
+T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _set = object.__setattr__
 
@@ -148,8 +150,12 @@ class Optimizer(metaclass=Explaining):
         """Return the state tensors before the first update of a parameter: zeros, in new memory."""
         return tuple(device.full(param.shape, 0.0, param.dtype) for _ in self.slots)
 
+    @overload
+    def step(self, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]) -> M: ...
+    @overload
+    def step(self, lr: float, model: T, grads: T | Gradients[Any]) -> T: ...
     @explained
-    def step(self, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]) -> M:
+    def step(self, lr: float, model: Any, grads: Any) -> Any:
         """Update every parameter that has a gradient, and return the new model.
 
         Frozen parameters, and those without a gradient, keep their values and states. The updates of buffers in the
@@ -157,8 +163,10 @@ class Optimizer(metaclass=Explaining):
 
         Args:
             lr: the learning rate, for example from a schedule: ``schedule(step)``.
-            model: a model whose parameters have the ids of the gradients.
-            grads: the result of ``backward()``, or `GradientsParams` of it, of a fork, or of several batches.
+            model: a model whose parameters have the ids of the gradients; or a float tensor, or dicts, lists and tuples
+                of them, whose states and groups go by their paths, such as ``"h"`` or ``"layers.0"``.
+            grads: the result of ``backward()``, or `GradientsParams` of it, of a fork, or of several batches; of a tree
+                of tensors also a tree of gradients, as `burnpy.func.grad` gives it.
 
         Raises:
             ArgumentError: the rate is negative or not finite; a group's path matches nothing; ``backward()``'s
@@ -168,7 +176,19 @@ class Optimizer(metaclass=Explaining):
             ShapeError: a gradient has another shape or dtype than its parameter.
             StateError: the optimizer's state, or a loaded record, is of another model; the optimizer has replaced all
                 these parameters already; another step is in progress.
+            KindError: a leaf of a tree is not a float tensor.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.optim import Adam
+        >>> tree, optim = {"h": Tensor[Autodiff[NumPy]].from_data([4.0]).require_grad()}, Adam()
+        >>> for _ in range(3):
+        ...     tree = optim.step(1.0, tree, tree["h"].square().sum().backward())
+        >>> [round(x, 1) for x in tree["h"].tolist()]
+        [1.1]
         """
+        if not isinstance(model, Module) and is_tree(model):
+            return tree_step(self, lr, model, grads)
         memory, use = self._memory, Use("step()", "go on")
         try:
             memory.begin(use)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, data, networks, tiny, training
+from benchmarks import chains, data, linalg, networks, tiny, training
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
@@ -30,6 +30,16 @@ def test_chains() -> None:
     chains.work(load("burnpy"), SMOKE, notebook, {"limit": SMOKE.nodes[-1], "flat": True})
     assert not notebook.errors
     assert "x * y/twice" in notebook.values
+
+
+@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+def test_linalg(peer: str) -> None:
+    if peer == "torch":
+        pytest.importorskip("torch")
+    notebook = Notebook()
+    linalg.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert linalg.LOGDET in notebook.values
 
 
 @pytest.mark.parametrize("model", TASKS)

@@ -16,6 +16,7 @@ from burnpy import nn as ours
 from burnpy.backend import NumPy
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from burnpy.nn import init
+from burnpy.record import from_torch
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
 pytestmark = pytest.mark.filterwarnings(
@@ -343,6 +344,18 @@ def test_values_and_gradients(case: Case) -> None:
         expected = laid_out(mine, path_of(name), p.grad.numpy())
         np.testing.assert_allclose(
             grads[params[path_of(name)].value].to_numpy(), expected, rtol=1e-9, atol=1e-11, err_msg=name
+        )
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if re.match("lstm|gru|rnn|attention|transformer|decoder", name)]
+)
+def test_pytorchs_weights_are_loaded_by_their_names(name: str) -> None:
+    other, mine = pair(CASES[name])
+    loaded = from_torch(CASES[name].mine().astype("float64"), other.state_dict())
+    for path, param in mine.named_params().items():
+        np.testing.assert_array_equal(
+            loaded.named_params()[path].value.to_numpy(), param.value.to_numpy(), err_msg=path
         )
 
 

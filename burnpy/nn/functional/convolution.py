@@ -146,8 +146,8 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
             return ((0, 0),) * len(stride)
         if padding != "same":
             raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
-        if any(step != 1 for step in stride):
-            shown = str(stride) if len(stride) > 1 else ", ".join(map(str, stride))
+        if stride != (1,) * len(stride):
+            shown = stride[0] if len(stride) == 1 else stride
             raise ArgumentError(f'{operation}() was given padding="same" with stride={shown}; it takes a stride of 1')
         return None
     return _listed_sides(operation, padding, len(stride))

@@ -1,0 +1,77 @@
+"""`Ema`: the exponential moving average of a model, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
+
+from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
+from burnpy.nn.base import ModuleBase
+from burnpy.nn.module import Module
+
+M = TypeVar("M", bound=Module[Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Ema(Generic[M]):
+    """An exponential moving average of a model's parameters, which often generalizes better than the last of them.
+
+    `update` returns a new average and leaves the old one as it is::
+
+        average = decay · average + (1 - decay) · parameter
+
+    Buffers, such as running statistics, are those of the latest model. The average has the parameters' ids, so that
+    records and optimizers of the model fit it.
+
+    Args:
+        model: the average; at first the model itself.
+        decay: how much of the average stays, from 0 to 1.
+        warm_up: whether to begin with less: with ``min(decay, (1 + t) / (10 + t))`` at update t, from 1.
+        updates: the number of updates so far.
+
+    Raises:
+        ArgumentError: ``decay`` is not from 0 to 1, or ``updates`` is negative.
+        KindError: ``model`` is not a module.
+
+    Source of the warm-up: TensorFlow's ExponentialMovingAverage.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model = Linear(1, 1, device=NumPy).map(lambda w: w * 0.0)
+    >>> ema = Ema(model, decay=0.75)
+    >>> ema = ema.update(model.map(lambda w: w + 8.0))
+    >>> ema.model.weight.value.tolist(), ema.updates
+    ([[2.0]], 1)
+    """
+
+    model: M
+    decay: float = 0.999
+    warm_up: bool = False
+    updates: int = 0
+
+    def __post_init__(self) -> None:
+        argument: object = self.model
+        if not isinstance(argument, ModuleBase):
+            raise KindError(f"Ema() averages a burnpy.nn.Module, and was given {a(type(argument).__name__)}")
+        if not 0.0 <= self.decay <= 1.0:
+            raise ArgumentError(f"Ema() was given decay={self.decay!r}; it is from 0 to 1")
+        if self.updates < 0:
+            raise ArgumentError(f"Ema() was given updates={self.updates!r}; it is at least 0")
+
+    def update(self, model: M) -> Self:
+        """Return the average with a model after a step added.
+
+        Raises:
+            ModuleError: the parameters are not those of the average, by id.
+        """
+        count = self.updates + 1
+        decay = min(self.decay, (1 + count) / (10 + count)) if self.warm_up else self.decay
+        known = {param.id: param.value.detach() for param in self.model.params()}
+        added = {param.id: param.value.detach() for param in model.params()}
+        if known.keys() != added.keys():
+            raise ModuleError(
+                f"Ema.update() was given {a(type(model).__name__)} whose parameters are not those of the average; give "
+                "what optim.step() made of the model that Ema was made of"
+            )
+        values = {ident: (new + (known[ident] - new) * decay) for ident, new in added.items()}
+        return replace(self, model=model.with_values(values), updates=count)

@@ -1,0 +1,115 @@
+"""Steps of tensors and trees of them: a tree is updated as a model whose parameters are its leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.errors import ArgumentError, KindError, a
+from burnpy.nn.module import Module
+from burnpy.nn.tree import FrozenDict, joined, new_module, part_names, regrouped
+from burnpy.nn.variable import Param
+from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.matching import gradient_device
+from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.transfer import transfer
+
+if TYPE_CHECKING:
+    from burnpy.optim.optimizer import Optimizer
+
+CONTAINERS = (dict, list, tuple)
+
+
+class Leaves(Module[Any]):
+    """A model whose parameters are the leaves of a tree, by their paths, which are their ids too."""
+
+
+def is_tree(value: object) -> bool:
+    """Whether a value is a tensor, or a dict, list or tuple."""
+    return isinstance(value, (Tensor, *CONTAINERS))
+
+
+def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
+    """Return the tree after a step: see `Optimizer.step`.
+
+    Raises:
+        KindError: a leaf of the tree is not a float tensor.
+        ArgumentError: the gradients are a tree of another structure, or the tree has no leaves.
+    """
+    params: dict[str, Param[Any]] = {}
+    name = f"{type(optimizer).__name__}.step()"
+
+    def held(leaf: Any, path: str) -> Any:
+        if not isinstance(leaf, Tensor):
+            raise KindError(
+                f"{name} was given a tree with {a(type(leaf).__name__)} at {path!r}; its leaves are Tensors"
+            )
+        param = Param(leaf, id=path)
+        # The very tensor, if it is a leaf already, so that a second step from it is noticed.
+        params[path] = param._unchecked(leaf) if leaf.is_require_grad() else param
+        return params[path]
+
+    outer = {"x": tree} if isinstance(tree, Tensor) else tree
+    inside = _mapped(outer, held, frozen=True)
+    fields = dict(inside) if isinstance(inside, dict) else dict(zip(part_names(inside), inside, strict=True))
+    if not params:
+        raise ArgumentError(f"{name} was given a tree without tensors")
+    model: Any = new_module(Leaves, {str(key): part for key, part in fields.items()}, tuple(map(str, fields)), None)
+    after = optimizer.step(lr, model, grads if isinstance(grads, Gradients) else _by_path(name, model, tree, grads))
+    values = after.named_params()
+
+    def updated(leaf: Any, path: str) -> Any:
+        new = values[path].value
+        return leaf if new is params[path].value else new
+
+    result = _mapped(outer, updated)
+    return result["x"] if isinstance(tree, Tensor) else result
+
+
+def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[Any]:
+    """Return gradients given as a tree of the structure of the other."""
+    found: dict[str, Any] = {}
+    paths: list[str] = []
+    device = gradient_device(model)
+
+    def noted(leaf: Any, path: str) -> Any:
+        paths.append(path)
+        return leaf
+
+    def placed(leaf: Any, path: str) -> Any:
+        if not isinstance(leaf, Tensor):
+            raise KindError(f"{name} was given {a(type(leaf).__name__)} as gradient of {path!r}; it is a Tensor")
+        found[path] = transfer(leaf.detach(), device)
+        return leaf
+
+    if not is_tree(grads):
+        raise KindError(
+            f"{name} takes the Gradients that backward() returned, or gradients in a tree like the tensors', and was "
+            f"given {a(type(grads).__name__)}"
+        )
+    _mapped({"x": tree} if isinstance(tree, Tensor) else tree, noted)
+    _mapped({"x": grads} if isinstance(grads, Tensor) else grads, placed)
+    if sorted(found) != sorted(paths):
+        raise ArgumentError(
+            f"{name} was given tensors {sorted(paths)} and gradients {sorted(found)}, which must be the same"
+        )
+    return GradientsParams(device, found, paths={path: path for path in paths})
+
+
+def _mapped(tree: Any, function: Callable[[Any, str], Any], path: str = "", *, frozen: bool = False) -> Any:
+    """Return a tree of the results of a function of each leaf and its path; ``frozen`` as a module holds it."""
+    if isinstance(tree, dict):
+        parts = {key: _mapped(part, function, joined(path, key), frozen=frozen) for key, part in tree.items()}
+        return FrozenDict({str(key): part for key, part in parts.items()}) if frozen else type(tree)(parts)
+    if isinstance(tree, (list, tuple)):
+        names = part_names(tuple(tree)) if isinstance(tree, list) else part_names(tree)
+        children = tuple(
+            _mapped(part, function, joined(path, name), frozen=frozen) for name, part in zip(names, tree, strict=True)
+        )
+        return (
+            list(children)
+            if isinstance(tree, list) and not frozen
+            else (children if isinstance(tree, list) else regrouped(children, tree))
+        )
+    return None if tree is None else function(tree, path)
