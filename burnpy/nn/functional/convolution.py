@@ -137,6 +137,10 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
     """
     if isinstance(padding, int) and padding >= 0:
         return ((padding, padding),) * len(stride)
+    if isinstance(padding, tuple) and len(padding) == len(stride) == 2:  # as a layer has it, without a loop
+        high, wide = padding
+        if isinstance(high, int) and isinstance(wide, int) and high >= 0 and wide >= 0:
+            return (high, high), (wide, wide)
     if isinstance(padding, str):
         if padding == "valid":
             return ((0, 0),) * len(stride)
