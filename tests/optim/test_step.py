@@ -189,9 +189,9 @@ def test_mistakes_change_nothing() -> None:
     with pytest.raises(errors.DeviceError, match=r"on NumPy, .* on Autodiff\[NumPy\]"):
         optim.step(0.1, Two(Autodiff[Train]), good)
     with pytest.raises(errors.KindError, match="not a dict"):
-        optim.step(0.1, model, dict(good))  # type: ignore[arg-type]
+        optim.step(0.1, model, dict(good))  # type: ignore[call-overload]
     with pytest.raises(errors.KindError, match=r"a model is a burnpy\.nn\.Module"):
-        optim.step(0.1, good, good)  # type: ignore[type-var]
+        optim.step(0.1, good, good)  # type: ignore[call-overload]
     half: Any = GradientsParams(NumPy, {k: g.half() for k, g in good.items()}, paths={model.a.id: "a"})
     with pytest.raises(errors.ShapeError, match=r"the gradient of a is of shape .* float16"):
         optim.step(0.1, model, half)

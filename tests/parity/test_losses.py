@@ -121,8 +121,12 @@ RUNS = [
 ]
 
 
+def is_array(x: Any) -> bool:
+    return isinstance(x, (np.ndarray, np.generic))
+
+
 def mine(x: Any, device: Any) -> Any:
-    if not isinstance(x, (np.ndarray, np.generic)):
+    if not is_array(x):
         return x
     if x.dtype.kind == "i":
         return IntTensor.from_data(x, device=device)
@@ -130,7 +134,7 @@ def mine(x: Any, device: Any) -> Any:
 
 
 def theirs(x: Any) -> Any:
-    if not isinstance(x, (np.ndarray, np.generic)):
+    if not is_array(x):
         return x
     return torch.tensor(x, requires_grad=x.dtype.kind == "f")
 
@@ -141,7 +145,7 @@ def test_values_and_two_derivatives(name: str, args: tuple[Any, ...], settings: 
     if name in LABELLED:
         xs_[-1] = xs_[-1].detach()
     kwargs = {key: mine(x, Twice) for key, x in settings.items()}
-    kwargs_ = {key: theirs(x).detach() if isinstance(x, np.ndarray) else x for key, x in settings.items()}
+    kwargs_ = {key: theirs(x).detach() if is_array(x) else x for key, x in settings.items()}
     with np.errstate(all="ignore"):
         out, out_ = getattr(F, name)(*xs, **kwargs), getattr(torch.nn.functional, name)(*xs_, **kwargs_)
     assert_close(out, out_, "value")

@@ -163,10 +163,8 @@ def padding_setting(operation: str, padding: Padding, stride: tuple[int, ...]) -
     if sides is None:
         return "same"
     if all(before == after for before, after in sides):
-        numbers = [before for before, _ in sides]
-        return numbers[0] if len(numbers) == 1 else tuple(numbers)
-    first, *rest = sides
-    return sides if rest else first
+        return sides[0][0] if len(sides) == 1 else tuple([before for before, _ in sides])
+    return sides[0] if len(sides) == 1 else sides
 
 
 def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
