@@ -25,6 +25,7 @@ from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
+from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
@@ -55,6 +56,7 @@ class NumPy(
     Resampling,
     Normalization,
     Ordering,
+    Gathering,
     Accumulation,
     Shifts,
 ):

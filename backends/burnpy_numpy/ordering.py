@@ -140,8 +140,8 @@ def accumulated(f: Any, x: Any, dim: int, dtype: Any) -> Any:
     """``f.accumulate(x, dim, dtype)``: of many elements beside each other, slice by slice, in a tenth of its time."""
     if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < _WIDE:
         return f.accumulate(x, dim, dtype)
-    out = np.empty(x.shape, x.dtype if dtype is None else dtype)
-    lead = (slice(None),) * dim
+    out: Any = np.empty(x.shape, x.dtype if dtype is None else dtype)
+    lead: Any = (slice(None),) * dim
     out[(*lead, 0)] = x[(*lead, 0)]
     for k in range(1, x.shape[dim]):
         f(out[(*lead, k - 1)], x[(*lead, k)], out[(*lead, k)])

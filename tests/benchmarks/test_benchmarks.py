@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, data, tiny, training
+from benchmarks import chains, data, linalg, networks, tiny, training
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
@@ -30,6 +30,16 @@ def test_chains() -> None:
     chains.work(load("burnpy"), SMOKE, notebook, {"limit": SMOKE.nodes[-1], "flat": True})
     assert not notebook.errors
     assert "x * y/twice" in notebook.values
+
+
+@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+def test_linalg(peer: str) -> None:
+    if peer == "torch":
+        pytest.importorskip("torch")
+    notebook = Notebook()
+    linalg.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert linalg.LOGDET in notebook.values
 
 
 @pytest.mark.parametrize("model", TASKS)
@@ -65,6 +75,16 @@ def test_data(peer: str) -> None:
     assert not times.errors
     assert len(times.values) == 8
     assert not memory.errors or not Path("/proc/self/smaps_rollup").exists()  # which only Linux tells
+
+
+@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+def test_networks(peer: str) -> None:
+    if peer == "torch":
+        pytest.importorskip("torch")
+    notebook = Notebook()
+    networks.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert len(notebook.values) == 2 * len(networks.CASES)
 
 
 def test_where_the_time_goes() -> None:

@@ -190,6 +190,9 @@ def test_logdet() -> None:
     np.testing.assert_allclose(x.logdet().to_numpy(), [2 * np.log(3), np.nan, -np.inf])
     assert x.slogdet().sign.tolist() == [1.0, -1.0, 0.0]
     gradgradcheck(lambda x: x.logdet(), tensor(positive(2, 3, 3)))
+    singular = tensor(np.stack([np.eye(2), np.ones((2, 2))]), Train).require_grad()
+    with pytest.raises(LinAlgError, match="of which matrix 1 is singular"):
+        singular.logdet().sum().backward()
 
 
 @pytest.mark.parametrize("values", [[2.0, 2.0, 2.0], [1.0, 1.0, 4.0]])

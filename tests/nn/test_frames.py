@@ -64,7 +64,7 @@ def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int,
     conv, dense, norm = Conv2d(1, 2, 3, device=device), Linear(4, 3, device=device), LayerNorm(4, device=device)
     weight, bias = conv.weight.value, conv.bias.value if conv.bias else None
     assert frames(lambda: functional.conv2d(images, weight, bias)) <= conv2d
-    assert frames(lambda: conv(images)) <= conv2d + 5
+    assert frames(lambda: conv(images)) <= conv2d + 12
     assert frames(lambda: dense(x)) <= linear
     assert frames(lambda: norm(x)) <= layer_norm
 

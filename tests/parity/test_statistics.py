@@ -181,8 +181,8 @@ def compare(name: str, which: str, f: F) -> None:
         or which == "NaN"
     ):
         return
-    total = sum((out * out).sum() for out in outs if isinstance(out, Tensor))
-    total_ = sum((out * out).sum() for out in outs_ if out.requires_grad)
+    total: Any = sum((out * out).sum() for out in outs if isinstance(out, Tensor))
+    total_: Any = sum((out * out).sum() for out in outs_ if out.requires_grad)
     (first_,) = torch.autograd.grad(total_, theirs, create_graph=True)
     first = total.backward()[ours]
     assert_close(first, first_, f"the gradient of {name}")
@@ -228,7 +228,8 @@ def test_weighted_covariance() -> None:
     frequencies, importances = [1, 2, 0, 3, 1], [0.5, 1.0, 2.0, 0.25, 1.5]
     for names in (("fweights",), ("aweights",), ("fweights", "aweights")):
         for correction in (0, 1):
-            given, given_ = ({"correction": correction} for _ in range(2))
+            given: dict[str, Any] = {"correction": correction}
+            given_ = dict(given)
             for values, options in ((x, given), (x_, given_)):
                 options |= {"fweights": ints(values, frequencies)} if "fweights" in names else {}
                 options |= {"aweights": made(values, importances)} if "aweights" in names else {}
@@ -241,13 +242,14 @@ def test_weighted_covariance() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_narrow_floats(dtype: str) -> None:
     x, x_ = Tensor[NumPy].from_data(X, dtype=dtype), torch.tensor(X).to(getattr(torch, dtype))
-    for f in (
+    functions: tuple[F, ...] = (
         lambda x: stable(x, dim=-1)[1],
         lambda x: x.topk(3).values,
         lambda x: x.cummax(0)[1],
         lambda x: x.median(1).values,
         lambda x: x.unique(return_counts=True)[1],
-    ):
+    )
+    for f in functions:
         found, wanted = f(x), f(x_)
         found, wanted = (
             (found, wanted) if isinstance(found, IntTensor) else (found.to_dtype("float64"), wanted.double())

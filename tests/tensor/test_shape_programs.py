@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[BurnpyError], str]] = {
     "block_diag": (lambda: burnpy.block_diag(X[None]), ShapeError, "two dimensions"),
     "hstack": (lambda: burnpy.hstack([X, X[:1]]), ShapeError, r"hstack\(\)"),
     "vstack of nothing": (lambda: burnpy.vstack([]), ArgumentError, "at least one"),
-    "atleast_1d": (lambda: burnpy.atleast_1d(3.0), KindError, "atleast_1d"),
+    "atleast_1d": (lambda: burnpy.atleast_1d(3.0), KindError, "atleast_1d"),  # type: ignore[call-overload]  # as above
     "pad": (lambda: functional.pad(X, (1,)), ArgumentError, "pairs"),
     "pad too many": (lambda: functional.pad(X, (1,) * 6), ShapeError, "3 pairs"),
     "pad cut": (lambda: functional.pad(X, (-2, -2)), ShapeError, "fewer"),

@@ -90,6 +90,7 @@ def test_sorts_are_stable(dtype: str, size: int) -> None:
     if kind is Tensor:
         values = np.where(values == 3, np.array(NAN, dtype), np.where(values == 4, np.array(-0.0, dtype), values))
         values = np.where(values == 5, np.array(-INF, dtype), values)
+        values = np.where(values == 6, np.copysign(np.array(NAN, dtype), np.array(-1, dtype)), values)
     elif dtype.startswith("i"):
         values -= 4
     for array, dim in ((values, 1), (values.T, 0), (values[:, ::-1], -1)):

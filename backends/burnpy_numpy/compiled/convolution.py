@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
+from burnpy_numpy.convolution import fits
 from burnpy_numpy.threads import COUNT, shared
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 _LEAST = 1 << 16
 """The number of products from which kernels are used."""
+_TINY = 1 << 12
+"""The product of the sizes of two arrays below which nothing else is looked at."""
+_WASTE = 0.25
+"""The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
 _ROWS = 1 << 14
@@ -32,13 +37,15 @@ class CompiledConvolution(ArrayBackend):
     """Convolution and its gradients for windows of several elements, by kernels."""
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
-        out = self._convolved(x, weight, None, (stride, padding, dilation), groups)
+        tiny = x.size * weight.size < _TINY
+        out = None if tiny else self._convolved(x, weight, None, (stride, padding, dilation), groups)
         return super().conv2d(x, weight, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        out = self._convolved(x, weight, bias, (stride, padding, dilation), groups)
+        tiny = x.size * weight.size < _TINY
+        out = None if tiny else self._convolved(x, weight, bias, (stride, padding, dilation), groups)
         return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_input(
@@ -58,7 +65,8 @@ class CompiledConvolution(ArrayBackend):
     ) -> Any:
         if _suits(grad, x, shape, grad.shape[2:]):
             found = _windows(x, shape, (stride, padding, dilation), groups)
-            kernel = None if found is None else _kernel("weight_gradient", found.backward, x.dtype)
+            slow = found is None or (fits(x, groups) and found.backward.wasted > _WASTE)
+            kernel = None if slow or found is None else _kernel("weight_gradient", found.backward, x.dtype)
             if found is not None and kernel is not None:
                 return self._call(_by_weight, kernel, found, grad, x)
         return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)

@@ -63,12 +63,11 @@ def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
 def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str:
     """Return the text of the kernel of the gradient by the weight: out += Σ grad · x over all windows.
 
-    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the window;
-    the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The sizes:
-    the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors; the
-    distances of members of x and of grad; the number of elements that count in those
-    vectors that are not whole, the last ones. ``begin`` and
-    ``end`` are blocks. All places and distances count elements of the dtype.
+    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the
+    window; the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The
+    sizes: the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors;
+    the distances of members of x and of grad; and of how many elements count in vectors that are not whole, the last
+    ones. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
 
     Args:
         dtype: float32 or float64.

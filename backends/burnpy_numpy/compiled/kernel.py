@@ -126,7 +126,7 @@ class Kernel:
 
     def _note(self) -> None:
         for note in executed:
-            note.append(self)
+            note.append(self)  # pyright: ignore[reportArgumentType]  # a cached property is read as any other
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from burnpy_numpy.compiled.vectors import Vector, Writer
@@ -68,7 +68,7 @@ class Loops(Writer):
         return self.assign(f"select i1 {self.assign(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")
 
     @contextmanager
-    def loop(self, start: str, stop: str) -> Iterator[str]:
+    def loop(self, start: str, stop: str) -> Generator[str]:
         """Write a loop around what is written meanwhile; gives its counter, from ``start`` to before ``stop``."""
         self._loops += 1
         tag = f"loop{self._loops}"

@@ -44,6 +44,13 @@ class Tables(NamedTuple):
     whole: int = 0  #: the number of vectors that are whole; of the others, the last ``left`` elements count
     left: int = 0
 
+    @property
+    def wasted(self) -> float:
+        """The time that is spent on vectors that are not whole, which take twice as long, as a share of the least."""
+        rest = len(self.places) - self.whole
+        elements = self.whole * self.width + rest * self.left
+        return (self.whole + 2 * rest) * self.width / elements - 1
+
 
 class Windows:
     """The windows of a convolution over members of shape (C, H, W).

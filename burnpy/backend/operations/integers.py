@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Int, Scalar
 from burnpy.backend.schema import Algebra, derived
@@ -44,13 +46,11 @@ class Integers(OperationsBase):
     @derived(NONE, elementwise=True)
     def bitwise_right_shift(self, x: Int, y: Int | Scalar) -> Int:
         """Shift the bits of x by y places to the right, ⌊x / 2ʸ⌋; by all where y is negative or beyond the bits."""
-        x, y = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
+        places: Any = self.full((), y, x.dtype) if isinstance(y, int) else y
+        x, places = self.promote(x, places)
         bits = 8 * x.dtype.itemsize
-        fits = self.bitwise_and(self.ge(y, 0), self.lt(y, bits))
-        places = self.where(fits, y, self.full((), bits, y.dtype))
-        half, two = (
-            self.floor_divide(places, 2),
-            self.full((), 2, x.dtype),
-        )  # 2 ** bits does not fit, of half of them it does
+        fits = self.bitwise_and(self.ge(places, 0), self.lt(places, bits))
+        places = self.where(fits, places, self.full((), bits, places.dtype))
+        half, two = self.floor_divide(places, 2), self.full((), 2, x.dtype)  # 2 ** bits does not fit, its root does
         half_power, rest_power = self.pow(two, half), self.pow(two, self.sub(places, half))
         return self.floor_divide(self.floor_divide(x, half_power), rest_power)

@@ -137,13 +137,17 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
     """
     if isinstance(padding, int) and padding >= 0:
         return ((padding, padding),) * len(stride)
+    if isinstance(padding, tuple) and len(padding) == len(stride) == 2:  # as a layer has it, without a loop
+        high, wide = padding
+        if isinstance(high, int) and isinstance(wide, int) and high >= 0 and wide >= 0:
+            return (high, high), (wide, wide)
     if isinstance(padding, str):
         if padding == "valid":
             return ((0, 0),) * len(stride)
         if padding != "same":
             raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
         if stride != (1,) * len(stride):
-            shown = stride if len(stride) > 1 else stride[0]
+            shown = stride[0] if len(stride) == 1 else stride
             raise ArgumentError(f'{operation}() was given padding="same" with stride={shown}; it takes a stride of 1')
         return None
     return _listed_sides(operation, padding, len(stride))

@@ -1,0 +1,72 @@
+"""Special functions of float64 are exact to a few units in the last place, by their defaults and by kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import Backend, NumPy
+
+D: Any = NumPy()
+mpmath: Any = pytest.importorskip("mpmath", reason="compares with mpmath, which is not installed")
+RNG = np.random.default_rng(8)
+ONE_AND_TWO = np.concatenate([1 + RNG.normal(0, 1e-3, 20), 2 + RNG.normal(0, 1e-3, 20)])
+POSITIVE = np.concatenate([RNG.uniform(0, 12, 60), ONE_AND_TWO, 10 ** RNG.uniform(-10, 10, 30)])
+NEXT_TO_THE_ROOT = 1.4616321449683623 + RNG.normal(0, 1e-6, 20)
+
+RELATIVE: dict[str, tuple[str, tuple[Any, ...], Callable[[Any], Any], Any, int]] = {
+    # the operation, its options, the function of mpmath, where, and by how many units it may differ
+    "lgamma": ("lgamma", (), mpmath.loggamma, POSITIVE, 6),
+    "digamma": ("digamma", (), lambda x: mpmath.psi(0, x), np.concatenate([POSITIVE, NEXT_TO_THE_ROOT]), 6),
+    "polygamma 1": ("polygamma", (1,), lambda x: mpmath.psi(1, x), POSITIVE, 8),
+    "polygamma 5": ("polygamma", (5,), lambda x: mpmath.psi(5, x), POSITIVE[:60], 16),
+    "erfc": ("erfc", (), mpmath.erfc, RNG.uniform(-6, 26.5, 80), 8),
+    "erfinv": (
+        "erfinv",
+        (),
+        mpmath.erfinv,
+        np.concatenate([RNG.uniform(-1, 1, 60), 1 - 10 ** RNG.uniform(-16, -1, 20), 10 ** RNG.uniform(-300, -1, 10)]),
+        6,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ["default", "kernel"])
+@pytest.mark.parametrize("name", RELATIVE)
+def test_units_in_the_last_place(name: str, how: str) -> None:
+    operation, options, function, x, units = RELATIVE[name]
+    if how == "default":
+        found = getattr(Backend, operation)(D, x, *options)
+    else:  # large arrays run as kernels, where there are any
+        found = getattr(D, operation)(np.resize(x, 4096), *options)[: x.size]
+    with mpmath.workdps(40):
+        exact = np.array([float(function(mpmath.mpf(float(v)))) for v in x])
+    off = np.abs(found - exact) / np.spacing(np.abs(exact))
+    worst = int(off.argmax())
+    assert off.max() <= units, f"{name}({x[worst]!r}) is {found[worst]!r}, not {exact[worst]!r}: {off[worst]} units"
+
+
+@pytest.mark.parametrize(("name", "order"), [("lgamma", None), ("digamma", 0), ("polygamma", 1), ("polygamma", 4)])
+def test_negative_numbers(name: str, order: int | None) -> None:
+    """By reflection: exact to a few roundings of the value, or of 1 next to zeros."""
+    x = -RNG.uniform(0, 12, 60)
+    found = getattr(D, name)(x, *([order] if order else []))
+    with mpmath.workdps(40):
+        exact = [
+            float(
+                mpmath.re(mpmath.loggamma(mpmath.mpf(float(v)))) if order is None else mpmath.psi(order, mpmath.mpf(v))
+            )
+            for v in x
+        ]
+    np.testing.assert_allclose(found, exact, rtol=1e-14, atol=1e-14)
+
+
+def test_derivatives_of_sinc() -> None:
+    x = np.array([0.0, 1e-9, 0.3, -0.99, 1.0, 1.01, -2.5, 3.0])
+    for order in (1, 2, 3, 4):
+        with mpmath.workdps(40):
+            exact = [float(mpmath.diff(mpmath.sincpi, mpmath.mpf(float(v)), order)) for v in x]
+        np.testing.assert_allclose(D.sinc_backward(np.ones_like(x), x, order), exact, rtol=1e-13, atol=2e-14)

@@ -1,0 +1,155 @@
+"""Convolution's kernels: against references in float64 at random geometries, and what they must not depend on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy, explain
+from burnpy.testing.cases import table
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy.compiled import convolution, kernel
+
+D: Any = NumPy()
+ONE = ((1, 1), (0, 0), (1, 1), 1)
+SAME = ((1, 1), (1, 1), (1, 1), 1)
+
+GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, padding, dilation, groups
+    "whole vectors": ((3, 5, 16, 32), (7, 5, 3, 3), *SAME),
+    "rows that no vectors divide": ((2, 3, 9, 29), (9, 3, 3, 3), *SAME),
+    "narrow": ((3, 4, 5, 7), (6, 4, 3, 3), *SAME),
+    "five by five, no padding": ((2, 3, 12, 17), (4, 3, 5, 5), *ONE),
+    "one row": ((2, 3, 1, 40), (4, 3, 1, 3), *ONE),
+    "stride": ((2, 3, 19, 23), (5, 3, 3, 3), (2, 3), (1, 2), (1, 1), 1),
+    "stride beyond the window": ((2, 3, 19, 23), (5, 3, 2, 1), (3, 4), (1, 0), (1, 1), 1),
+    "dilation": ((2, 3, 19, 23), (5, 3, 3, 3), (1, 1), (2, 3), (2, 3), 1),
+    "stride and dilation": ((2, 3, 30, 41), (5, 3, 3, 2), (2, 3), (2, 3), (3, 2), 1),
+    "groups": ((2, 6, 9, 12), (9, 2, 3, 3), (1, 1), (1, 1), (1, 1), 3),
+    "depthwise": ((2, 5, 9, 12), (5, 1, 3, 3), (1, 1), (1, 1), (1, 1), 5),
+    "depthwise, twice as many": ((2, 5, 9, 12), (10, 1, 3, 3), (2, 2), (1, 1), (1, 1), 5),
+    "padding beyond the window": ((2, 3, 6, 9), (5, 3, 2, 3), (1, 1), (3, 4), (1, 1), 1),
+    "a batch of one": ((1, 3, 20, 20), (5, 3, 3, 3), *SAME),
+    "more than one part": ((40, 5, 40, 43), (3, 5, 3, 3), *SAME),
+}
+
+
+@pytest.fixture(autouse=True)
+def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "_LEAST", 1)
+
+
+def drawn(*shape: int) -> Any:
+    return np.random.default_rng(len(shape) + sum(shape)).uniform(-1, 1, shape)
+
+
+def made(case: str) -> tuple[Any, ...]:
+    """x, weight, bias, a gradient, and the geometry."""
+    shape, weight, *where = GEOMETRIES[case]
+    counts = D.conv2d(drawn(*shape), drawn(*weight), *where).shape
+    return drawn(*shape), drawn(*weight), drawn(weight[0]), drawn(*counts), tuple(where)
+
+
+def reference(name: str, *args: Any) -> Any:
+    return table.ROWS[name].reference(*args)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", GEOMETRIES)
+def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> None:
+    x, weight, bias, grad, where = made(case)
+    noted.clear()
+    calls: dict[str, tuple[Any, ...]] = {
+        "conv2d": (x, weight),
+        "conv2d_bias": (x, weight, bias),
+        "conv2d_weight": (grad, x, weight.shape),
+        "conv2d_input": (grad, weight, x.shape),
+    }
+    for name, args in calls.items():
+        given = [a.astype(dtype) if isinstance(a, np.ndarray) else a for a in args]
+        found = getattr(D, name)(*given, *where)
+        wanted = reference(name, *args, *where)
+        assert (found.shape, found.dtype) == (wanted.shape, np.dtype(dtype))
+        bound = 1e-5 if dtype == "float32" else 1e-13
+        np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound * max(1.0, np.abs(wanted).max()))
+    names = [k.program.name for k in noted]
+    assert names[:3] == ["convolution", "convolution", "weight_gradient"]
+
+
+@pytest.mark.parametrize("case", ["rows that no vectors divide", "groups", "a batch of one", "stride"])
+def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias, grad, where = made(case)
+
+    def results() -> list[Any]:
+        return [D.conv2d_bias(x, weight, bias, *where), D.conv2d_weight(grad, x, weight.shape, *where)]
+
+    def by_ones(work: Any, size: int, each: float = 1) -> None:
+        ranges.append(size)
+        for k in reversed(range(size)):
+            work(k, k + 1)
+
+    wanted, ranges = results(), list[int]()
+    monkeypatch.setattr(convolution, "shared", by_ones)
+    for threads in (1, 1000):  # by members, by blocks
+        monkeypatch.setattr(convolution, "COUNT", threads)
+        for found, want in zip(results(), wanted, strict=True):
+            np.testing.assert_array_equal(found, want)
+    assert max(ranges) > 1
+
+
+def test_views_and_order_of_memory_do_not_matter() -> None:
+    x, weight, _, grad, where = made("groups")
+    wide, last = np.repeat(x, 2, -1)[..., ::2], np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    flipped = np.ascontiguousarray(weight[::-1])[::-1]
+    far = np.asfortranarray(grad)
+    for other in (wide, last):
+        wanted, found = D.conv2d(x, weight, *where), D.conv2d(other, flipped, *where)
+        np.testing.assert_array_equal(found, wanted)
+        wanted, found = (
+            D.conv2d_weight(grad, x, weight.shape, *where),
+            D.conv2d_weight(far, other, weight.shape, *where),
+        )
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_special_values_stay_in_their_windows(special: float) -> None:
+    x, weight, _, grad, where = made("rows that no vectors divide")
+    x[0, 1, 4, 28] = special
+    grad[1, 2, 0, 0] = special
+    with np.errstate(invalid="ignore"):
+        for name, args in {"conv2d": (x, weight), "conv2d_weight": (grad, x, weight.shape)}.items():
+            np.testing.assert_array_equal(
+                np.isfinite(getattr(D, name)(*args, *where)), np.isfinite(reference(name, *args, *where))
+            )
+
+
+def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, _, grad, where = made("whole vectors")
+    wanted = D.conv2d(x, weight, *where), D.conv2d_weight(grad, x, weight.shape, *where)
+    noted.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "_failure", ["off for this test"])
+        found = D.conv2d(x, weight, *where), D.conv2d_weight(grad, x, weight.shape, *where)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    half = x.astype(np.float16), weight.astype(np.float16)
+    assert D.conv2d(*half, *where).dtype == np.float16
+    assert D.conv2d(x[:0], weight, *where).shape == (0, *grad.shape[1:])
+    D.conv2d(x[:, :, :3, :3], weight, *where)  # too narrow
+    D.conv2d(x, weight[:, :, :1, :1], *ONE)  # a product of matrices
+    D.conv2d_weight(drawn(2, 4, 9, 9), drawn(2, 16, 9, 9), (4, 16, 3, 3), *SAME)  # many channels, one vector and a rest
+    assert not noted
+    monkeypatch.setattr(convolution, "_LEAST", 1 << 20)
+    D.conv2d(x[:1], weight[:1], *where)
+    assert not noted
+
+
+def test_explain_lists_them() -> None:
+    x, weight, _, _, where = made("whole vectors")
+    found = explain(D.conv2d, x, weight, *where)
+    assert str(found).startswith("convolution, once:\n    a template of burnpy_numpy with the parameters float64, ")
+    assert "define void @kernel" in found.code
