@@ -48,9 +48,9 @@ def a_step_with_a_tensor_for_gradients() -> None:
     Adam().step(0.1, model, loss)  # E
 
 
-def a_step_of_a_tensor() -> None:
+def a_step_of_a_number() -> None:
     """a model is a burnpy.nn.Module"""
-    Adam().step(0.1, loss, grads)  # E
+    Adam().step(0.1, 3.0, grads)  # E
 
 
 def accumulating_by_leaf() -> None:
