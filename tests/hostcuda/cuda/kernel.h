@@ -82,6 +82,29 @@ static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline float rsqrt(float x) { return 1.0f / sqrtf(x); }
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 
+// The approximation of Giles, Approximating the erfinv function (2011), and Newton's method on erf or, where that is
+// near 1, on erfc.
+static inline double erfinv(double y) {
+  if (!(y > -1.0 && y < 1.0)) return y == 1.0 ? INFINITY : y == -1.0 ? -INFINITY : NAN;
+  if (y == 0.0) return y;
+  static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                                -0.00125372503, -0.00417768164, 0.246640727, 1.50140941};
+  static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                               -0.0076224613, 0.00943887047, 1.00167406, 2.83297682};
+  double size = fabs(y), rest = 1.0 - size, w = -log(rest * (1.0 + size)), p = 0.0;
+  const double* factors = w < 5.0 ? near : far;
+  double at = w < 5.0 ? w - 2.5 : sqrt(w) - 3.0;
+  for (int k = 0; k < 9; k++) p = p * at + factors[k];
+  double x = p * size;
+  for (int k = 0; k < 3; k++) {
+    double slope = 1.1283791670955126 * exp(-x * x);
+    x += size > 0.5 ? (erfc(x) - rest) / slope : (size - erf(x)) / slope;
+  }
+  return copysign(x, y);
+}
+static inline float erfinvf(float x) { return (float)erfinv((double)x); }
+static inline float erfinv(float x) { return (float)erfinv((double)x); }
+
 // Atomic functions: the threads run in turn.
 template <class T>
 static inline T host_replaced(T* p, T value) {
