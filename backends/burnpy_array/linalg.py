@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from burnpy.backend.backend import Backend
 from burnpy_array.base import ArrayBase
 
 _NAMES = (
@@ -29,6 +30,8 @@ def _method(name: str) -> Any:
 
         return self._lapack(getattr(lapack, name), *args)
 
+    method.__name__, method.__qualname__ = name, f"LinearAlgebra.{name}"
+    method.__doc__ = getattr(Backend, name).__doc__
     return method
 
 

@@ -141,6 +141,7 @@ def accumulated(f: Any, x: Any, dim: int, dtype: Any) -> Any:
     if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < _WIDE:
         return f.accumulate(x, dim, dtype)
     out: Any = np.empty(x.shape, x.dtype if dtype is None else dtype)
+    x = x.astype(out.dtype, copy=False)
     lead: Any = (slice(None),) * dim
     out[(*lead, 0)] = x[(*lead, 0)]
     for k in range(1, x.shape[dim]):

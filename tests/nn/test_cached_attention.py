@@ -145,5 +145,5 @@ def test_what_does_not_fit_is_said() -> None:
         F.rotary_encoding(drawn(2, 3))
     with pytest.raises(errors.ArgumentError, match="is above 0"):
         RotaryEncoding(base=0.0)
-    with pytest.raises(errors.ShapeError, match="G must divide H"):
+    with pytest.raises(errors.ShapeError, match="G divides H"):
         F.scaled_dot_product_attention(drawn(3, 4, 2), drawn(2, 4, 2), drawn(2, 4, 2), enable_gqa=True)
