@@ -32,6 +32,7 @@ def _method(name: str) -> Any:
 
     method.__name__, method.__qualname__ = name, f"LinearAlgebra.{name}"
     method.__doc__ = getattr(Backend, name).__doc__
+    method.__wrapped__ = getattr(Backend, name)  # type: ignore[attr-defined]  # by which `inspect` shows the signature
     return method
 
 
