@@ -133,6 +133,7 @@ class Difference(NamedTuple):
     why: str
     where: Callable[..., Array]  #: for each number of the value or gradient
     example: list[Any]
+    everywhere: bool = True  #: False if PyTorch's result depends on the processor
 
 
 def some(where: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -148,6 +149,7 @@ DIFFERENT: dict[tuple[str, str], Difference] = {
     ),
     ("abs", "gradient"): Difference(PASSED_ON, np.isnan, [[NAN]]),
     ("sign", "value"): Difference(PASSED_ON, np.isnan, [[NAN]]),
+    ("gelu", "value"): Difference("does not overflow", lambda x: x > 1e38, [np.full(9, INF, np.float32)], False),
     ("remainder", "value"): Difference(
         "exact, also of large quotients", lambda x, y: np.abs(x / y) > 1e3, [np.ones(9), np.full(9, 5e-324)]
     ),
@@ -251,7 +253,7 @@ def test_functions_of_rows(name: str, data: st.DataObject) -> None:
     check(name, case, drawn(data, case, (2, 4)), 3.0)
 
 
-@pytest.mark.parametrize(("name", "what"), DIFFERENT)
+@pytest.mark.parametrize(("name", "what"), [key for key, difference in DIFFERENT.items() if difference.everywhere])
 def test_the_differences_are_there(name: str, what: str) -> None:
     """None is listed that either side has done away with."""
     case = (POINTWISE | ROWS)[name]
