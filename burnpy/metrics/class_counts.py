@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -77,11 +78,11 @@ class ClassCounts(Metric):
         """Return the metric of each class; 0 where it would divide by 0."""
         return tuple(self._score(*(x.to_numpy() for x in (self.hits, self.predicted, self.actual))).tolist())
 
+    @abstractmethod
     def _score(
         self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the metric of each class from its counts."""
-        raise NotImplementedError
 
 
 def counts(

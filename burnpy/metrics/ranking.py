@@ -5,6 +5,7 @@ Both are exact, and so hold every score. They are computed on the CPU when `valu
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -83,9 +84,9 @@ class Ranking(Metric):
         by_class = [self._score(*_steps(scores[:, c], truth[:, c], weights)) for c in range(scores.shape[1])]
         return np.array(by_class), (truth * weights[:, None]).sum(0)
 
+    @abstractmethod
     def _score(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
         """Return the metric from the weights of positives and negatives at each score, in descending order of score."""
-        raise NotImplementedError
 
     def _check_addable(self, other: object) -> None:
         super()._check_addable(other)

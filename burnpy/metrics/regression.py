@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -40,8 +41,9 @@ class Error(Metric):
         return (self.sum / self.weight).item()
 
     @staticmethod
+    @abstractmethod
     def _of_errors(errors: Tensor[Any]) -> Tensor[Any]:
-        raise NotImplementedError
+        """Return the function of the errors, elementwise."""
 
 
 class MSE(Error):

@@ -47,7 +47,7 @@ def _place() -> Path:
 
 
 def _is_own(status: os.stat_result, is_kind: object) -> bool:
-    """Whether a file or folder is of a kind, and belongs to the user, and nobody else may write to it."""
+    """Return whether a file or folder is of a kind, belongs to the user, and is writable by nobody else."""
     assert callable(is_kind)
     if not is_kind(status.st_mode):
         return False

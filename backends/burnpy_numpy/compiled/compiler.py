@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 _engines: list[Any] = []
-"""What holds the loaded code, until the process ends."""
+"""The engine that holds the loaded code until the process ends."""
 
 Kernel = Callable[[Any, Any, int, int, int, int], None]
 _PROTOTYPE = ctypes.CFUNCTYPE(

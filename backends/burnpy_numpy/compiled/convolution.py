@@ -85,7 +85,7 @@ class CompiledConvolution(ArrayBackend):
 
 
 def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
-    """Whether kernels are used for two arrays of a convolution with a weight and a result of these shapes."""
+    """Return whether kernels are used for two arrays of a convolution with a weight and a result of these shapes."""
     members, area = x.shape[0], weight[2] * weight[3]
     return (
         area > 1  # without windows it is a matrix product

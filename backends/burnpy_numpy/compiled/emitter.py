@@ -30,7 +30,7 @@ _SHIFT = CHUNK.bit_length() - 1
 
 @dataclass(frozen=True)
 class Layout:
-    """What the caller of a kernel must know: see the module."""
+    """The interface of a kernel, as its caller must know it: see the module."""
 
     flat: bool  #: the program is elementwise, and the arrays are walked through as if they had one dimension
     partial: tuple[bool, ...]  #: for each output, whether it is a sum over rows, and given by chunk
@@ -38,13 +38,13 @@ class Layout:
 
     @property
     def sums(self) -> bool:
-        """Whether there are sums over rows."""
+        """Return whether there are sums over rows."""
         return True in self.partial
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where in a loop values are computed: the column and the mask of its vector; one column if ``one``."""
+    """The place in a loop of computed values: the column and the mask of its vector; one column if ``one``."""
 
     index: str
     mask: str | None

@@ -309,7 +309,7 @@ def _trigonometric(w: Writer, x: Vector, name: str, quarter: int) -> Vector:
 
 
 def _tested(w: Writer, x: Vector, bit: int) -> Vector:
-    """Whether a bit is set."""
+    """Return whether a bit is set."""
     masked = w.binary("and", x, w.constant(bit, x.dtype))
     return Vector(w.assign(f"icmp ne {w.type(x.dtype)} {masked.text}, zeroinitializer"), "bool")
 

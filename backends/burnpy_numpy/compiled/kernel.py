@@ -155,7 +155,7 @@ class Kernel:
 
 
 class Named(NamedTuple):
-    """What a `NamedKernel` computes, for `burnpy.backend.explain`."""
+    """The description of a `NamedKernel`, for `burnpy.backend.explain`."""
 
     name: str
     text: str
@@ -187,7 +187,7 @@ _PADDING = 64
 
 
 def enabled() -> bool:
-    """Whether programs are compiled: llvmlite is installed, the machine is supported, and nothing turned it off."""
+    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off."""
     return _setting() and not _failure
 
 
@@ -203,7 +203,7 @@ def _setting() -> bool:
 
 
 def _reads_arrays() -> bool:
-    """Whether a NumPy array keeps the address of its data right behind the head of Python objects, as in CPython.
+    """Return whether a NumPy array has its data's address right behind the head of Python objects, as in CPython.
 
     Kernels read it there, which takes no time; by ``array.ctypes.data`` it would take longer than a small kernel.
     """

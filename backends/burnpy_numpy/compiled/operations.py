@@ -202,7 +202,7 @@ def _by_rows(kernel: Kernel, *xs: Any) -> Any:
 
 
 def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
-    """Whether a large array of a usual dtype has an int64 index for each of its rows."""
+    """Return whether a large array of a usual dtype has an int64 index for each of its rows."""
     return (
         x.size >= LEAST
         and (x.dtype is float32 or x.dtype is float64)

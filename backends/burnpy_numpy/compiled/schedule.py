@@ -64,7 +64,7 @@ class Schedule:
                 raise ProgramError("kernels return no value that is the same in all rows")
 
     def over_rows(self, k: int) -> bool:
-        """Whether an instruction is a sum over rows."""
+        """Return whether an instruction is a sum over rows."""
         return self.steps[k].op in ("sum", "amax") and self.steps[k].value == 0
 
     def over_columns(self, k: int) -> bool:
