@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -22,7 +23,7 @@ from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError
 from burnpy.metrics import ConfusionMatrix
 from burnpy.nn import Module
-from burnpy.train import BatchEnd, Dashboard, Jsonl, Learner, Progress, Step, TensorBoard, find_lr
+from burnpy.train import BatchEnd, Dashboard, FitStart, Jsonl, Learner, Progress, Step, TensorBoard, find_lr
 from burnpy.train.board.__main__ import main as serve
 from burnpy.train.board.__main__ import server_of
 from burnpy.train.board.page import page
@@ -162,6 +163,19 @@ def test_the_page_shows_runs_side_by_side(tmp_path: Path) -> None:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def test_a_run_that_was_killed_and_resumed_is_one_curve(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [{"event": "start", "step": 0}, *({"event": "batch", "step": k, "train/loss": 0.5} for k in range(1, 6))]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"event": "bat')
+    log = Jsonl(path)
+    model = net()
+    log.log(FitStart(model=model, epochs=3, epoch=0, batch=3, step=3, batches=4, validates=False, resumed=path))
+    log.close()
+    assert [json.loads(line)["event"] for line in path.read_text().splitlines()[-1:]] == ["start"]
+    (run,) = runs_in(tmp_path)
+    assert [step for step, _ in run.curves["batch/loss"]] == [1, 2, 3]
 
 
 def vars_of(made: Learner[Any, Any, Any, Any]) -> dict[str, Any]:
