@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ..interrupting import LONG
+from tests.interrupting import LONG
+
 from .killed import EPOCHS
 
 ROOT = Path(__file__).parents[2]
 
 
 def attempt(folder: Path, moment: float | None) -> tuple[Any, float]:
-    """Start the run and kill it after some seconds; return what it came to, None if it did not, and how long it took."""
+    """Start the run, kill it after some seconds, and return what it came to, if it did, and how long it took."""
     command = [sys.executable, "-m", "tests.train.killed", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
