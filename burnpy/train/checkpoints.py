@@ -59,7 +59,7 @@ class Checkpoints(Callback):
             value = monitored("Checkpoints", self.best, event)
             if value is not None and improved(value, state["best"], mode_of(self.best, self.mode, event)):
                 state = {**state, "best": value}
-                decisions.append(Save(Path(self.folder) / BEST))
+                decisions.append(Save(Path(self.folder) / BEST, first=True))
         if self.every.due(event):
             assert isinstance(event, (BatchEnd, EpochEnd))
             state, save = self.saved(event.step, state)

@@ -36,11 +36,14 @@ def step(model: Any, batch: Batch[Any]) -> Step[Any]:
     return Step(burnpy.cross_entropy(logits, batch.y), accuracy=Accuracy.of(logits, batch.y))
 
 
-def run(folder: Path) -> dict[str, Any]:
-    """Train, or go on from the latest file; return what the run comes to, for JSON, which keeps floats to the bit."""
+def network() -> Sequential[Any]:
     burnpy.manual_seed(0)
     body = (Flatten(), Linear(36, 16, device=Train), BatchNorm(16, device=Train), Relu(), Dropout(0.2))
-    model = Sequential(*body, Linear(16, 2, device=Train))
+    return Sequential(*body, Linear(16, 2, device=Train))
+
+
+def run(folder: Path) -> dict[str, Any]:
+    """Train, or go on from the latest file; return what the run comes to, for JSON, which keeps floats to the bit."""
     learner: Any = Learner(
         step,
         step,
@@ -57,7 +60,7 @@ def run(folder: Path) -> dict[str, Any]:
     shifted = collate(device=Train, transform=[Shift(1)])
     train = Loader(DATA, shifted, batch_size=16, shuffle=True, seed=3, workers=2)
     valid = Loader(DATA, collate(device=NumPy), batch_size=40)
-    result = learner.fit(model, train, valid, epochs=EPOCHS, resume="auto")
+    result = learner.fit(network(), train, valid, epochs=EPOCHS, resume="auto")
     states = sorted(result.optim.into_record().states.values(), key=lambda state: state.path)
     slots = [(state.path, state.step, {name: x.tobytes() for name, x in state.values.items()}) for state in states]
     return {

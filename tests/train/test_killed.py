@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy.record import load
 from tests.interrupting import LONG
 
-from .killed import EPOCHS
+from .killed import EPOCHS, network
+from .training import weights
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,12 +41,19 @@ def attempt(folder: Path, moment: float | None) -> tuple[Any, float]:
     return (json.loads(out) if out.endswith("\n") else None), seconds
 
 
+def contents(folder: Path) -> dict[str, Any]:
+    """The checkpoints of a run: their counts and weights. Other parts have the ids of parameters, which are new."""
+    names = {path.name for path in folder.iterdir() if path.suffix != ".jsonl"}
+    records = {name: load(folder / name) for name in names}
+    return {name: (record.part("run", dict), weights(record.apply_to(network()))) for name, record in records.items()}
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
 def test_killed_at_random_moments_and_resumed_to_the_same_bits(tmp_path: Path) -> None:
     whole, duration = attempt(tmp_path / "whole", None)
     assert (len(whole["history"]), whole["step"]) == (EPOCHS, 3 * EPOCHS)
-    files = {path.name for path in (tmp_path / "whole").iterdir()}
+    files = contents(tmp_path / "whole")
     rng = np.random.default_rng()  # other moments each time
     wanted, kills, runs = LONG or 5, 0, 0
     while kills < wanted:
@@ -53,5 +62,5 @@ def test_killed_at_random_moments_and_resumed_to_the_same_bits(tmp_path: Path) -
             result, _ = attempt(folder, rng.uniform(0.0, duration / 2) if kills < wanted else None)
             kills += result is None
         assert result == whole, f"run {runs}, after {kills} kills in all"
-        assert {path.name for path in folder.iterdir()} == files, f"run {runs}, after {kills} kills in all"
+        assert contents(folder) == files, f"run {runs}, after {kills} kills in all"
     print(f"{kills} kills in {runs} runs of {duration:.2f} s")

@@ -104,6 +104,13 @@ def test_a_file_that_was_to_be_deleted_when_the_run_was_killed_is_deleted_later(
     assert sorted(tmp_path.iterdir()) == [tmp_path / f"step-000000{step}.safetensors" for step in (11, 12)]
 
 
+def test_the_best_is_saved_before_a_file_that_says_so(tmp_path: Path) -> None:
+    saved = Checkpoints(tmp_path, every=Steps(1), best="valid/accuracy")
+    events = learner(callbacks=[saved]).events(net(), Batches(), valid_batches(), epochs=1)
+    names = [event.path.name for event in events if isinstance(event, Saved)]
+    assert names[-2:] == ["best.safetensors", "step-00000004.safetensors"]
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BurnpyError, match=r"the folder .* for checkpoints cannot be made"):
