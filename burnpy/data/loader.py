@@ -16,7 +16,7 @@ from burnpy.data.engines.choice import EngineChoice
 from burnpy.data.epochs import Epoch
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
-from burnpy.data.work import MakeBatch, Share
+from burnpy.data.work import MakeBatch, Share, Task
 from burnpy.tensor.base import describe
 
 S = TypeVar("S")
@@ -112,8 +112,8 @@ class Loader(Generic[T]):
         count = len(plan.starts) - 1
         if not 0 <= start <= count:
             raise ArgumentError(f"epoch() was asked to start at batch {start}, and an epoch has {count} batches")
-        make = MakeBatch(self.dataset, self.collator, self.seed, epoch, plan, self.share)
-        engine = self._engine.opened(make, iter(range(start, count)), count - start)
+        make = MakeBatch(self.dataset, self.collator, self.seed, self.share)
+        engine = self._engine.opened(make, _tasks(plan, epoch, range(start, count)), count - start)
         return Epoch(engine, self.collator, epoch, start, count)
 
     def settings(self) -> dict[str, Any]:
@@ -183,6 +183,13 @@ class Loader(Generic[T]):
         return (
             f"Loader({len(self)} batches of {self.batch_size}, {type(self.sampler).__name__}, seed={self.seed}{share})"
         )
+
+
+def _tasks(plan: Plan, epoch: int, numbers: range) -> Iterator[Task]:
+    for number in numbers:
+        places = slice(int(plan.starts[number]), int(plan.starts[number + 1]))
+        repeats = None if plan.repeats is None else plan.repeats[places]
+        yield Task(epoch, number, plan.indices[places], repeats)
 
 
 def checked_collator(collate: Any, owner: str) -> Collator[Any]:

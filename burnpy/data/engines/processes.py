@@ -87,8 +87,7 @@ class ProcessEngine(Engine[Any]):
         self._size = 0  # of the largest result so far
         self._tasks, self._prefetch = tasks, prefetch
         _refuse_unable()
-        parts = {"dataset": getattr(work, "dataset", None), "collator": getattr(work, "collator", None)}
-        packed = packed_for_processes(work, parts)
+        packed = packed_for_processes(work, getattr(work, "parts", {}))
         descriptor = anonymous_file(max(packed.size, 1), "the dataset, which all workers share,")
         try:
             memory = mapped(os.dup(descriptor))
