@@ -13,8 +13,9 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, CallError, a
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.engines.choice import EngineChoice
+from burnpy.data.engines.kept import Kept
 from burnpy.data.epochs import StreamEpoch
-from burnpy.data.loader import checked_collator, checked_count
+from burnpy.data.loader import EngineName, checked_collator, checked_count
 from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
 from burnpy.data.work import Share, chosen, collated, loading_error
 
@@ -123,7 +124,9 @@ class StreamLoader(Generic[T]):
         batch_size: the number of samples in a batch; the last one of an epoch can be smaller.
         seed: an int from 0 to 2**64 - 1.
         drop_last: whether to leave out a last batch that is smaller.
-        workers: the number of threads.
+        workers: the number of threads or processes.
+        engine: "threads" or "processes". With processes, the thread that takes the batches reads the stream, and
+            sends them the samples by pickle; see `Loader`.
         prefetch: the number of batches made ahead; by default two for each worker.
 
     Raises:
@@ -150,6 +153,7 @@ class StreamLoader(Generic[T]):
         seed: int = 0,
         drop_last: bool = False,
         workers: int = 0,
+        engine: EngineName = "threads",
         prefetch: int | None = None,
     ) -> None:
         argument: object = stream
@@ -163,8 +167,9 @@ class StreamLoader(Generic[T]):
         self.batch_size = checked_count(batch_size, "batch_size", 1, "StreamLoader()")
         self.seed = checked_seed(seed, "StreamLoader()")
         self.drop_last = drop_last
-        self._engine = EngineChoice.checked(workers, "threads", prefetch, "StreamLoader()")
+        self._engine = EngineChoice.checked(workers, engine, prefetch, "StreamLoader()")
         self.share = Share()
+        self._kept = Kept()
 
     def epoch(self, epoch: int, *, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
         """The batches of an epoch, or those after a state, as an iterator; see `Loader.epoch`.
@@ -186,7 +191,7 @@ class StreamLoader(Generic[T]):
             functions.insert(0, stream.function)
             stream = stream.inner
         make = _MakeStreamBatch(tuple(functions), self.collator, self.seed, self.share)
-        engine = self._engine.opened(make, self._tasks(stream, epoch, before), None)
+        engine = self._engine.opened(make, self._tasks(stream, epoch, before), None, self._kept)
         return StreamEpoch(engine, self.collator, epoch, before)
 
     def _tasks(self, stream: Stream[Any], epoch: int, before: dict[str, Any]) -> Iterator[_Task]:
@@ -221,7 +226,12 @@ class StreamLoader(Generic[T]):
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
         part.share = self.share.shared(rank, size, self.batch_size)
+        part._kept = Kept()
         return part
+
+    def close(self) -> None:
+        """End the processes that wait for the next epoch, which dropping the loader does too."""
+        self._kept.close()
 
 
 @dataclass(frozen=True)
