@@ -50,7 +50,8 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         if self.computing.operand_dtype is not None:
             from burnpy.autodiff.rounded_operands import products
 
-            self.__dict__.update(products(self))
+            for name, method in products(self).items():
+                setattr(self, name, method)
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:

@@ -92,9 +92,10 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         inner = self.inner.full_precision
         if inner is self.inner:
             return self
-        device = object.__new__(type(self))
-        device.__dict__.update(self.__dict__, inner=inner, operand_dtype=inner.operand_dtype)
-        return device
+        device: Any = object.__new__(type(self))
+        for name, value in {**vars(self), "inner": inner, "operand_dtype": inner.operand_dtype}.items():
+            setattr(device, name, value)
+        return device  # type: ignore[no-any-return]  # of this class
 
     def product_operand(self, x: Float) -> Float:
         """Return an operand as the inner device uses it."""

@@ -26,7 +26,7 @@ class Mixed(Decorator[I], Generic[I]):
     backward pass, in half the memory. A weight that is used several times is rounded once.
 
     bfloat16 has the range of float32, and 8 bits of precision. float16 has 11 bits and overflows at 65,504: scale the
-    loss by `burnpy.optim.LossScaler`. float64 is computed as it is, and so are products of 16-bit tensors.
+    loss by `burnpy.optim.GradScaler`. float64 is computed as it is, and so are products of 16-bit tensors.
 
     A GPU multiplies 16-bit matrices several times as fast. On NumPy, which has no such products, the rounded operands
     are multiplied in float32: the results show what mixed precision does to a model, at the speed of float32.
@@ -56,7 +56,7 @@ class Mixed(Decorator[I], Generic[I]):
 
     def __init__(self, inner: I | type[I], dtype: str | DType = "bfloat16") -> None:
         super().__init__(inner)
-        self.operand_dtype = dtype_of(dtype, "float")
+        self._dtype = self.operand_dtype = dtype_of(dtype, "float")
         self._operands: dict[int, tuple[ref[Any], Float]] = {}  # by the id of a float32 primitive, its operand
         self._of_float32: dict[int, ref[Any]] = {}  # the operands that were rounded from float32, by id
 
@@ -64,7 +64,7 @@ class Mixed(Decorator[I], Generic[I]):
     def canonical(cls, inner: Any, *options: Any) -> tuple[Any, ...]:
         """Replace the inner backend by its device, and the dtype by its canonical form."""
         device, *rest = super().canonical(inner, *options)
-        dtype = dtype_of(*rest or ("bfloat16",), "float")
+        dtype = dtype_of(rest[0] if rest else "bfloat16", "float")
         if dtype.name not in ("bfloat16", "float16"):
             raise DTypeError(f'Mixed() was given the dtype {dtype}; it takes "bfloat16" or "float16"')
         return (device, dtype)
@@ -72,11 +72,11 @@ class Mixed(Decorator[I], Generic[I]):
     @property
     def name(self) -> str:
         """``Mixed[NumPy]``; with float16, ``Mixed[NumPy, float16]``."""
-        dtype = self.operand_dtype.name
+        dtype = self._dtype.name
         return f"Mixed[{self.inner.name}{'' if dtype == 'bfloat16' else f', {dtype}'}]"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mixed, (self.inner, self.operand_dtype.name)
+        return Mixed, (self.inner, self._dtype.name)
 
     @property
     def full_precision(self) -> Backend:
@@ -90,7 +90,7 @@ class Mixed(Decorator[I], Generic[I]):
         known = self._operands.get(id(x))
         if known is not None and known[0]() is x:
             return known[1]
-        rounded = self.inner.cast(x, self.operand_dtype)
+        rounded = self.inner.cast(x, self._dtype)
         operands, of_float32, key, rounded_key = self._operands, self._of_float32, id(x), id(rounded)
         of_float32[rounded_key] = ref(rounded, lambda _: of_float32.pop(rounded_key, None))
         operands[key] = ref(x, lambda _: operands.pop(key, None)), rounded
