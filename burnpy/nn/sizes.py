@@ -12,6 +12,8 @@ Pair: TypeAlias = int | Sequence[int]
 """A size for height and width: one number for both, or two."""
 Single: TypeAlias = int | Sequence[int]
 """A size for the length of sequences: a number, or a sequence of one."""
+Size: TypeAlias = Single | Pair
+"""A size of a layer that is for sequences or for images."""
 
 
 def positive(layer: str, **sizes: int) -> None:
@@ -81,6 +83,18 @@ def single(operation: str, name: str, value: Single, least: int = 1) -> int:
     if number is None or number < least:
         raise ArgumentError(f"{operation}() was given {name}={value!r}; it is an int of at least {least}")
     return number
+
+
+def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, int]:
+    """Convert a size for the length of sequences to the sizes for images of height 1.
+
+    Raises:
+        ArgumentError: as `single`.
+
+    >>> row("max_pool1d", "kernel_size", 2), row("max_pool1d", "padding", (3,), 0)
+    ((1, 2), (0, 3))
+    """
+    return least, single(operation, name, value, least)
 
 
 def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[int, int]:

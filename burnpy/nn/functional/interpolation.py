@@ -11,9 +11,8 @@ import numpy as np
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.resampling import Sampling
-from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d
+from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
 from burnpy.nn.functional.checks import floats
-from burnpy.nn.functional.pooling import adaptive_avg_pool2d
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
