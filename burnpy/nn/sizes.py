@@ -40,6 +40,20 @@ def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> Non
         )
 
 
+def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of the last dimensions, over which a layer normalizes, as a tuple.
+
+    Raises:
+        ArgumentError: there are none, or one is not a positive int.
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise ArgumentError(f"{layer}() was given normalized_shape=(); it has at least one size")
+    for size in shape:
+        positive(layer, normalized_shape=size)
+    return shape
+
+
 def whole(operation: str, name: str, value: int) -> int:
     """Convert an integer value to int.
 
