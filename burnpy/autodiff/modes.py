@@ -180,7 +180,7 @@ class Switch(ABC):
                             step = functools.partial(running.asend, sent)
                         except GeneratorExit:
                             raise
-                        except BaseException as error:
+                        except BaseException as error:  # thrown in by the caller; the generator gets it
                             step = functools.partial(running.athrow, error)
                 finally:
                     with make():
@@ -248,7 +248,7 @@ def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> 
             with make():
                 running.close()
             raise
-        except BaseException as error:
+        except BaseException as error:  # thrown in by the caller; the generator gets it
             step = functools.partial(running.throw, error)
 
 

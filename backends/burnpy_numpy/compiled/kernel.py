@@ -265,7 +265,7 @@ def _loaded(name: str, key: str, text: str) -> Function | None:
             code = compile_text(text)
             disk.write(key, code)
         return load(code)
-    except Exception as error:
+    except Exception as error:  # llvmlite, LLVM and the loader raise errors of many classes; NumPy does without kernels
         if not _failure:
             _failure.append(f"compiling {name} failed: {error}")
             operations.forget()

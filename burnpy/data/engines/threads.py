@@ -39,7 +39,7 @@ class _Shared:
             result: Any
             try:
                 result = task if isinstance(task, _Failure) else self.work(task, self.is_stopped)
-            except BaseException as error:
+            except BaseException as error:  # whatever it is, the thread that takes the results raises it
                 result = _Failure(error)
             with self.changed:
                 self.results[number] = result
@@ -57,7 +57,7 @@ class _Shared:
                 number = self.taken
             try:
                 task = next(self.tasks)
-            except BaseException as error:
+            except BaseException as error:  # of the iterator of tasks, likewise
                 with self.changed:
                     last = isinstance(error, StopIteration)
                     self.ended = number + (not last)
