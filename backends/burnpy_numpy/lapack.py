@@ -51,10 +51,10 @@ def each(f: Callable[..., Any], *arrays: Any) -> Any:
     batch = arrays[0].shape[:-2]
     if not batch:
         return f(*arrays)
-    found = [f(*[a[index] for a in arrays]) for index in np.ndindex(*batch)]
-    if isinstance(found[0], tuple):
-        return tuple([_stacked(part, batch) for part in zip(*found, strict=True)])
-    return _stacked(found, batch)
+    results = [f(*[a[index] for a in arrays]) for index in np.ndindex(*batch)]
+    if isinstance(results[0], tuple):
+        return tuple([_stacked(part, batch) for part in zip(*results, strict=True)])
+    return _stacked(results, batch)
 
 
 def _stacked(parts: Any, batch: tuple[int, ...]) -> Any:
@@ -116,13 +116,13 @@ def _eigh(x: Any) -> tuple[Any, Any]:
 
 def _svd(x: Any, full_matrices: bool) -> tuple[Any, Any, Any]:
     _checked(int(not np.isfinite(x).all()))
-    found: tuple[Any, Any, Any] = _scipy().svd(x, full_matrices=full_matrices, check_finite=False)
-    return found
+    factors: tuple[Any, Any, Any] = _scipy().svd(x, full_matrices=full_matrices, check_finite=False)
+    return factors
 
 
 def _qr(x: Any, mode: str) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = _scipy().qr(x, mode="economic" if mode == "reduced" else "full", check_finite=False)
-    return found
+    factors: tuple[Any, Any] = _scipy().qr(x, mode="economic" if mode == "reduced" else "full", check_finite=False)
+    return factors
 
 
 class Linalg:

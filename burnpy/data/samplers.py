@@ -119,10 +119,10 @@ class Balanced(Weighted):
     """
 
     def __init__(self, labels: ArrayLike, *, n: int | None = None) -> None:
-        found = np.asarray(labels)
-        if found.ndim != 1 or not len(found):
-            raise ArgumentError(f"Balanced() was given labels of shape {found.shape}; it takes one for each sample")
-        _, classes, counts = np.unique(found, return_inverse=True, return_counts=True)
+        given = np.asarray(labels)
+        if given.ndim != 1 or not len(given):
+            raise ArgumentError(f"Balanced() was given labels of shape {given.shape}; it takes one for each sample")
+        _, classes, counts = np.unique(given, return_inverse=True, return_counts=True)
         super().__init__(1.0 / counts[classes], n=n)
 
 

@@ -85,10 +85,10 @@ def theirs(name: str) -> list[str]:
         return [name]
     of_tensors, of_torch = torch_names.TENSOR.split(), torch_names.TORCH.split()
     both = (name,) if f"{name}_" in rows() else (name, f"{name}_")
-    found = [f"x.{each}" for each in both if each in of_tensors]
+    names = [f"x.{each}" for each in both if each in of_tensors]
     if name in of_torch and f"torch.{name}" not in rows():
-        found.append(f"torch.{name}")
-    return found or [f"np.{name}" if name in parsed(numpy_names.ROWS) else name]
+        names.append(f"torch.{name}")
+    return names or [f"np.{name}" if name in parsed(numpy_names.ROWS) else name]
 
 
 def _by_itself(name: str, ours: str) -> str:

@@ -128,9 +128,9 @@ class AveragePrecision(Ranking):
     def _score(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
         if not positive.sum() > 0:
             return float("nan")
-        found = np.cumsum(positive)
-        chosen = found + np.cumsum(negative)
-        precision = np.divide(found, chosen, out=np.zeros_like(found), where=chosen > 0)
+        hits = np.cumsum(positive)
+        selected = hits + np.cumsum(negative)
+        precision = np.divide(hits, selected, out=np.zeros_like(hits), where=selected > 0)
         return float((positive * precision).sum() / positive.sum())
 
 

@@ -80,14 +80,14 @@ class Schedule:
 
     def needed(self, roots: list[int]) -> set[int]:
         """The instructions that the values of ``roots`` at one column are computed of, those roots included."""
-        found: set[int] = set()
+        instructions: set[int] = set()
         stack = list(roots)
         while stack:
             k = stack.pop()
-            if k not in found and self.steps[k].extent.over_columns:
-                found.add(k)
+            if k not in instructions and self.steps[k].extent.over_columns:
+                instructions.add(k)
                 stack += self.steps[k].args
-        return found
+        return instructions
 
     def roots(self, stage: int) -> list[int]:
         """The values that a loop over columns computes: arguments of reductions, and in the last one, of outputs."""

@@ -35,8 +35,8 @@ class HuggingFaceDataset(Dataset[Sample]):
         """The rows at some indices, read at once, where all columns are numbers."""
         if not self._is_numeric:
             return None
-        found: Arrays = self._dataset[indices.tolist()]
-        return {name: np.array(column) for name, column in found.items()}
+        rows: Arrays = self._dataset[indices.tolist()]
+        return {name: np.array(column) for name, column in rows.items()}
 
 
 def from_hugging_face(dataset: Any) -> Dataset[Sample]:
