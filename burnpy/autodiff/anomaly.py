@@ -203,11 +203,11 @@ class set_detect_anomaly(Setting):  # noqa: N801  # as above
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether `detect_anomaly` is active here."""
+    """Return whether `detect_anomaly` is active here."""
     return _detector() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether `detect_anomaly` is active here and NaN is an error."""
+    """Return whether `detect_anomaly` is active here and NaN is an error."""
     detector = _detector()
     return detector is not None and detector.check_nan

@@ -68,7 +68,7 @@ class Traits(TypedDict, total=False):
     flops: Flops
     """See `Flops`. By default 1 for elementwise operations, else 0."""
     product: bool
-    """Whether most FLOPs are multiplications and additions of matrix products, which take less time than others."""
+    """True if most FLOPs are multiplications and additions of matrix products, which take less time than others."""
 
 
 class Declaration:

@@ -26,9 +26,9 @@ class Sampler(ABC):
     """An order of samples. A subclass defines `order`, or, to choose what goes into one batch, `plan`."""
 
     draws_twice: bool = False
-    """Whether a sample can occur twice in an epoch; its random numbers then differ."""
+    """True if a sample can occur twice in an epoch; its random numbers then differ."""
     is_fixed: bool = False
-    """Whether the order is the same in each epoch."""
+    """True if the order is the same in each epoch."""
 
     @abstractmethod
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -187,7 +187,7 @@ class Windows(View[Any]):
 
 
 def _have_alike_columns(parts: tuple[SampleSource[Any], ...]) -> bool:
-    """Whether parts that are not empty give columns of the same names, dtypes and shapes."""
+    """Return whether parts that are not empty give columns of the same names, dtypes and shapes."""
     first: list[Arrays] = []
     for part in parts:
         if len(part):
@@ -199,7 +199,7 @@ def _have_alike_columns(parts: tuple[SampleSource[Any], ...]) -> bool:
 
 
 def _alike(some: Arrays, others: Arrays) -> bool:
-    """Whether two sets of columns have the same names, dtypes and shapes of samples."""
+    """Return whether two sets of columns have the same names, dtypes and shapes of samples."""
     return some.keys() == others.keys() and all(
         (x.dtype, x.shape[1:]) == (others[name].dtype, others[name].shape[1:]) for name, x in some.items()
     )

@@ -1,4 +1,4 @@
-"""The work of making one batch, which threads and processes do alike."""
+"""The work of making one batch, the same in threads and in processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Share:
-    """The part of every batch that a loader gives: one rank's of several."""
+    """The part of every batch that a loader returns: all of it, or that of one rank."""
 
     rank: int = 0
     size: int = 1

@@ -24,7 +24,7 @@ class LeastSquares(NamedTuple, Generic[V, I]):
     """The result of `lstsq`."""
 
     solution: V
-    """Of shape (…, n, k), or (…, n) for vectors."""
+    """The solution x, of shape (…, n, k), or (…, n) for vectors."""
     residuals: V
     """The sum of squares of each column of a x - b, (…, k); empty unless m > n and all matrices have full rank."""
     rank: I

@@ -1,4 +1,4 @@
-"""`AUROC` and `AveragePrecision`: how well scores rank the positives before the others, over all thresholds.
+"""`AUROC` and `AveragePrecision`: the ranking of positives before negatives by score, over all thresholds.
 
 Both are exact, and so hold every score. They are computed on the CPU when `value` is called.
 """

@@ -26,7 +26,7 @@ class Leaves(Module[Any]):
 
 
 def is_tree(value: object) -> bool:
-    """Whether a value is a tensor, or a dict, list or tuple."""
+    """Return whether a value is a tensor, or a dict, list or tuple."""
     return isinstance(value, (Tensor, *CONTAINERS))
 
 

@@ -1,4 +1,4 @@
-"""Making machine code of LLVM's intermediate representation, and loading it, with llvmlite.
+"""The compilation of LLVM's intermediate representation to machine code, and its loading, with llvmlite.
 
 Code that was just compiled and code from the disk are loaded in the same way, as an object file.
 """

@@ -1,4 +1,4 @@
-"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; how they are found: in this process, on disk,
+"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; their look-up: in this process, on disk,
 or by compiling them.
 
 Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is

@@ -86,7 +86,7 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         return type(self), (self.inner,)
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device requests the rule context."""
+        """Return whether the inner device requests the rule context."""
         return self.inner.wants_rule_context()
 
     def synchronize(self) -> None:

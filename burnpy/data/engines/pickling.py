@@ -1,4 +1,4 @@
-"""The error for what cannot be sent to another process: it names the part and what to do."""
+"""The error for objects that cannot be sent to another process, which names the part and the remedy."""
 
 from __future__ import annotations
 

@@ -10,14 +10,17 @@ from burnpy.data.engines.base import Engine, Work
 
 
 class _Failure:
-    """An exception that stands for a result."""
+    """An exception in the place of a result."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
 class _Shared:
-    """What the threads and the one that takes results share. It knows no engine, so that a dropped one is closed."""
+    """The state shared by the workers and the consumer of the results.
+
+    It does not refer to the engine, so that an engine without references is closed.
+    """
 
     def __init__(self, work: Work, tasks: Iterator[Any], prefetch: int) -> None:
         self.work, self.tasks, self.prefetch = work, tasks, prefetch

@@ -80,6 +80,6 @@ class HuggingFaceStream(Stream[Sample]):
 
 
 def _is_number(feature: Any) -> bool:
-    """Whether a feature is a number, so that NumPy's format gives one array for several rows."""
+    """Return whether a feature is a number, so that NumPy's format gives one array for several rows."""
     dtype = getattr(feature, "dtype", None)
     return isinstance(dtype, str) and dtype.startswith(("int", "uint", "float", "bool"))

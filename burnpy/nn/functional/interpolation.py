@@ -22,7 +22,7 @@ B = TypeVar("B", bound=Backend)
 Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"]
 """The name of an interpolation."""
 Corners: TypeAlias = bool | None
-"""Whether corners are aligned; None for a mode that does not ask."""
+"""The setting ``align_corners``: true if corners are aligned; None for a mode without the setting."""
 _DIMS = {"nearest": (1, 2), "nearest-exact": (1, 2), "linear": (1,), "bilinear": (2,), "bicubic": (2,), "area": (1, 2)}
 _SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
 
