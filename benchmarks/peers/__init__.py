@@ -117,7 +117,7 @@ class Training(ABC):
 
 
 def installed(name: str) -> bool:
-    """Whether a peer's package is installed."""
+    """Return whether a peer's package is installed."""
     return find_spec(MODULES[name][1]) is not None
 
 

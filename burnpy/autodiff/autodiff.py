@@ -106,7 +106,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         return leaf
 
     def is_require_grad(self, x: Float) -> bool:
-        """Whether x is tracked on any level of the device."""
+        """Return whether x is tracked on any level of the device."""
         return x.node is not None or self.computing.is_require_grad(x.value)
 
     def retain_grad(self, x: Float) -> Float:
@@ -154,7 +154,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         )
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device needs to know which rule is running."""
+        """Return whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()
 
 

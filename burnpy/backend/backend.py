@@ -76,19 +76,21 @@ class Backend(
     """
 
     eager_checks: bool = True
-    """Whether tensors check values, such as indices, before they use them. An asynchronous device, which would have to
-    synchronize, sets this to False and implements `defer_check`."""
+    """True if tensors check values, such as indices, before they use them.
+
+    An asynchronous device, which would have to synchronize, sets this to False and implements `defer_check`."""
 
     in_place_updates: bool = True
-    """Whether an operation that its caller lets overwrite an argument, such as an optimizer's update of its states, may
-    do so. False on a device that can raise an error after the inner device has computed, as `Checked` does: by then the
+    """True if an operation may overwrite an argument if its caller allows it, as for an optimizer's states.
+
+    False on a device that can raise an error after the inner device has computed, as `Checked` does: by then the
     argument would be lost. A backend that wraps another takes the value from it."""
 
     operand_dtype: DType | None = None
     """The 16-bit dtype to which the device rounds float32 operands of products; None if it does not round."""
 
     differentiates: ClassVar[bool] = False
-    """Whether the device computes derivatives, so that its float primitives are its own: those of the inner device
+    """True if the device computes derivatives, so that its float primitives are its own: those of the inner device
     with a graph or a tangent. True for `Autodiff` and `Forward`, False for the backends that go inside of them."""
 
     level: int = 0
@@ -169,7 +171,7 @@ class Backend(
         return x
 
     def is_require_grad(self, x: Float) -> bool:
-        """Whether operations on x are recorded."""
+        """Return whether operations on x are recorded."""
         return False
 
     def retain_grad(self, x: Float) -> Float:
@@ -210,8 +212,10 @@ class Backend(
         return self.minimum(self.maximum(index, low), high)
 
     def wants_rule_context(self) -> bool:
-        """Whether `Autodiff` should set the current rule in `burnpy.backend.op_context`; called once per backward
-        pass."""
+        """Return whether `Autodiff` should set the current rule in `burnpy.backend.op_context`.
+
+        Called once per backward pass.
+        """
         return False
 
     def storage_of(self, x: Value) -> tuple[Hashable, int]:

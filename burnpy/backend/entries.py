@@ -27,7 +27,7 @@ class Argument(NamedTuple):
 
     @property
     def floats(self) -> bool:
-        """Whether a decorator receives float primitives here (ints and bools go to ``discrete`` instead)."""
+        """True if a decorator receives float primitives here (ints and bools go to ``discrete`` instead)."""
         return self.kind in ("Float", "Number", "Value")
 
 
@@ -49,7 +49,7 @@ class Operation(NamedTuple):
 
     @property
     def elementwise(self) -> bool:
-        """Whether all primitive arguments broadcast, and elements depend on the same elements of all of them."""
+        """True if all primitive arguments broadcast, and elements depend on the same elements of all of them."""
         primitives = [argument for argument in self.arguments if argument.kind is not None]
         return bool(primitives) and all(argument.elementwise for argument in primitives)
 
@@ -65,7 +65,7 @@ class Operation(NamedTuple):
 
     @property
     def lists(self) -> bool:
-        """Whether each result is a list of primitives, as of the operations that update all parameters of a model."""
+        """True if each result is a list of primitives, as of the operations that update all parameters of a model."""
         return "list[" in str(self.function.__annotations__["return"])
 
     @property

@@ -106,7 +106,7 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         return self.around(op, lambda *args: self.inner.product_in_float32(op, args), args)
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device requests the rule context."""
+        """Return whether the inner device requests the rule context."""
         return self.inner.wants_rule_context()
 
     def synchronize(self) -> None:
