@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, data, linalg, networks, tiny, training
+from benchmarks import chains, data, learner, linalg, networks, tiny, training
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
@@ -85,6 +85,15 @@ def test_networks(peer: str) -> None:
     networks.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert len(notebook.values) == 2 * len(networks.CASES)
+
+
+def test_learner() -> None:
+    notebook = Notebook()
+    for model in learner.BUDGETS:
+        learner.work(load("burnpy"), SMOKE, notebook, {"what": "loops", "model": model})
+        assert notebook.values["by hand"] > 0
+    learner.work(load("burnpy"), SMOKE, notebook, {"what": "saves"})
+    assert {"by hand", "learner", "overhead", "stall", "writing"} == notebook.values.keys()
 
 
 def test_where_the_time_goes() -> None:
