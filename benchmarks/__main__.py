@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import chains, checkpointing, data, imports, linalg, networks, tiny, training
+from benchmarks import chains, checkpointing, data, imports, linalg, networks, operations, tiny, training
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.picture import draw
 from benchmarks.report import Section, machine, to_markdown, to_terminal
@@ -22,6 +22,7 @@ GROUPS = {
     "data": data.sections,
     "linalg": linalg.sections,
     "networks": networks.sections,
+    "operations": operations.sections,
 }
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 RESULTS = Path(__file__).with_name("RESULTS.md")
