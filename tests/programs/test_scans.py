@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import kernel, scans
+from burnpy_numpy.compiled import kernel, operations, scans
 
 D: Any = NumPy()
 SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
@@ -47,6 +47,7 @@ def without(operation: str, *args: Any) -> Any:
     """The result without kernels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "_failure", ["off for this test"])
+        patch.setattr(operations, "_templates", {})
         return getattr(D, operation)(*args)
 
 
@@ -102,7 +103,9 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    monkeypatch.setattr(scans, "shared", by_ones)
+    monkeypatch.setattr(kernel, "shared", by_ones)
+    monkeypatch.setattr(kernel, "COUNT", 2)
+    monkeypatch.setattr(kernel, "_SHARED", 0)
     same_bits(D.cumsum(x, dim), wanted)
     assert max(ranges) > 1
 

@@ -51,6 +51,17 @@ class Loops(Writer):
         """Change a variable."""
         self.write(f"store {self.type(x.dtype)} {x.text}, ptr {variable}")
 
+    def count(self, start: str) -> str:
+        """Return the address of a new 64-bit int that is set to ``start``, for `number` and `set_number`."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca i64")
+        self.set_number(name, start)
+        return name
+
+    def set_number(self, pointer: str, x: str) -> None:
+        """Store a 64-bit int."""
+        self.write(f"store i64 {x}, ptr {pointer}")
+
     def number(self, pointer: str, index: str) -> str:
         """Load one of an array of 64-bit ints."""
         return self.assign(f"load i64, ptr {self.element(pointer, index, 'int64')}, align 8")

@@ -16,7 +16,7 @@ EXTREMES = {"max": "oge", "min": "ole"}
 def scan(dtype: str, combine: str, width: int, adjacent: bool) -> str:
     """Return the text of the kernel of a scan along a dimension.
 
-    The table: x, out, the first element of each block (int64), and for ``max`` and ``min`` the index of the last extreme
+    The table: x, out, the first element of each block (int64), and for ``max`` and ``min`` the index of the extreme
     (int64), for ``recurrence`` the factors: out[k] = x[k] + factor[k] · out[k - 1]. The sizes: the length of the scans,
     the distance of an element from the one before, and that of two scans of a block. ``begin`` and ``end`` are blocks.
     All places and distances count elements.
@@ -57,7 +57,7 @@ def scan(dtype: str, combine: str, width: int, adjacent: bool) -> str:
 
 
 def _extreme(w: Loops, how: str, x: Vector, so_far: Vector, place: Vector, index: str) -> tuple[Vector, Vector]:
-    """Return the extreme with an element more, and its index, also in a variable: of equal ones and of NaNs the last."""
+    """Return the extreme with an element more, and its index, kept in a variable: the last of equal ones and NaNs."""
     later = w.binary("or", w.compare(how, x, so_far), w.compare("uno", x, x))
     at = w.select(later, place, w.get(index, "int64"))
     w.set(index, at)

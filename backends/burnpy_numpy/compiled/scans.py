@@ -12,15 +12,16 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST
+from burnpy_numpy.compiled.operations import LEAST, template_kernel
 from burnpy_numpy.ordering import WIDE
-from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
 
 _ROWS = 8
 """The number of rows that are scanned at a time."""
+_BYTES = 64
+"""The size of the parts of columns that are scanned at a time, which are a line of the cache."""
 
 
 class CompiledScans(ArrayBackend):
@@ -75,9 +76,8 @@ class _Scan:
         other = None if factor is None else np.ascontiguousarray(factor)
         if self.combine in ("max", "min"):
             other = np.empty(x.shape, int64)
-        addresses = [a.ctypes.data for a in (x, out, starts, other) if a is not None]
-        shared(lambda begin, end: self.kernel(addresses, sizes, begin, end), len(starts), length * self.width)
-        self.kernel.note()
+        arrays = [a for a in (x, out, starts, other) if a is not None]
+        self.kernel.run(arrays, sizes, len(starts), length * self.width)
         return out, other
 
 
@@ -85,16 +85,10 @@ def _found(combine: str, x: Any, dim: int) -> _Scan | None:
     """Return the scan of x along a dimension; None if there is none, for it or for so few elements."""
     if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2:
         return None
-    from burnpy_numpy.compiled.compiler import vector_bytes
-    from burnpy_numpy.compiled.kernel import enabled, named_kernel
-    from burnpy_numpy.compiled.scanning import scan
-
-    if not enabled():
-        return None
     inner = _beside(x, dim)
-    scans, most = (x.size // x.shape[dim], _ROWS) if inner == 1 else (inner, vector_bytes() // x.dtype.itemsize)
+    scans, most = (x.size // x.shape[dim], _ROWS) if inner == 1 else (inner, _BYTES // x.dtype.itemsize)
     width = min(most, 1 << (scans.bit_length() - 1))
-    kernel = named_kernel(scan, x.dtype.name, combine, width, inner > 1 or width == 1)
+    kernel = template_kernel("scanning", "scan", x.dtype.name, combine, width, inner > 1 or width == 1)
     return None if kernel is None else _Scan(kernel, dim, width, combine)
 
 
