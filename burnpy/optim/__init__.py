@@ -28,6 +28,7 @@ from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_val
 from burnpy.optim.ema import Ema
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
+from burnpy.optim.lbfgs import LBfgs
 from burnpy.optim.lion import Lion
 from burnpy.optim.nadam import NAdam
 from burnpy.optim.optimizer import Optimizer
@@ -66,6 +67,7 @@ __all__ = [
     "GradientsAccumulator",
     "GradientsParams",
     "Group",
+    "LBfgs",
     "LinearLr",
     "Lion",
     "LrSchedule",
