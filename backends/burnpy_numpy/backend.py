@@ -22,6 +22,7 @@ from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
+from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
@@ -52,6 +53,7 @@ class NumPy(
     CompiledConvolution,
     CompiledIndexing,
     CompiledPointwise,
+    CompiledSampling,
     CompiledScans,
     CompiledUpdates,
     Activation,

@@ -199,7 +199,12 @@ NONE = {
     "resample": "functional.interpolate is compared in test_networks.py",
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
+    "recurrence": "cumprod and logcumsumexp, whose gradients it computes, are compared",
     "run": "PyTorch has no programs",
+    **dict.fromkeys(
+        ("weighted_gather", "weighted_scatter", "gathered_products"),
+        "functional.grid_sample is compared in test_networks.py",
+    ),
 }
 """Operations that are not compared here; nor are updates (test_optim.py) and, by themselves, gradients."""
 
