@@ -16,6 +16,7 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
+from burnpy_numpy.compiled.adaptive import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
@@ -48,6 +49,7 @@ _dot: Any = np.ndarray.dot
 class NumPy(
     Softmax,  # of few elements, before others look at them
     Compiled,
+    CompiledAdaptive,
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,

@@ -39,6 +39,7 @@ BY_DEFAULT = {
 REACHED = {
     "adagrad_update": "step(optim.AdaGrad())",
     "adam_update": "step(optim.Adam())",
+    "adaptive_max_pool2d_indices": "functional.adaptive_max_pool2d(image, 1)",
     "adopt_numpy": "Tensor[Counted].from_data(x.to_numpy(), copy=False)",
     "amsgrad_update": "step(optim.Adam(amsgrad=True))",
     "attention": "functional.scaled_dot_product_attention(image, image, image)",

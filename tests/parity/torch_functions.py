@@ -153,6 +153,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul_tn": lambda x, y: x.mT @ y,
     "max_dim": torch.max,
     "max_pool2d": F.max_pool2d,
+    "adaptive_max_pool2d_indices": lambda x, size: F.adaptive_max_pool2d(x, size, return_indices=True)[1],
     "max_pool2d_indices": lambda *arguments: F.max_pool2d(*arguments, return_indices=True)[1],
     "maximum": lambda x, y: torch.maximum(x, operand(y, x)),
     "mean": over(torch.mean),
