@@ -78,6 +78,13 @@ class Loops(Writer):
         """Return the smaller of two 64-bit ints."""
         return self.assign(f"select i1 {self.assign(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")
 
+    @contextmanager
+    def of_width(self, width: int) -> Generator[None]:
+        """Write what is written meanwhile for vectors of another width."""
+        self.width, before = width, self.width
+        yield
+        self.width = before
+
     def lanes(self, pointer: str, places: list[str], dtype: str) -> list[str]:
         """Return the addresses of places in an array: one of a vector, or one for each element."""
         return [self.element(pointer, place, dtype) for place in places]
