@@ -21,6 +21,7 @@ from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
+from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
@@ -49,6 +50,7 @@ class NumPy(
     CompiledChannels,
     CompiledConvolution,
     CompiledPointwise,
+    CompiledRecurrence,
     CompiledUpdates,
     Activation,
     Convolution,
