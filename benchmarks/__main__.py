@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+<<<<<<< HEAD
 from benchmarks import chains, checkpointing, data, imports, learner, linalg, networks, tiny, training
+=======
+from benchmarks import chains, checkpointing, data, imports, linalg, networks, operations, tiny, training
+>>>>>>> speed
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.picture import draw
 from benchmarks.report import Section, machine, to_markdown, to_terminal
@@ -23,6 +27,7 @@ GROUPS = {
     "learner": learner.sections,
     "linalg": linalg.sections,
     "networks": networks.sections,
+    "operations": operations.sections,
 }
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+<<<<<<< HEAD
 from benchmarks import chains, data, learner, linalg, networks, tiny, training
+=======
+from benchmarks import chains, data, linalg, networks, operations, tiny, training
+>>>>>>> speed
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
@@ -142,3 +146,13 @@ def test_report(tmp_path: Path) -> None:
     assert "ValueError: no" in page
     pytest.importorskip("matplotlib")
     assert draw([section], tmp_path / "out.png") == tmp_path / "out.png"
+
+
+@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+def test_scans_and_the_like(peer: str) -> None:
+    if peer == "torch":
+        pytest.importorskip("torch")
+    notebook = Notebook()
+    operations.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert {f"{name}/forward" for name in operations.CASES} <= set(notebook.values)
