@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import chains, checkpointing, data, imports, linalg, networks, tiny, training
+from benchmarks import chains, checkpointing, data, imports, learner, linalg, networks, operations, tiny, training
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.picture import draw
 from benchmarks.report import Section, machine, to_markdown, to_terminal
@@ -20,8 +20,10 @@ GROUPS = {
     "training": training.sections,
     "checkpointing": checkpointing.sections,
     "data": data.sections,
+    "learner": learner.sections,
     "linalg": linalg.sections,
     "networks": networks.sections,
+    "operations": operations.sections,
 }
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 RESULTS = Path(__file__).with_name("RESULTS.md")

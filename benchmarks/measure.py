@@ -93,7 +93,7 @@ class Notebook:
         self.turn(key)
         try:
             self.values[key] = min(measured(), self.values.get(key, inf))
-        except Exception as error:
+        except Exception as error:  # of any peer; the report shows it in place of the figure
             self.errors[key] = f"{type(error).__name__}: {error}".split("\n")[0][:160]
 
 

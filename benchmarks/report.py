@@ -68,7 +68,7 @@ class Line:
 
     @property
     def met(self) -> str:
-        """Whether the median ratio is within the budget: "yes", "NO", "not measured", or "–" without a budget."""
+        """The rating of the median ratio: "yes" within the budget, else "NO"; "not measured"; "–" without a budget."""
         if self.budget is None or any(isinstance(c, str) and c.startswith("fails") for c in self.cells.values()):
             return "–"
         return "not measured" if self.ratio is None else "yes" if self.ratio.middle <= self.budget else "NO"

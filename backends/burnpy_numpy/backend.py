@@ -19,9 +19,11 @@ from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
+from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
 from burnpy_numpy.compiled.recurrence import CompiledRecurrence
+from burnpy_numpy.compiled.scans import CompiledScans
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
@@ -49,8 +51,10 @@ class NumPy(
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,
+    CompiledIndexing,
     CompiledPointwise,
     CompiledRecurrence,
+    CompiledScans,
     CompiledUpdates,
     Activation,
     Convolution,

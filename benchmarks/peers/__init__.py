@@ -53,7 +53,7 @@ class Peer(ABC):
         """Return the names that the expressions use, with values for which nothing is recorded."""
 
     def tracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        """Return the names that the expressions use, with values that are tracked leaves."""
+        """Return the names that the expressions use, with values that are tracked leaves; ints are constants."""
         raise NotImplementedError
 
     def differentiated(self, expression: str, leaves: Sequence[str], seed: str | None) -> str:
@@ -117,7 +117,7 @@ class Training(ABC):
 
 
 def installed(name: str) -> bool:
-    """Whether a peer's package is installed."""
+    """Return whether a peer's package is installed."""
     return find_spec(MODULES[name][1]) is not None
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
 from benchmarks.tasks import Task
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy, Profiled
 
 Train: TypeAlias = Autodiff[NumPy]
@@ -18,7 +18,7 @@ class Burnpy(Peer):
     expressions = EXPRESSIONS
 
     def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        return {name: Tensor[NumPy].from_data(array) for name, array in arrays.items()}
+        return {name: _class(array)[NumPy].from_data(array) for name, array in arrays.items()}
 
     def tracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         return {name: self.leaf(array) for name, array in arrays.items()}
@@ -28,7 +28,8 @@ class Burnpy(Peer):
         return f"grads = ({expression}).backward({seed or ''}); {read}"
 
     def leaf(self, array: Array) -> Any:
-        return Tensor[Train].from_data(array).require_grad()
+        x = _class(array)[Train].from_data(array)
+        return x.require_grad() if isinstance(x, Tensor) else x
 
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         grads = f(*leaves).backward()
@@ -42,6 +43,10 @@ class Burnpy(Peer):
         from benchmarks.peers.our_models import OurTraining
 
         return OurTraining(task, Autodiff[Profiled[NumPy]] if profiled else Train)
+
+
+def _class(array: Array) -> Any:
+    return IntTensor if array.dtype.kind == "i" else Tensor
 
 
 PEER = Burnpy()

@@ -30,7 +30,7 @@ class PyTorch(Peer):
         return f"torch.autograd.grad({expression}, ({', '.join(leaves)},), {seed})"
 
     def leaf(self, array: Array) -> Any:
-        return torch.from_numpy(array.copy()).requires_grad_()
+        return torch.from_numpy(array.copy()).requires_grad_(array.dtype.kind == "f")
 
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         return torch.autograd.grad(f(*leaves), leaves)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, data, linalg, networks, tiny, training
+from benchmarks import chains, data, learner, linalg, networks, operations, tiny, training
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
@@ -87,6 +87,15 @@ def test_networks(peer: str) -> None:
     assert len(notebook.values) == 2 * len(networks.CASES)
 
 
+def test_learner() -> None:
+    notebook = Notebook()
+    for model in learner.BUDGETS:
+        learner.work(load("burnpy"), SMOKE, notebook, {"what": "loops", "model": model})
+        assert notebook.values["by hand"] > 0
+    learner.work(load("burnpy"), SMOKE, notebook, {"what": "saves"})
+    assert {"by hand", "learner", "overhead", "stall", "writing"} == notebook.values.keys()
+
+
 def test_where_the_time_goes() -> None:
     notebook = Notebook()
     training.work(load("burnpy"), SMOKE, notebook, {"what": "operations", "model": "MLP"})
@@ -133,3 +142,13 @@ def test_report(tmp_path: Path) -> None:
     assert "ValueError: no" in page
     pytest.importorskip("matplotlib")
     assert draw([section], tmp_path / "out.png") == tmp_path / "out.png"
+
+
+@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+def test_scans_and_the_like(peer: str) -> None:
+    if peer == "torch":
+        pytest.importorskip("torch")
+    notebook = Notebook()
+    operations.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert {f"{name}/forward" for name in operations.CASES} <= set(notebook.values)

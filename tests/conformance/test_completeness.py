@@ -87,6 +87,7 @@ INTERNAL = {
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
+    "recurrence": "the gradients of cumprod and logcumsumexp",
     "sum_to": "the gradient of an operand that was broadcast",
 }
 """What operations are for that users do not reach, apart from those that end in _backward."""

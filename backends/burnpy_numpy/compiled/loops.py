@@ -56,6 +56,17 @@ class Loops(Writer):
         """Change a variable."""
         self.write(f"store {self.type(x.dtype)} {x.text}, ptr {variable}")
 
+    def count(self, start: str) -> str:
+        """Return the address of a new 64-bit int that is set to ``start``, for `number` and `set_number`."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca i64")
+        self.set_number(name, start)
+        return name
+
+    def set_number(self, pointer: str, x: str) -> None:
+        """Store a 64-bit int."""
+        self.write(f"store i64 {x}, ptr {pointer}")
+
     def number(self, pointer: str, index: str) -> str:
         """Load one of an array of 64-bit ints."""
         return self.assign(f"load i64, ptr {self.element(pointer, index, 'int64')}, align 8")
@@ -93,6 +104,32 @@ class Loops(Writer):
                     self._called.add((op, dtype))
                 values.append(applied(self, op, [values[a] for a in args], dtype))
         return [values[k] for k in program.outputs]
+
+    def lanes(self, pointer: str, places: list[str], dtype: str) -> list[str]:
+        """Return the addresses of places in an array: one of a vector, or one for each element."""
+        return [self.element(pointer, place, dtype) for place in places]
+
+    def load_lanes(self, lanes: list[str], index: str, dtype: str) -> Vector:
+        """Load a vector that lies together at one address, or apart at one for each element."""
+        at = [self.element(lane, index, dtype) for lane in lanes]
+        if len(at) == 1:
+            return self.load(at[0], dtype, None)
+        kind, scalar, text = self.type(dtype), self.scalar(dtype), "poison"
+        for k, place in enumerate(at):
+            one = self.assign(f"load {scalar}, ptr {place}")
+            text = self.assign(f"insertelement {kind} {text}, {scalar} {one}, i32 {k}")
+        return Vector(text, dtype)
+
+    def store_lanes(self, x: Vector, lanes: list[str], index: str) -> None:
+        """Store a vector as `load_lanes` loads one."""
+        at = [self.element(lane, index, x.dtype) for lane in lanes]
+        if len(at) == 1:
+            self.store(x, at[0], None)
+            return
+        kind, scalar = self.type(x.dtype), self.scalar(x.dtype)
+        for k, place in enumerate(at):
+            one = self.assign(f"extractelement {kind} {x.text}, i32 {k}")
+            self.write(f"store {scalar} {one}, ptr {place}")
 
     @contextmanager
     def loop(self, start: str, stop: str) -> Generator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from burnpy_array import ArrayBackend
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
-    from burnpy_numpy.compiled.kernel import Kernel
+    from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
 LEAST = 2048
 """The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
@@ -145,6 +146,7 @@ class Compiled(ArrayBackend):
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _found: dict[tuple[Any, ...], Kernel | None] = {}
+_templates: dict[tuple[Any, ...], NamedKernel | None] = {}
 
 
 def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
@@ -167,9 +169,29 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
         return kernel
 
 
+def template_kernel(module: str, name: str, *parameters: Any) -> NamedKernel | None:
+    """Return the kernel of a template; None if kernels are off.
+
+    Args:
+        module: the module of this package that has the template, which is imported at its first kernel.
+        name: the template.
+        parameters: its arguments.
+    """
+    key = (module, name, *parameters)
+    try:
+        return _templates[key]
+    except KeyError:
+        from burnpy_numpy.compiled.kernel import named_kernel
+
+        template = getattr(import_module(f"burnpy_numpy.compiled.{module}"), name)
+        kernel = _templates[key] = named_kernel(template, *parameters)
+        return kernel
+
+
 def forget() -> None:
     """Look for all kernels anew, as they were turned on or off."""
     _found.clear()
+    _templates.clear()
 
 
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:

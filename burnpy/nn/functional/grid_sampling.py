@@ -1,4 +1,4 @@
-"""Sampling images at positions that are themselves computed."""
+"""`affine_grid` and `grid_sample`: interpolation of images at computed positions."""
 
 from __future__ import annotations
 

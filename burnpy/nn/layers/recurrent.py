@@ -108,7 +108,7 @@ class RecurrentCell(Module[B]):
 
     @property
     def bias(self) -> bool:
-        """Whether the cell has biases."""
+        """True if the cell has biases."""
         return self.bias_ih is not None
 
     def torch_names(self) -> dict[str, str]:
@@ -195,7 +195,7 @@ class Recurrent(Module[B]):
 
     @property
     def bias(self) -> bool:
-        """Whether the layers have biases."""
+        """True if the layers have biases."""
         return self.layers[0][0].bias_ih is not None
 
     def torch_names(self) -> dict[str, str]:
