@@ -23,6 +23,7 @@ from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
+from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
 from burnpy_numpy.compiled.updates import CompiledUpdates
@@ -55,6 +56,7 @@ class NumPy(
     CompiledConvolution,
     CompiledIndexing,
     CompiledPointwise,
+    CompiledRecurrence,
     CompiledSampling,
     CompiledScans,
     CompiledUpdates,
