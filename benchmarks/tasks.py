@@ -90,6 +90,32 @@ def gpt(rng: np.random.Generator, small: bool) -> Task:
     return Task("mini-GPT", sizes, weights, text[..., :-1], text[..., 1:], "AdamW", 1e-3, MAX_NORM, products)
 
 
+def lstm(rng: np.random.Generator, small: bool) -> Task:
+    """An Lstm of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last output;
+    batch 16.
+    """
+    return _recurrent(rng, small, "Lstm", 4)
+
+
+def gru(rng: np.random.Generator, small: bool) -> Task:
+    """A Gru of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last output;
+    batch 16.
+    """
+    return _recurrent(rng, small, "Gru", 3)
+
+
+def _recurrent(rng: np.random.Generator, small: bool, model: str, gates: int) -> Task:
+    batch, length, inputs, hidden = (2, 3, 3, 4) if small else (16, 32, 32, 64)
+    shapes = {"weight_ih": (inputs, gates * hidden), "weight_hh": (hidden, gates * hidden)}
+    shapes |= dict.fromkeys(("bias_ih", "bias_hh"), (gates * hidden,))
+    bound = hidden**-0.5
+    weights = {f"recurrent.layers.0.0.{name}": rng.uniform(-bound, bound, shape) for name, shape in shapes.items()}
+    weights |= _linear(rng, "logits", hidden, CLASSES)
+    sequences = rng.normal(0.0, 1.0, (BATCHES, batch, length, inputs))
+    sizes = {"inputs": inputs, "hidden": hidden}
+    return Task(model, sizes, weights, sequences, rng.integers(0, CLASSES, sequences.shape[:2]))
+
+
 def _linear(rng: np.random.Generator, path: str, inputs: int, outputs: int) -> dict[str, Array]:
     return {
         f"{path}.weight": rng.normal(0.0, (2 / inputs) ** 0.5, (inputs, outputs)),
@@ -101,7 +127,13 @@ def _norm(path: str, size: int) -> dict[str, Array]:
     return {f"{path}.weight": np.ones(size), f"{path}.bias": np.zeros(size)}
 
 
-TASKS: Mapping[str, Callable[[np.random.Generator, bool], Task]] = {"MLP": mlp, "CNN": cnn, "mini-GPT": gpt}
+TASKS: Mapping[str, Callable[[np.random.Generator, bool], Task]] = {
+    "MLP": mlp,
+    "CNN": cnn,
+    "mini-GPT": gpt,
+    "Lstm": lstm,
+    "Gru": gru,
+}
 
 
 def task(model: str, dtype: str, *, small: bool = False, batch: int | None = None) -> Task:

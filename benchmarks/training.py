@@ -1,4 +1,4 @@
-"""Benchmark of training steps of an MLP, a CNN and a mini-GPT, which `benchmarks.tasks` defines.
+"""Benchmark of training steps of an MLP, a CNN, a mini-GPT, an Lstm and a Gru, which `benchmarks.tasks` defines.
 
 Each peer has the same data and first weights. Both use their own layers and optimizers; PyTorch's work in place. The
 losses are compared step by step, in float64 and in float32. Each model and peer runs in its own process, once with the
@@ -34,6 +34,8 @@ BUDGETS = {
     ("CNN", 2): 1.0,
     ("mini-GPT", 1): 0.85 if PARITY else 1.1,
     ("mini-GPT", 2): 1.0 if PARITY else 1.2,
+    ("Lstm", 1): 1.3,
+    ("Gru", 1): 1.3,
 }
 """Budgets of a step by model and number of threads."""
 ADAM = 0.7

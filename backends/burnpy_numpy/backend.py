@@ -16,12 +16,15 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
+from burnpy_numpy.compiled.adaptive import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
+from burnpy_numpy.compiled.recurrence import CompiledRecurrence
+from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
@@ -47,11 +50,14 @@ _dot: Any = np.ndarray.dot
 class NumPy(
     Softmax,  # of few elements, before others look at them
     Compiled,
+    CompiledAdaptive,
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,
     CompiledIndexing,
     CompiledPointwise,
+    CompiledRecurrence,
+    CompiledSampling,
     CompiledScans,
     CompiledUpdates,
     Activation,

@@ -11,7 +11,7 @@ from benchmarks.peers import Training
 from benchmarks.tasks import CLASSES, Task
 from burnpy import IntTensor, Tensor
 from burnpy.backend import Backend
-from burnpy.nn import BatchNorm, Conv2d, Embedding, Linear, MaxPool2d, Module, Param, TransformerEncoder
+from burnpy.nn import BatchNorm, Conv2d, Embedding, Gru, Linear, Lstm, MaxPool2d, Module, Param, TransformerEncoder
 from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
 
 B = TypeVar("B", bound=Backend)
@@ -54,7 +54,25 @@ class Gpt(Module[B]):
         return self.logits(x).flatten(0, 1)
 
 
-MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt}
+class LstmClassifier(Module[B]):
+    def __init__(self, device: B | type[B], inputs: int, hidden: int) -> None:
+        self.recurrent = Lstm(inputs, hidden, device=device)
+        self.logits = Linear(hidden, CLASSES, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.logits(self.recurrent(x)[0][:, -1])
+
+
+class GruClassifier(Module[B]):
+    def __init__(self, device: B | type[B], inputs: int, hidden: int) -> None:
+        self.recurrent = Gru(inputs, hidden, device=device)
+        self.logits = Linear(hidden, CLASSES, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.logits(self.recurrent(x)[0][:, -1])
+
+
+MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt, "Lstm": LstmClassifier, "Gru": GruClassifier}
 
 
 def model_of(task: Task, device: Any) -> Any:

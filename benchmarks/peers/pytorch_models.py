@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -93,14 +95,34 @@ class Gpt(nn.Module):  # type: ignore[misc]  # as above
         return self.logits(self.blocks(self.characters(text) + self.places)).flatten(0, 1)
 
 
-MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt}
+class Classifier(nn.Module):  # type: ignore[misc]  # as above
+    """A recurrent network, of a class of `torch.nn`, and a linear layer on its last output."""
+
+    def __init__(self, network: Any, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.recurrent = network(inputs, hidden, batch_first=True)
+        self.logits = nn.Linear(hidden, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        return self.logits(self.recurrent(x)[0][:, -1])
+
+
+MODELS: dict[str, Any] = {
+    "MLP": Mlp,
+    "CNN": Cnn,
+    "mini-GPT": Gpt,
+    "Lstm": partial(Classifier, nn.LSTM),
+    "Gru": partial(Classifier, nn.GRU),
+}
 NOT_TRANSPOSED = ("characters.weight", "places")
 
 
 def model_of(task: Task) -> Any:
     """Return the model of a task with its first weights."""
     first = {
-        path: torch.from_numpy((value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy())
+        re.sub(r"layers\.0\.0\.(\w+)", r"\1_l0", path): torch.from_numpy(
+            (value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy()
+        )
         for path, value in task.weights.items()
     }
     model = MODELS[task.model](**task.sizes).to(next(iter(first.values())).dtype)

@@ -25,6 +25,7 @@ from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
+from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
@@ -63,6 +64,7 @@ class Backend(
     Resampling,
     Normalization,
     Attention,
+    Recurrence,
     LinearAlgebra,
     Optimizer,
     Programs,

@@ -188,6 +188,11 @@ def template_kernel(module: str, name: str, *parameters: Any) -> NamedKernel | N
         return kernel
 
 
+def block_starts(count: int, width: int) -> Any:
+    """Return the first of each block of ``width``; the last block may overlap with the one before."""
+    return np.minimum(np.arange(0, count, width), count - width)
+
+
 def forget() -> None:
     """Look for all kernels anew, as they were turned on or off."""
     _found.clear()
