@@ -177,17 +177,21 @@ def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
     from burnpy_numpy.compiled import convolving
     from burnpy_numpy.compiled.kernel import named_kernel
 
-    return named_kernel(getattr(convolving, name), dtype.name, tables.width, *tables.block)
+    return named_kernel(
+        getattr(convolving, name), "float32" if dtype is float32 else "float64", tables.width, *tables.block
+    )
 
 
 def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
+    from burnpy_numpy.compiled.kernel import address
+
     tables, members, o = windows.forward, x.shape[0], weight.shape[0]
     packed = np.ascontiguousarray(weight.reshape((o, -1))[tables.channels].swapaxes(1, 2))
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     out = np.empty((members, o, *windows.counts), x.dtype)
     firsts = np.ascontiguousarray(tables.channels[:, 0])
     arrays = (packed, out, added, tables.elements, tables.places, tables.targets, firsts, tables.sources)
-    addresses = [a.ctypes.data for a in arrays]
+    addresses = [address(a) for a in arrays]
     far, tiles, blocks = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1], len(firsts)
     step = out.itemsize * o * far
 
@@ -208,6 +212,8 @@ def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: A
 
 
 def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
+    from burnpy_numpy.compiled.kernel import address
+
     tables, members, o = windows.backward, x.shape[0], grad.shape[1]
     grad = np.ascontiguousarray(grad)
     far = windows.counts[0] * windows.counts[1]
@@ -218,7 +224,7 @@ def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
     most = max(64, _ROWS // (size * tables.width * x.itemsize))
     several = max(1, most // vectors)
     arrays = (grad, sums, tables.elements, tables.places, tables.targets, rows, tables.sources)
-    addresses = [a.ctypes.data for a in arrays]
+    addresses = [address(a) for a in arrays]
 
     def work(first: int, last: int) -> None:
         for start, stop, source in windows.parts(x, 0, members):
