@@ -6,6 +6,7 @@ Each number is summed in an order that depends on shapes and the machine alone, 
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,9 @@ _WASTE = 0.25
 """The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
+_DENSE, _BROAD = 2, 16
+"""With a stride, how often an element is in a window, and the width of the gradient, from which the gradient by the
+input takes less time as convolutions."""
 _ROWS = 1 << 14
 """The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
 
@@ -58,6 +62,15 @@ class CompiledConvolution(ArrayBackend):
             flipped = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2)[..., ::-1, ::-1]
             flipped = flipped.reshape((groups * c, o // groups, *kernel))
             out = self._convolved(grad, flipped, None, (stride, (reach[0], reach[1]), dilation), groups)
+        elif (
+            dilation == (1, 1)
+            and weight.shape[2] * weight.shape[3] > _DENSE * stride[0] * stride[1]
+            and grad.shape[3] >= _BROAD
+            and _suits(grad, weight, weight.shape, grad.shape[2:])
+        ):
+            from burnpy_numpy.compiled.kernel import enabled
+
+            out = self._call(_by_phases, self, grad, weight, shape, stride, padding, groups) if enabled() else None
         return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_weight(
@@ -82,6 +95,51 @@ class CompiledConvolution(ArrayBackend):
             if found is not None and kernel is not None:
                 return self._call(_forward, kernel, found, x, weight, bias)
         return None
+
+
+def _by_phases(
+    b: CompiledConvolution, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, groups: int
+) -> Any:
+    """The gradient by the input of a convolution with a stride, as a convolution for each phase of its elements.
+
+    The elements of a phase are apart by the stride, and only every stride-th row and column of the weight reaches them.
+    """
+    rows, columns = (
+        [_Phase(k, *numbers) for k in range(numbers[0])]
+        for numbers in zip(stride, padding, weight.shape[2:], shape[2:], strict=True)
+    )
+    before = [max(0, -min(phase.start for phase in phases)) for phases in (rows, columns)]
+    after = [
+        max(0, max(phase.stop for phase in phases) - n)
+        for phases, n in zip((rows, columns), grad.shape[2:], strict=True)
+    ]
+    wide = np.pad(grad, ((0, 0), (0, 0), *zip(before, after, strict=True)))
+    o, c = weight.shape[:2]
+    out = np.zeros(shape, grad.dtype)
+    for row, column in product(rows, columns):
+        part = weight[:, :, row.key, column.key]
+        if not part.size or not row.count or not column.count:
+            continue
+        flipped = part.reshape((groups, o // groups, c, *part.shape[2:])).swapaxes(1, 2)[..., ::-1, ::-1]
+        flipped = flipped.reshape((groups * c, o // groups, *part.shape[2:]))
+        (top, bottom), (left, right) = ((p.start + n, p.stop + n) for p, n in zip((row, column), before, strict=True))
+        given = wide[:, :, top:bottom, left:right]
+        out[:, :, row.first :: stride[0], column.first :: stride[1]] = b.conv2d(
+            given, flipped, (1, 1), (0, 0), (1, 1), groups
+        )
+    return out
+
+
+class _Phase:
+    """The elements of one dimension of x that the elements ``key`` of a window reach, and the windows with these."""
+
+    def __init__(self, phase: int, stride: int, padding: int, kernel: int, size: int) -> None:
+        self.key = slice(phase, None, stride)
+        self.first = (phase - padding) % stride  #: the first element of x
+        self.count = len(range(self.first, size, stride))
+        last = (self.first + padding - phase) // stride  #: the last window that the first element is in
+        self.start = last - len(range(phase, kernel, stride)) + 1 if self.count else 0
+        self.stop = last + self.count if self.count else 0
 
 
 def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
