@@ -35,6 +35,9 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
     "stride and groups": ((2, 6, 19, 23), (10, 3, 4, 5), (2, 2), (1, 3), (1, 1), 2),
     "stride, padding beyond the window": ((2, 3, 16, 19), (5, 3, 3, 3), (2, 2), (4, 4), (1, 1), 1),
     "stride with a rest": ((2, 3, 22, 24), (5, 3, 2, 2), (3, 4), (0, 0), (1, 1), 1),
+    "kernel 4, stride 2": ((2, 3, 16, 24), (5, 3, 4, 4), (2, 2), (1, 1), (1, 1), 1),
+    "stride and groups": ((2, 4, 15, 22), (6, 2, 5, 3), (3, 2), (2, 1), (1, 1), 2),
+    "elements after the last window": ((2, 3, 18, 25), (5, 3, 3, 3), (4, 3), (0, 0), (1, 1), 1),
     "padding beyond the window": ((2, 3, 6, 9), (5, 3, 2, 3), (1, 1), (3, 4), (1, 1), 1),
     "a batch of one": ((1, 3, 20, 20), (5, 3, 3, 3), *SAME),
     "more than one part": ((40, 5, 40, 43), (3, 5, 3, 3), *SAME),
@@ -44,6 +47,8 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution, "_LEAST", 1)
+    monkeypatch.setattr(convolution, "_DENSE", 0)
+    monkeypatch.setattr(convolution, "_BROAD", 1)
 
 
 def drawn(*shape: int) -> Any:

@@ -46,6 +46,11 @@ def sum_of_rows(b: Any, x: Any) -> Any:
     return b.sum(x, (1,), True)
 
 
+def sum_of_squares(b: Any, x: Any) -> Any:
+    """The sum of the squares of each row."""
+    return b.sum(b.square(x), (1,), True)
+
+
 def squares_of_rows(b: Any, x: Any, mean: Any) -> Any:
     """The sum of the squared deviations of each row from a mean."""
     return b.sum(b.square(b.sub(x, mean)), (1,), True)
