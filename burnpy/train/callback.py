@@ -1,4 +1,4 @@
-"""`Callback`, which decides what a run does next, and its decisions `Stop`, `Save` and `Replace`."""
+"""`Callback`, the base class of callbacks, and their decisions `Stop`, `Save` and `Replace`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Replace:
 
 Decision: TypeAlias = Stop | Save | Replace
 State: TypeAlias = Any
-"""What a callback remembers: None, bools, numbers, strings, and lists and dicts of these, which checkpoints store."""
+"""The state of a callback, which checkpoints store: None, bools, numbers, strings, and lists and dicts of these."""
 
 
 class Callback:

@@ -93,5 +93,7 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def _matrices(metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    found = {name: metric.value().tolist() for name, metric in metrics.items() if isinstance(metric, ConfusionMatrix)}
-    return {"matrices": found} if found else {}
+    matrices = {
+        name: metric.value().tolist() for name, metric in metrics.items() if isinstance(metric, ConfusionMatrix)
+    }
+    return {"matrices": matrices} if matrices else {}

@@ -1,4 +1,4 @@
-"""`Learner`: training as a generator of events over the pieces that a loop by hand would use."""
+"""`Learner`: training as a generator of events made of the parts that a hand-written loop uses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Trainable(Protocol[M_co, V_co]):
 
 
 class Logger(Protocol):
-    """Anything that is told every event: `Jsonl`, `TensorBoard`, a function with a ``close``."""
+    """The interface of loggers, which receive every event: `Jsonl`, `TensorBoard`, or a function with a ``close``."""
 
     def log(self, event: Event[Any]) -> None:
         """Take note of an event."""
@@ -91,7 +91,7 @@ class ByValue:
 
 
 class Learner(Generic[M, T, V, W]):
-    """Trains models by a step function, and yields what happens as events.
+    """Trains models by a step function, and yields the events of the run.
 
     Args:
         train_step: from a model and a batch to a `Step` with the loss of the batch.

@@ -1,4 +1,4 @@
-"""Parts of operations, as functions of a backend and of rows, of which programs are traced as of defaults."""
+"""Parts of operations as functions of a backend and of rows, from which programs are traced."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def cross_entropy_weights(b: Any, grad: Any, x: Any, logsumexp: Any) -> Any:
 def sum_of_rows(b: Any, x: Any) -> Any:
     """The sum of each row."""
     return b.sum(x, (1,), True)
+
+
+def sum_of_squares(b: Any, x: Any) -> Any:
+    """The sum of the squares of each row."""
+    return b.sum(b.square(x), (1,), True)
 
 
 def squares_of_rows(b: Any, x: Any, mean: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The page of the board: HTML without anything to load from elsewhere."""
+"""The page of the board: HTML that loads nothing from other places."""
 
 from __future__ import annotations
 

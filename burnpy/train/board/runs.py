@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Run:
-    """A run as its log tells it."""
+    """A run, as read from its log."""
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
