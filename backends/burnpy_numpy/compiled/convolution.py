@@ -106,11 +106,11 @@ def _windows(x: Any, weight: Shape, where: Where, groups: int) -> Windows | None
 
 
 def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
-    """Return the kernel of a template of `convolving`; None if it cannot be compiled."""
-    from burnpy_numpy.compiled import convolving
+    """Return the kernel of a template of `convolution_kernels`; None if it cannot be compiled."""
+    from burnpy_numpy.compiled import convolution_kernels
     from burnpy_numpy.compiled.kernel import named_kernel
 
-    return named_kernel(getattr(convolving, name), dtype.name, tables.width, *tables.block)
+    return named_kernel(getattr(convolution_kernels, name), dtype.name, tables.width, *tables.block)
 
 
 def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
