@@ -38,7 +38,7 @@ from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
-from burnpy_numpy.rows import few, total
+from burnpy_numpy.row_sums import few, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
