@@ -24,6 +24,7 @@ from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.matrices import CompiledMatrices
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
+from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
 from burnpy_numpy.compiled.updates import CompiledUpdates
@@ -58,6 +59,7 @@ class NumPy(
     CompiledIndexing,
     CompiledMatrices,
     CompiledPointwise,
+    CompiledRecurrence,
     CompiledSampling,
     CompiledScans,
     CompiledUpdates,

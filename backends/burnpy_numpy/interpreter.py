@@ -29,7 +29,7 @@ _largest: Any = np.maximum.reduce
 
 
 def can_interpret(program: Program) -> bool:
-    """Whether a program needs one pass over the rows, and no 16-bit floats, of which a step would be rounded too often.
+    """Return whether a program needs one pass over the rows and has no 16-bit floats, which would be rounded too often.
 
     It needs one pass if no instruction uses a sum or a maximum over rows.
     """

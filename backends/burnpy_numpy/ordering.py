@@ -114,9 +114,9 @@ def _beyond(x: Any, k: int, largest: bool) -> Any:
     count = x.shape[-1]
     place = count - k if largest else k - 1
     bound = np.partition(x, place, -1)[..., place : place + 1]
-    found = np.greater_equal(x, bound) if largest else np.less_equal(x, bound)
+    beyond = np.greater_equal(x, bound) if largest else np.less_equal(x, bound)
     rows = x.size // count
-    positions = np.flatnonzero(found)
+    positions = np.flatnonzero(beyond)
     if len(positions) != rows * k or (kind_of(x.dtype) == "float" and np.isnan(x).any()):
         return None
     return np.remainder(positions, count).reshape((*x.shape[:-1], k))

@@ -1,4 +1,4 @@
-"""Collators, which make a batch of samples: `collate` for tensors of one shape, and functions of one's own.
+"""Collators, which make a batch of samples: `collate` for tensors of one shape, and functions of the user.
 
 A collator works in two steps. ``arrays`` runs in a worker: it stacks samples into NumPy arrays and applies the
 transform to the whole batch at once. ``batch`` runs in the thread that takes the batch, and puts the arrays on the
@@ -61,7 +61,7 @@ class FunctionCollator(Collator[T_co]):
         self.function = function
 
     def arrays(self, samples: Samples) -> Any:
-        """What the function returns, of the list of samples."""
+        """Return the function's result for the list of samples."""
         items = samples.items
         if samples.columns is not None:
             columns = samples.columns
@@ -69,7 +69,7 @@ class FunctionCollator(Collator[T_co]):
         return self.function(list(items))
 
     def batch(self, arrays: Any) -> T_co:
-        """What the function returned."""
+        """Return the result of ``arrays`` unchanged."""
         return arrays  # type: ignore[no-any-return]  # what the function returned
 
 

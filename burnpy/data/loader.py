@@ -117,7 +117,7 @@ class Loader(Generic[T]):
         return Epoch(engine, self.collator, epoch, start, count)
 
     def settings(self) -> dict[str, Any]:
-        """What determines the batches, as plain values: a run that is resumed is to have the same."""
+        """Return the settings that determine the batches, as plain values; a resumed run must have the same ones."""
         return {
             "samples": len(self.dataset),
             "batch_size": self.batch_size,

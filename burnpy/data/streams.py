@@ -183,7 +183,7 @@ class StreamLoader(Generic[T]):
             try:
                 for sample, place in islice(source, self.batch_size):  # noqa: B007  # the last place is used
                     items.append(sample)
-            except Exception as error:
+            except Exception as error:  # the source is the user's code; the error is the cause of the LoadingError
                 what = f"reading sample {first + len(items)}"
                 raise loading_error(what, error, first + len(items), number, epoch) from error
             if not items or (self.drop_last and len(items) < self.batch_size):
@@ -228,7 +228,7 @@ class _MakeStreamBatch:
             try:
                 for function in self.functions:
                     item = function(item)
-            except Exception as error:
+            except Exception as error:  # of the user's functions, likewise
                 i = int(indices[j])
                 raise loading_error(f"sample {i}", error, i, task.number, self.epoch) from error
             items[j] = item

@@ -1,4 +1,4 @@
-"""The work of making one batch, which threads and processes do alike."""
+"""The work of making one batch, the same in threads and in processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Share:
-    """The part of every batch that a loader gives: one rank's of several."""
+    """The part of every batch that a loader returns: all of it, or that of one rank."""
 
     rank: int = 0
     size: int = 1
@@ -66,7 +66,7 @@ class MakeBatch:
         repeats = None if self.plan.repeats is None else self.plan.repeats[places]
         try:
             columns = self.dataset.columns(indices)
-        except Exception as error:
+        except Exception as error:  # the dataset is the user's code; its error is the cause of the LoadingError
             raise self._error(number, f"samples {listed(indices)}", error) from error
         items: list[Any] = []
         if columns is None:
@@ -78,7 +78,7 @@ class MakeBatch:
                     return None
                 try:
                     items.append(self.dataset.draw(i, generator))
-                except Exception as error:
+                except Exception as error:  # likewise
                     raise self._error(number, f"sample {i}", error, i) from error
         rng = BatchRandom(self.seed, self.epoch, indices, repeats)
         return collated(self.collator, Samples(indices, items, columns, rng), number, self.epoch)
@@ -97,7 +97,7 @@ def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int)
         return collator.arrays(samples)
     except BurnpyError:
         raise  # which says itself what is wrong with which samples
-    except Exception as error:
+    except Exception as error:  # the collator is the user's code
         what = f"the collation of samples {listed(samples.indices)}"
         raise loading_error(what, error, None, number, epoch) from error
 

@@ -26,7 +26,7 @@ class Leaves(Module[Any]):
 
 
 def is_tree(value: object) -> bool:
-    """Whether a value is a tensor, or a dict, list or tuple."""
+    """Return whether a value is a tensor, or a dict, list or tuple."""
     return isinstance(value, (Tensor, *CONTAINERS))
 
 
@@ -37,8 +37,23 @@ def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
         KindError: a leaf of the tree is not a float tensor.
         ArgumentError: the gradients are a tree of another structure, or the tree has no leaves.
     """
-    params: dict[str, Param[Any]] = {}
     name = f"{type(optimizer).__name__}.step()"
+    model, restored = in_tree(name, tree)
+    return restored(
+        optimizer.step(lr, model, grads if isinstance(grads, Gradients) else _by_path(name, model, tree, grads))
+    )
+
+
+def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return a model whose parameters are the leaves of a tree, and the function that makes a tree of such a model.
+
+    With ``tracked=True`` the function gives the leaves of the model; otherwise the tree's own where they are the same.
+
+    Raises:
+        KindError: a leaf of the tree is not a float tensor.
+        ArgumentError: the tree has no leaves.
+    """
+    params: dict[str, Param[Any]] = {}
 
     def held(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Tensor):
@@ -56,20 +71,23 @@ def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
     if not params:
         raise ArgumentError(f"{name} was given a tree without tensors")
     model: Any = new_module(Leaves, {str(key): part for key, part in fields.items()}, tuple(map(str, fields)), None)
-    after = optimizer.step(lr, model, grads if isinstance(grads, Gradients) else _by_path(name, model, tree, grads))
-    values = after.named_params()
 
-    def updated(leaf: Any, path: str) -> Any:
-        new = values[path].value
-        return leaf if new is params[path].value else new
+    def restored(after: Any, tracked: bool = False) -> Any:
+        values = after.named_params()
 
-    result = _mapped(outer, updated)
-    return result["x"] if isinstance(tree, Tensor) else result
+        def updated(leaf: Any, path: str) -> Any:
+            new = values[path].value
+            return leaf if new is params[path].value and not tracked else new
+
+        result = _mapped(outer, updated)
+        return result["x"] if isinstance(tree, Tensor) else result
+
+    return model, restored
 
 
 def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[Any]:
     """Return gradients given as a tree of the structure of the other."""
-    found: dict[str, Any] = {}
+    by_path: dict[str, Any] = {}
     paths: list[str] = []
     device = gradient_device(model)
 
@@ -80,7 +98,7 @@ def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[An
     def placed(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Tensor):
             raise KindError(f"{name} was given {a(type(leaf).__name__)} as gradient of {path!r}; it is a Tensor")
-        found[path] = transfer(leaf.detach(), device)
+        by_path[path] = transfer(leaf.detach(), device)
         return leaf
 
     if not is_tree(grads):
@@ -90,11 +108,11 @@ def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[An
         )
     _mapped({"x": tree} if isinstance(tree, Tensor) else tree, noted)
     _mapped({"x": grads} if isinstance(grads, Tensor) else grads, placed)
-    if sorted(found) != sorted(paths):
+    if sorted(by_path) != sorted(paths):
         raise ArgumentError(
-            f"{name} was given tensors {sorted(paths)} and gradients {sorted(found)}, which must be the same"
+            f"{name} was given tensors {sorted(paths)} and gradients {sorted(by_path)}, which must be the same"
         )
-    return GradientsParams(device, found, paths={path: path for path in paths})
+    return GradientsParams(device, by_path, paths={path: path for path in paths})
 
 
 def _mapped(tree: Any, function: Callable[[Any, str], Any], path: str = "", *, frozen: bool = False) -> Any:

@@ -38,12 +38,12 @@ def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str,
     narrow = x.dtype.itemsize == 2
     if narrow:
         values, probabilities = b.cast(values, float32), b.cast(probabilities, float32)
-    found = _interpolated(b, values, probabilities, interpolation, skip_nan)
+    quantiles = _interpolated(b, values, probabilities, interpolation, skip_nan)
     many = len(probabilities.shape) == 1
-    order = (len(found.shape) - 1, *range(len(found.shape) - 1))
+    order = (len(quantiles.shape) - 1, *range(len(quantiles.shape) - 1))
     out: Shape = (*probabilities.shape, *kept) if many else kept
-    found = b.reshape(b.permute(found, order), out)
-    return x._like(b.cast(found, x.dtype) if narrow else found)
+    quantiles = b.reshape(b.permute(quantiles, order), out)
+    return x._like(b.cast(quantiles, x.dtype) if narrow else quantiles)
 
 
 def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:

@@ -198,6 +198,7 @@ NONE = {
     "center": "a part of the variance",
     "detach": "nothing is computed",
     "resample": "functional.interpolate is compared in test_networks.py",
+    **dict.fromkeys(("gru", "lstm", "rnn"), "the layers are compared in test_nn.py"),
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
     "recurrence": "cumprod and logcumsumexp, whose gradients it computes, are compared",

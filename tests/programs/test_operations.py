@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
+from burnpy.backend import operations as declared
 
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy.compiled import kernel, operations
 
 D: Any = NumPy()
+BY_NAME = declared()
 RNG = np.random.default_rng(11)
 
 
@@ -92,6 +94,30 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         ("attention_weights_again", "attention_scores_gradient"),
     ),
 }
+LENGTHS = np.array([3, 0, 5, 1, 2, 5, 4])
+
+
+def recurrence(gates: int, kept: int, *, lengths: Any = None, reverse: bool = False) -> dict[str, Any]:
+    """Arguments of recurrences of 7 sequences of 5 elements, whose hidden size is no multiple of a vector's."""
+    h = 21
+    shapes = {"x": (7, 5, gates * h), "hidden": (7, h), "cell": (7, h), "weight": (h, gates * h), "bias": (gates * h,)}
+    shapes |= dict.fromkeys(("grad", "grad_cells", "states", "cells"), (7, 5, h))
+    floats = {name: x(*shape, low=-0.5, high=0.5) for name, shape in shapes.items()}
+    return floats | {"gates": x(7, 5, kept * h, low=0.1, high=0.9), "lengths": lengths, "reverse": reverse}
+
+
+def _recurrences() -> dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]]:
+    cases: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {}
+    for how, lengths in (("", None), (", lengths", LENGTHS)):
+        for name, gates in (("lstm", 4), ("gru", 3), ("rnn", 1)):
+            given = recurrence(gates, 4, lengths=lengths, reverse=bool(how)) | {"relu": bool(how)}
+            for suffix, kernel_name in (("", "recurrence_forward"), ("_backward", "recurrence_backward")):
+                arguments = [given[a.name] for a in BY_NAME[name + suffix].arguments]
+                cases[f"{name}{suffix}{how}"] = (name + suffix, tuple(arguments), (kernel_name,))
+    return cases
+
+
+CASES |= _recurrences()
 
 
 def results(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -139,3 +165,21 @@ def test_a_target_out_of_range_is_never_read(wrong: int, noted: list[Any]) -> No
     except IndexError:
         assert wrong == 60
     assert not noted
+
+
+def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences are divided among threads, and those of two blocks are computed by two of them."""
+    from burnpy_numpy.compiled import recurrence as module
+
+    given = recurrence(4, 4, lengths=LENGTHS)
+    forward = [given[a.name] for a in BY_NAME["lstm"].arguments]
+    backward = [given[a.name] for a in BY_NAME["lstm_backward"].arguments]
+    wanted = [*D.lstm(*forward), *D.lstm_backward(*backward)]
+
+    def by_parts(work: Any, size: int, each: float) -> None:
+        for part in reversed(range(size)):
+            work(part, part + 1)
+
+    monkeypatch.setattr(module, "shared", by_parts)
+    for a, b in zip([*D.lstm(*forward), *D.lstm_backward(*backward)], wanted, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -16,7 +16,7 @@ from burnpy_numpy.normalization import are_channels
 
 
 class CompiledChannels(ArrayBackend):
-    """Batch norm of pictures, forward and backward."""
+    """Batch norm of images, forward and backward."""
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         sums = squares = scaled = None

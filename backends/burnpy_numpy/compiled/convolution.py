@@ -77,11 +77,11 @@ class CompiledConvolution(ArrayBackend):
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if _suits(grad, x, shape, grad.shape[2:]):
-            found = _windows(x, shape, (stride, padding, dilation), groups)
-            slow = found is None or (fits(x, groups) and found.backward.wasted > _WASTE)
-            kernel = None if slow or found is None else _kernel("weight_gradient", found.backward, x.dtype)
-            if found is not None and kernel is not None:
-                return self._call(_by_weight, kernel, found, grad, x)
+            windows = _windows(x, shape, (stride, padding, dilation), groups)
+            slow = windows is None or (fits(x, groups) and windows.backward.wasted > _WASTE)
+            kernel = None if slow or windows is None else _kernel("weight_gradient", windows.backward, x.dtype)
+            if windows is not None and kernel is not None:
+                return self._call(_by_weight, kernel, windows, grad, x)
         return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
 
     def _convolved(self, x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
@@ -90,10 +90,10 @@ class CompiledConvolution(ArrayBackend):
         if _suits(x, weight, shape, window_counts(x.shape, (shape[2], shape[3]), *where)) and (
             bias is None or bias.dtype is x.dtype
         ):
-            found = _windows(x, shape, where, groups)
-            kernel = None if found is None else _kernel("convolution", found.forward, x.dtype)
-            if found is not None and kernel is not None:
-                return self._call(_forward, kernel, found, x, weight, bias)
+            windows = _windows(x, shape, where, groups)
+            kernel = None if windows is None else _kernel("convolution", windows.forward, x.dtype)
+            if windows is not None and kernel is not None:
+                return self._call(_forward, kernel, windows, x, weight, bias)
         return None
 
 
@@ -171,22 +171,22 @@ def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
     return named_kernel(getattr(convolving, name), dtype.name, tables.width, *tables.block)
 
 
-def _forward(kernel: NamedKernel, found: Windows, x: Any, weight: Any, bias: Any) -> Any:
-    tables, members, o = found.forward, x.shape[0], weight.shape[0]
+def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
+    tables, members, o = windows.forward, x.shape[0], weight.shape[0]
     packed = np.ascontiguousarray(weight.reshape((o, -1))[tables.channels].swapaxes(1, 2))
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
-    out = np.empty((members, o, *found.counts), x.dtype)
+    out = np.empty((members, o, *windows.counts), x.dtype)
     firsts = np.ascontiguousarray(tables.channels[:, 0])
     arrays = (packed, out, added, tables.elements, tables.places, tables.targets, firsts, tables.sources)
     addresses = [a.ctypes.data for a in arrays]
-    far, tiles, blocks = found.counts[0] * found.counts[1], len(tables.places) // tables.block[1], len(firsts)
+    far, tiles, blocks = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1], len(firsts)
     step = out.itemsize * o * far
 
     def work(begin: int, end: int, first: int = 0, last: int = blocks) -> None:
-        for start, stop, source in found.parts(x, begin, end):
+        for start, stop, source in windows.parts(x, begin, end):
             table = [source, *addresses]
             table[2] += start * step
-            sizes = (stop - start, found.length, tiles, found.member, o * far, far)
+            sizes = (stop - start, windows.length, tiles, windows.member, o * far, far)
             kernel(table, sizes, first, last)
 
     each = far * math.prod(weight.shape) / _PRODUCTS
@@ -198,10 +198,10 @@ def _forward(kernel: NamedKernel, found: Windows, x: Any, weight: Any, bias: Any
     return out
 
 
-def _by_weight(kernel: NamedKernel, found: Windows, grad: Any, x: Any) -> Any:
-    tables, members, o = found.backward, x.shape[0], grad.shape[1]
+def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
+    tables, members, o = windows.backward, x.shape[0], grad.shape[1]
     grad = np.ascontiguousarray(grad)
-    far = found.counts[0] * found.counts[1]
+    far = windows.counts[0] * windows.counts[1]
     (size, wide), blocks = tables.block, len(tables.channels)
     columns, vectors = len(tables.elements) // wide, len(tables.places)
     sums = np.zeros((blocks, columns, size, wide), x.dtype)
@@ -212,7 +212,7 @@ def _by_weight(kernel: NamedKernel, found: Windows, grad: Any, x: Any) -> Any:
     addresses = [a.ctypes.data for a in arrays]
 
     def work(first: int, last: int) -> None:
-        for start, stop, source in found.parts(x, 0, members):
+        for start, stop, source in windows.parts(x, 0, members):
             for begin in range(0, vectors, most):
                 end = min(begin + most, vectors)
                 table = [source, *addresses]
@@ -220,11 +220,11 @@ def _by_weight(kernel: NamedKernel, found: Windows, grad: Any, x: Any) -> Any:
                 table[4] += 8 * begin
                 table[5] += 8 * begin
                 whole = min(max(tables.whole - begin, 0), end - begin)
-                sizes = (stop - start, several, columns, whole, end - begin, found.member, o * far, tables.left)
+                sizes = (stop - start, several, columns, whole, end - begin, windows.member, o * far, tables.left)
                 kernel(table, sizes, first, last)
 
-    shared(work, blocks, members * far * found.length * o / blocks / _PRODUCTS)
+    shared(work, blocks, members * far * windows.length * o / blocks / _PRODUCTS)
     kernel.note()
-    out = np.empty((o, found.length), x.dtype)
-    out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : found.length]
-    return out.reshape(found.weight)
+    out = np.empty((o, windows.length), x.dtype)
+    out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
+    return out.reshape(windows.weight)

@@ -1,4 +1,4 @@
-"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; how they are found: in this process, on disk,
+"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; their look-up: in this process, on disk,
 or by compiling them.
 
 Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is
@@ -283,7 +283,7 @@ def _loaded(name: str, key: str, text: str) -> Function | None:
             code = compile_text(text)
             disk.write(key, code)
         return load(code)
-    except Exception as error:
+    except Exception as error:  # llvmlite, LLVM and the loader raise errors of many classes; NumPy does without kernels
         if not _failure:
             _failure.append(f"compiling {name} failed: {error}")
             operations.forget()

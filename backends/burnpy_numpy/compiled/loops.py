@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from burnpy.backend.program import Program
+from burnpy_numpy.compiled.functions import FUNCTIONS, definition
+from burnpy_numpy.compiled.instructions import applied
 from burnpy_numpy.compiled.vectors import Vector, Writer
 
 
@@ -22,6 +25,7 @@ class Loops(Writer):
     def __init__(self, width: int, table: int, sizes: int) -> None:
         super().__init__(width, set())
         self._variables: list[str] = []
+        self._called: set[tuple[str, str]] = set()
         self._loops = 0
         self.table = [self._argument("ptr", "%table", k) for k in range(table)]
         self.sizes = [self._argument("i64", "%sizes", k) for k in range(sizes)]
@@ -33,7 +37,8 @@ class Loops(Writer):
     def function(self) -> str:
         """Return the text of the module. Nothing can be added after it."""
         arguments = "ptr %table, ptr %sizes, i64 %begin, i64 %end, i64 %rows, i64 %columns"
-        first = [*sorted(self.declared), f"define void @kernel({arguments}) {{", "entry:"]
+        functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self._called)]
+        first = [*sorted(self.declared), *functions, f"define void @kernel({arguments}) {{", "entry:"]
         return "\n".join([*first, *self._variables, *self.lines, "  ret void", "}", ""])
 
     def variable(self, start: Vector) -> str:
@@ -74,9 +79,31 @@ class Loops(Writer):
         """Add 64-bit ints."""
         return self.assign(f"add i64 {x}, {y}")
 
+    def minus(self, x: str, y: str) -> str:
+        """Subtract 64-bit ints."""
+        return self.assign(f"sub i64 {x}, {y}")
+
+    def either(self, condition: str, x: str, y: str, kind: str = "ptr") -> str:
+        """Return one of two addresses, or of two scalars of another kind, by a bit."""
+        return self.assign(f"select i1 {condition}, {kind} {x}, {kind} {y}")
+
     def smaller(self, x: str, y: str) -> str:
         """Return the smaller of two 64-bit ints."""
-        return self.assign(f"select i1 {self.assign(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")
+        return self.either(self.assign(f"icmp slt i64 {x}, {y}"), x, y, "i64")
+
+    def program(self, program: Program, xs: list[Vector]) -> list[Vector]:
+        """Write an elementwise program without numbers, and return its outputs."""
+        values: list[Vector] = []
+        for op, args, _, dtype, value in program.instructions:
+            if op == "input":
+                values.append(xs[int(str(value))])
+            elif op == "constant":
+                values.append(self.constant(float.fromhex(str(value)), dtype))
+            else:
+                if op in FUNCTIONS:
+                    self._called.add((op, dtype))
+                values.append(applied(self, op, [values[a] for a in args], dtype))
+        return [values[k] for k in program.outputs]
 
     @contextmanager
     def of_width(self, width: int) -> Generator[None]:

@@ -1,4 +1,4 @@
-"""Parts of operations, as functions of a backend and of rows, of which programs are traced as of defaults."""
+"""Parts of operations as functions of a backend and of rows, from which programs are traced."""
 
 from __future__ import annotations
 

@@ -28,31 +28,31 @@ class CompiledScans(ArrayBackend):
     """Scans of float32 and float64."""
 
     def cumsum(self, x: Any, dim: int) -> Any:
-        scan = None if _beside(x, dim) >= WIDE else _found("add", x, dim)
+        scan = None if _beside(x, dim) >= WIDE else _scan_of("add", x, dim)
         return super().cumsum(x, dim) if scan is None else scan(x)[0]
 
     def cumprod(self, x: Any, dim: int) -> Any:
-        scan = None if _beside(x, dim) >= WIDE else _found("mul", x, dim)
+        scan = None if _beside(x, dim) >= WIDE else _scan_of("mul", x, dim)
         return super().cumprod(x, dim) if scan is None else scan(x)[0]
 
     def cummax(self, x: Any, dim: int) -> tuple[Any, Any]:
-        scan = _found("max", x, dim)
+        scan = _scan_of("max", x, dim)
         return super().cummax(x, dim) if scan is None else scan(x)
 
     def cummin(self, x: Any, dim: int) -> tuple[Any, Any]:
-        scan = _found("min", x, dim)
+        scan = _scan_of("min", x, dim)
         return super().cummin(x, dim) if scan is None else scan(x)
 
     def cummax_index(self, x: Any, dim: int) -> Any:
-        scan = _found("max", x, dim)
+        scan = _scan_of("max", x, dim)
         return super().cummax_index(x, dim) if scan is None else scan(x)[1]
 
     def cummin_index(self, x: Any, dim: int) -> Any:
-        scan = _found("min", x, dim)
+        scan = _scan_of("min", x, dim)
         return super().cummin_index(x, dim) if scan is None else scan(x)[1]
 
     def recurrence(self, factor: Any, x: Any, dim: int) -> Any:
-        scan = _found("recurrence", x, dim) if factor.shape == x.shape and factor.dtype is x.dtype else None
+        scan = _scan_of("recurrence", x, dim) if factor.shape == x.shape and factor.dtype is x.dtype else None
         return super().recurrence(factor, x, dim) if scan is None else scan(x, factor)[0]
 
 
@@ -81,7 +81,7 @@ class _Scan:
         return out, other
 
 
-def _found(combine: str, x: Any, dim: int) -> _Scan | None:
+def _scan_of(combine: str, x: Any, dim: int) -> _Scan | None:
     """Return the scan of x along a dimension; None if there is none, for it or for so few elements."""
     if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2:
         return None

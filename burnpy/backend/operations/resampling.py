@@ -22,7 +22,7 @@ _CUBIC = -0.75
 
 
 class Sampling(NamedTuple):
-    """How an element of a result depends on its neighbours."""
+    """The mapping from elements of a result to elements of x, and the interpolation between those."""
 
     mode: str  #: "nearest", "nearest-exact", "linear" or "cubic"
     align_corners: bool  #: whether the first and last elements lie at the first and last of x

@@ -1,4 +1,4 @@
-"""Special functions: the complement and the inverse of the error function, the gamma function's family, and sinc.
+"""Special functions: the complement and inverse of the error function, the gamma function and relatives, and sinc.
 
 NumPy has none of them, so the defaults are what it computes; they are exact to a few roundings.
 """

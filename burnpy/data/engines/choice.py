@@ -1,4 +1,4 @@
-"""The choice of an engine: how many workers there are, and of which kind."""
+"""The choice of an engine by the number and kind of workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from burnpy.tensor.base import describe
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """How many workers make batches, of which kind, and how far ahead."""
+    """The settings of an engine: the number and kind of workers, and the number of batches made ahead."""
 
     workers: int
     engine: str

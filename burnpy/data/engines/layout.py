@@ -1,4 +1,4 @@
-"""Python objects in shared memory: the pickle, and after it the arrays, which are used where they are."""
+"""Python objects in shared memory: the pickle, followed by the arrays, which are used without a copy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 
 class _Pickler(ForkingPickler):
-    """Pickles the memory of arrays apart, and memory maps of files by their paths."""
+    """A pickler that keeps the memory of arrays out of the pickle, and stores memory maps of files as their paths."""
 
     def __init__(self, file: BytesIO, buffers: list[memoryview]) -> None:
         super().__init__(file, 5, True, lambda buffer: buffers.append(buffer.raw()))

@@ -48,7 +48,7 @@ class _Worker:
         self.process = context.Process(target=program.run, args=(other,), name=name, daemon=True)
         try:
             self.process.start()
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the pipe is closed in any case
             self.connection.close()
             raise
         finally:
@@ -100,7 +100,7 @@ class ProcessEngine(Engine[Any]):
                 worker.connection.send(packed.sizes)
                 program.send_file(worker.connection, descriptor)
             self._send()
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the processes are ended in any case
             self.close()
             raise
         finally:
@@ -169,11 +169,11 @@ class ProcessEngine(Engine[Any]):
             else:
                 self._answered(worker, what, *rest)
 
-    def _answered(self, worker: _Worker, what: str, number: int, slot: int | None, found: Any) -> None:
+    def _answered(self, worker: _Worker, what: str, number: int, slot: int | None, answer: Any) -> None:
         held = None if slot is None else worker.slots.pop(slot)
         if what == "small":
-            if found > self._size:  # where batches grow, the next ones may be larger still
-                self._size = found + found // 4 if self._size else found
+            if answer > self._size:  # where batches grow, the next ones may be larger still
+                self._size = answer + answer // 4 if self._size else answer
             descriptor = anonymous_file(self._size, "a batch")
             try:
                 fresh = _Slot(worker.made, mapped(os.dup(descriptor)))
@@ -187,9 +187,9 @@ class ProcessEngine(Engine[Any]):
         if what == "failed":
             if held is not None:
                 worker.free.append(held)
-            self._results[number] = program.failed(found)
+            self._results[number] = program.failed(answer)
         else:
-            self._results[number] = (worker, held, found)
+            self._results[number] = (worker, held, answer)
 
     def _opened(self, worker: _Worker, slot: _Slot, sizes: list[int]) -> Any:
         """Return a result. Its arrays use the slot, which is free again when they are gone; or a copy of it."""

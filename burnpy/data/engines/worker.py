@@ -55,7 +55,7 @@ def _serve(connection: Connection) -> None:
     memory = memoryview(mapped(receive_file(connection))).toreadonly()
     try:
         work = unpacked(memory, sizes)
-    except Exception as error:
+    except Exception as error:  # unpickling imports modules and runs code of the user's classes
         connection.send(("unreadable", f"{type(error).__name__}: {error}"))
         return
     connection.send(("ready",))
@@ -73,7 +73,7 @@ def _serve(connection: Connection) -> None:
         number, task, slot = tasks.popleft()
         try:
             result = Packed(work(task, _never))
-        except Exception as error:
+        except Exception as error:  # of the user's dataset or collator; the other process raises it
             connection.send(("failed", number, slot, failure(error)))
             continue
         if slot is not None and result.size <= len(slots[slot]):
@@ -98,7 +98,7 @@ def failure(error: Exception) -> bytes:
         try:
             pickled = pickle.dumps(parts)
             pickle.loads(pickled)
-        except Exception:  # of a class that pickle cannot make again
+        except Exception:  # pickling an error runs code of its class, which may raise anything
             continue
         return pickled
     raise AssertionError("text can be pickled")

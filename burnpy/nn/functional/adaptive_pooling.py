@@ -1,4 +1,4 @@
-"""Adaptive pooling of sequences, and adaptive max pooling: windows chosen so that the output has a given size."""
+"""Adaptive pooling of sequences and images: windows chosen so that the output has a given size."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.functional.checks import floats
-from burnpy.nn.functional.pooling import adaptive_avg_pool2d
-from burnpy.nn.functional.windows import refuse_no_images, refuse_no_sequences
+from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_no_sequences
 from burnpy.nn.sizes import Pair, Single, pair, single
 from burnpy.tensor.call_errors import explained
 
@@ -38,6 +37,31 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
     refuse_no_sequences("adaptive_avg_pool1d", x.shape)
     size = single("adaptive_avg_pool1d", "output_size", output_size)
     return adaptive_avg_pool2d(x.unsqueeze(-2), (1, size)).squeeze(-2)
+
+
+@explained
+def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
+    """Adaptive average pooling: the means of windows chosen so that the output has ``output_size``.
+
+    The windows have equal size, or nearly.
+
+    Args:
+        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
+        output_size: height and width of the output; 1 for the mean of each image.
+
+    Returns:
+        Shape (N, channels, *output_size), or without N for a single image.
+
+    Raises:
+        ShapeError: x has another number of dimensions.
+        ArgumentError: a size is not positive.
+    """
+    (x,) = floats("adaptive_avg_pool2d", 1, x=x)
+    refuse_no_images("adaptive_avg_pool2d", x.shape)
+    size = pair("adaptive_avg_pool2d", "output_size", output_size)
+    device: Any = x.device
+    out = x._like(device.adaptive_avg_pool2d(batch_of(x)._primitive, size))
+    return out if x.ndim == 4 else out.squeeze(0)
 
 
 @overload

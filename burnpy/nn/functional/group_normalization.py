@@ -1,4 +1,4 @@
-"""Normalization of groups of channels, of single channels of each member of a batch, and by the root mean square."""
+"""Group normalization, instance normalization, and root mean square normalization."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class InstanceNorm(Module[B]):
 
     @property
     def affine(self) -> bool:
-        """Whether the layer has a weight and a bias."""
+        """True if the layer has a weight and a bias."""
         return self.weight is not None or self.bias is not None
 
     def valid(self: InstanceNorm[Autodiff[I]]) -> InstanceNorm[I]:
