@@ -66,7 +66,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "batch norm": (
         "normalize",
         (x(12, 9, 6, 30), x(9, 1, 1), x(9, 1, 1), (0, 2, 3), 0.1),
-        ("sum_of_rows", "squares_of_rows", "scaled_rows"),
+        ("group_normalization",),
     ),
     "batch norm, backward": (
         "normalize_backward",
@@ -74,7 +74,20 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
             *(x(12, 9, 6, 30), x(12, 9, 6, 30), x(9, 1, 1), x(1, 9, 1, 1), x(1, 9, 1, 1, low=0.5)),
             *((0, 2, 3), 0.1),
         ),
-        ("products_of_rows", "combined_rows"),
+        ("group_normalization_backward",),
+    ),
+    "group norm": (
+        "normalize",
+        (x(12, 3, 5, 41), x(3, 5, 1), x(3, 5, 1), (2, 3), 0.1),
+        ("group_normalization",),
+    ),
+    "group norm, backward": (
+        "normalize_backward",
+        (
+            *(x(12, 3, 5, 41), x(12, 3, 5, 41), x(3, 5, 1), x(12, 3, 1, 1), x(12, 3, 1, 1, low=0.5)),
+            *((2, 3), 0.1),
+        ),
+        ("group_normalization_backward",),
     ),
     "rms_norm": ("rms_norm", (x(70, 90), x(90), (1,), 0.1), ("rms_norm",)),
     "rms_norm_backward": ("rms_norm_backward", (x(70, 90), x(70, 90), x(90), (1,), 0.1), ("rms_norm_backward",)),
