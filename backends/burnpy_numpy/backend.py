@@ -22,6 +22,7 @@ from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
+from burnpy_numpy.compiled.pooling import CompiledPooling
 from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.scans import CompiledScans
 from burnpy_numpy.compiled.updates import CompiledUpdates
@@ -53,6 +54,7 @@ class NumPy(
     CompiledConvolution,
     CompiledIndexing,
     CompiledPointwise,
+    CompiledPooling,
     CompiledRecurrence,
     CompiledScans,
     CompiledUpdates,

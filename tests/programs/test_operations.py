@@ -98,6 +98,21 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         ("attention_weights_again", "attention_scores_gradient"),
     ),
 }
+
+
+def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
+    """The gradient of max pooling of numbers of which many are equal, some NaN, and some windows all -inf."""
+    given = np.round(x(3, 5, 20, 13))
+    given[0, 0, 3, 4], given[1, 2, 5:12, 3:9] = np.nan, -np.inf
+    out = D.max_pool2d(given, kernel, stride, padding, dilation, True)
+    return "max_pool2d_backward", (x(*out.shape), given, out, kernel, stride, padding, dilation), ("max_pool_backward",)
+
+
+CASES |= {
+    "max_pool2d, backward": _max_pool((2, 2), (2, 2), (0, 0), (1, 1)),
+    "max_pool2d, overlapping, backward": _max_pool((3, 3), (2, 1), (1, 1), (1, 1)),
+    "max_pool2d, dilated, backward": _max_pool((2, 3), (3, 2), (1, 0), (2, 3)),
+}
 LENGTHS = np.array([3, 0, 5, 1, 2, 5, 4])
 
 
