@@ -31,6 +31,7 @@ from burnpy.nn.layers.margin_losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
+from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
 from burnpy.nn.layers.piecewise_activations import (
     Hardshrink,
     Hardsigmoid,
@@ -87,6 +88,8 @@ __all__ = [
     "BufferUpdate",
     "Celu",
     "ChannelShuffle",
+    "CircularPad",
+    "ConstantPad",
     "Conv1d",
     "Conv2d",
     "ConvTranspose1d",
@@ -140,8 +143,10 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNllLoss",
+    "ReflectionPad",
     "Relu",
     "Relu6",
+    "ReplicationPad",
     "RmsNorm",
     "Rnn",
     "RnnCell",
@@ -172,6 +177,7 @@ __all__ = [
     "Unfold",
     "Upsample",
     "Where",
+    "ZeroPad",
     "functional",
     "init",
     "rebound",
