@@ -47,6 +47,11 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         self.discrete: Backend = self.inner.discrete
         self.in_place_updates = self.inner.in_place_updates
         self.mode = getattr(self.computing, "mode", current_mode)
+        if self.computing.operand_dtype is not None:
+            from burnpy.autodiff.rounded_operands import products
+
+            for name, method in products(self).items():
+                setattr(self, name, method)
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:

@@ -45,7 +45,7 @@ class Operation(NamedTuple):
     consumes: tuple[str, ...]  #: the arguments whose memory may be overwritten: see `consumed`
     indexed: str | None  #: the argument of which only the elements at an index are accessed
     counts: Flops  #: the number or formula by which `flops` counts
-    product: bool  #: whether it is, in the main, a matrix product
+    product: tuple[str, ...]  #: the operands, if it is, in the main, a matrix product
 
     @property
     def elementwise(self) -> bool:
@@ -137,9 +137,14 @@ def operation(function: Callable[..., Any]) -> Operation:
         (consumes,) if isinstance(consumes, str) else consumes,
         traits.get("indexed"),
         traits.get("flops", 1 if elementwise is True else 0),
-        traits.get("product", False),
+        _operands(traits.get("product", False), arguments),
     )
-    named = (elementwise if isinstance(elementwise, tuple) else (), entry.consumes, (entry.like, entry.view))
+    named = (
+        elementwise if isinstance(elementwise, tuple) else (),
+        entry.consumes,
+        entry.product,
+        (entry.like, entry.view),
+    )
     names = {a.name for a in arguments} | {None}
     unknown = {name for group in (*named, (entry.indexed,)) for name in group} - names
     if not isinstance(entry.counts, int):
@@ -163,6 +168,12 @@ def _argument(p: Parameter, elementwise: bool | tuple[str, ...]) -> Argument:
         p.default,
         kind is not None and (elementwise if isinstance(elementwise, bool) else p.name in elementwise),
     )
+
+
+def _operands(product: bool | tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[str, ...]:
+    if isinstance(product, tuple):
+        return product
+    return tuple(a.name for a in arguments if a.floats) if product else ()
 
 
 def _results(annotation: str) -> tuple[str | None, ...]:

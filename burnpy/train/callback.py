@@ -23,10 +23,15 @@ class Stop:
 
 @dataclass(frozen=True)
 class Save:
-    """Write a checkpoint after the current optimizer step, and then delete the files of earlier ones."""
+    """Write a checkpoint after the current optimizer step, and then delete the files of earlier ones.
+
+    Of several after one step, those that are ``first`` are written before the others, so that a run which continues
+    from one of the others, in which the states of callbacks say that the first was saved, can rely on it.
+    """
 
     path: Path
     delete: tuple[Path, ...] = ()
+    first: bool = False
 
 
 @dataclass(frozen=True)

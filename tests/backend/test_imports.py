@@ -21,7 +21,7 @@ EVERYBODY_NEEDS = {
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "binary", "convolution", "creation", "dense", "elementary"),
         *("indexing", "integers", "linalg", "normalization", "norms", "optimizer", "ordering", "pointwise"),
-        *("pooling", "programs", "random", "reduction", "resampling", "scans", "segments", "shape"),
+        *("pooling", "programs", "random", "recurrence", "reduction", "resampling", "scans", "segments", "shape"),
         *("special_functions", "windows"),
     ],
     "burnpy.hints": ["", "torch_names", "numpy_names"],

@@ -83,7 +83,8 @@ def saved_values(op: Operation, vjp: Callable[..., Any]) -> list[str]:
         elif name in floats:
             saved.append(f"{name}_")
         elif base in floats and base != name:
-            saved.append(f"{base}_.{name.removeprefix(base + '_')}")
+            attribute = name.removeprefix(base + "_")
+            saved.append(f"{base}.measured()[1]" if attribute == "dtype" else f"{base}_.{attribute}")
         else:
             saved.append(name)
     return saved

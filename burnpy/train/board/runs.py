@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ def _take(run: Run, line: dict[str, Any]) -> None:
     if kind == "start":
         run.settings |= line.get("settings") or {}
         run.state = "running"
+        for curve in run.curves.values():  # a resumed run takes the steps after its checkpoint again
+            del curve[bisect_right(curve, step, key=lambda point: point[0]) :]
     elif kind == "end":
         run.state = line.get("stopped") or "done"
     elif kind in ("batch", "valid", "epoch"):

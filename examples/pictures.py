@@ -1,0 +1,111 @@
+"""The pictures of the examples vae.py, gan.py, sunspots.py and gaussian_process.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+Array = npt.NDArray[Any]
+
+
+def figure(width: float, height: float) -> Any:  # matplotlib is only partly typed
+    """An empty figure of a size in inches."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def saved(picture: Any, path: Path) -> Path:
+    """Write a figure as PNG, in a folder that is made if there is none; return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture.savefig(path, dpi=110)
+    return path
+
+
+def draw_latent_plane(means: Array, labels: Array, decoded: Array, path: Path) -> Path:
+    """Draw where images lie in the plane, (n, 2), coloured by label, (n,), and images decoded on a grid.
+
+    Args:
+        means: the points of the images.
+        labels: the labels of the images, from 0 to 9.
+        decoded: images in rows from above and in columns from the left, (rows, columns, height, width).
+        path: the file to write.
+    """
+    picture = figure(11, 5.4)
+    scatter, grid = picture.subplots(1, 2)
+    points = scatter.scatter(means[:, 0], means[:, 1], c=labels, cmap="tab10", vmin=-0.5, vmax=9.5, s=12)
+    scatter.set(title="held-out digits in the latent plane", aspect="equal")
+    picture.colorbar(points, ax=scatter, ticks=range(10))
+    tiles = np.pad(decoded, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    rows, columns, height, width = tiles.shape
+    grid.imshow(tiles.transpose(0, 2, 1, 3).reshape(rows * height, columns * width), cmap="gray_r")
+    grid.set(title="images decoded from a grid, from -2.2 to 2.2", xticks=[], yticks=[])
+    return saved(picture, path)
+
+
+def draw_points(stages: list[tuple[str, Array, Array]], path: Path) -> Path:
+    """Draw generated points, (n, 2), over real ones, (m, 2), for each stage of training, with its title.
+
+    Args:
+        stages: title, real points and generated points.
+        path: the file to write.
+    """
+    picture = figure(3.4 * len(stages), 3.7)
+    for axes, (title, real, generated) in zip(picture.subplots(1, len(stages)), stages, strict=True):
+        axes.scatter(*real.T, s=3, color="0.75", label="real")
+        axes.scatter(*generated.T, s=3, color="tab:red", label="generated")
+        axes.set(title=title, xlim=(-6, 6), ylim=(-6, 6), aspect="equal", xticks=[], yticks=[])
+    picture.get_axes()[0].legend(loc="upper right", fontsize=8, markerscale=3)
+    return saved(picture, path)
+
+
+def draw_series(years: Array, values: Array, first: int, forecasts: Array, alone: Array, path: Path) -> Path:
+    """Draw a series, the forecasts of its values from ``first`` on, each a year before, and a run of forecasts alone.
+
+    Args:
+        years: the years, (n,).
+        values: the values, (n,).
+        first: the index of the first year held out.
+        forecasts: the forecasts of those from ``first`` on, (n - first,).
+        alone: forecasts from ``first`` on that were fed back, (m,).
+        path: the file to write.
+    """
+    picture = figure(11, 4.2)
+    axes = picture.subplots()
+    axes.axvspan(years[first] - 0.5, years[-1] + 0.5, color="0.94", label="held out")
+    axes.plot(years[first - 100 :], values[first - 100 :], color="0.3", label="sunspots")
+    axes.plot(years[first:], forecasts, color="tab:red", label="forecasts a year before")
+    axes.plot(years[first] + np.arange(len(alone)), alone, "--", color="tab:blue", label="on its own from here")
+    axes.set(xlim=(years[first - 100], years[-1] + 0.5), ylim=(0, None), xlabel="year", ylabel="sunspots in a year")
+    axes.legend(loc="upper left", ncols=4, fontsize=9)
+    return saved(picture, path)
+
+
+def draw_process(times: Array, values: Array, at: Array, mean: Array, spread: Array, path: Path) -> Path:
+    """Draw measurements, and a forecast with the interval of 95 %.
+
+    Args:
+        times: the times of the measurements, (n,).
+        values: the measurements, (n,).
+        at: the times of the forecast, (m,).
+        mean: the forecast, (m,).
+        spread: its standard deviation, (m,).
+        path: the file to write.
+    """
+    picture = figure(11, 4.5)
+    whole, near = picture.subplots(1, 2)
+    for axes in (whole, near):
+        axes.fill_between(
+            at, mean - 1.96 * spread, mean + 1.96 * spread, color="tab:red", alpha=0.25, label="95 %", lw=0
+        )
+        axes.plot(at, mean, color="tab:red", lw=1, label="forecast")
+        axes.plot(times, values, ".", color="0.2", ms=3, label="measured")
+        axes.set(xlabel="year")
+    low, high = at[0] - 3, times[-1] + 2
+    seen = values[times > low]
+    near.set(xlim=(low, high), ylim=(seen.min() - 3, seen.max() + 6))
+    whole.set(ylabel="CO₂ at Mauna Loa (ppm)")
+    whole.legend(loc="upper left")
+    return saved(picture, path)

@@ -1,0 +1,112 @@
+"""The examples that generate and forecast learn, to a tolerance, and draw their pictures."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str, folder: Path, *options: str) -> str:
+    """What an example prints; it must have drawn its picture to a new folder."""
+    out = folder / "deep" / "out"
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *options, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    return done.stdout
+
+
+def numbers(pattern: str, output: str) -> list[float]:
+    found = [float(number) for number in re.findall(pattern, output)]
+    assert found, output
+    return found
+
+
+def test_the_autoencoder_describes_images_better_than_their_mean(tmp_path: Path) -> None:
+    output = run("vae", tmp_path, "--epochs", "15")
+    (mean,) = numbers(r"describes in ([\d.]+) nats", output)
+    bounds = numbers(r"held out ([\d.]+) nats,", output)
+    assert bounds[-1] < mean - 0.8, "0.6 nats are what a posterior that ignores the image loses by not being sure"
+    assert numbers(r"([\d.]+) of them in z", output)[-1] > 1, "the latent point says something of the image"
+
+
+def test_the_generator_finds_most_of_the_mixture(tmp_path: Path) -> None:
+    output = run("gan", tmp_path, "--steps", "900")
+    modes, shares = numbers(r"(\d) of 8", output), numbers(r"([\d.]+)% of the points", output)
+    assert modes[0] <= 1
+    assert modes[-1] >= 6
+    assert shares[-1] > 50, "of points anywhere on the circle 38 %"
+
+
+def test_the_discriminator_has_the_penalty_on_its_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import burnpy
+    from burnpy import Autodiff, Tensor
+    from burnpy.backend import NumPy
+    from gan import PENALTY, Mlp, discriminator_loss, real_points
+
+    burnpy.manual_seed(0)
+    net = Mlp(2, 1, Autodiff[NumPy]).astype("float64")
+    real = real_points(16, Autodiff[NumPy]).double()
+    found = discriminator_loss(net, real, real)
+
+    x, h, squares = real.inner(), 1e-5, 0.0
+    plain = net.valid()
+    for column in range(2):
+        moved = Tensor[NumPy].eye(2, dtype="float64")[column] * h
+        squares = squares + ((plain(x + moved) - plain(x - moved)) / (2 * h)).square().mean().item()
+    entropy = ((-plain(x)).softplus() + plain(x).softplus()).mean().item()
+    assert found.item() == pytest.approx(entropy + PENALTY / 2 * squares, rel=1e-8)
+    assert len(found.backward()) == 6, "every weight matters"
+
+
+def test_the_network_forecasts_sunspots_better_than_persistence(tmp_path: Path) -> None:
+    pytest.importorskip("statsmodels")
+    output = run("sunspots", tmp_path, "--epochs", "20")
+    network, linear, persistence = numbers(r"  [a-z].*: ([\d.]+)", output)
+    assert network < 0.75 * persistence
+    assert linear < 0.6 * persistence, "16.4 of 33.2, as of any program that fits this regression"
+
+
+def test_the_process_is_the_normal_distribution_that_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import math
+
+    import numpy as np
+    from scipy.stats import multivariate_normal
+
+    from burnpy import Tensor
+    from burnpy.backend import NumPy
+    from gaussian_process import START, kernel, log_likelihood, predicted
+
+    parameters = {name: Tensor[NumPy].from_data(math.log(x), dtype="float64") for name, x in START.items()}
+    rng = np.random.default_rng(0)
+    t, y, at = rng.uniform(0, 9, 12), rng.normal(size=12), rng.uniform(0, 9, 5)
+    ours = [Tensor[NumPy].from_data(x) for x in (t, y, at)]
+    noise = START["noise"] ** 2
+    own = kernel(parameters, ours[0], ours[0]).to_numpy() + noise * np.eye(12)
+    expected = multivariate_normal(np.zeros(12), own).logpdf(y)
+    assert log_likelihood(parameters, *ours[:2]).item() == pytest.approx(expected, rel=1e-9)
+
+    across, there = (kernel(parameters, x, ours[2]).to_numpy() for x in (ours[0], ours[2]))
+    mean, deviation = predicted(parameters, *ours)
+    np.testing.assert_allclose(mean.to_numpy(), across.T @ np.linalg.solve(own, y), rtol=1e-7)
+    variance = np.diag(there) + noise - np.diag(across.T @ np.linalg.solve(own, across))
+    np.testing.assert_allclose(deviation.to_numpy() ** 2, variance, rtol=1e-7)
+
+
+def test_the_process_finds_its_parameters_and_foretells(tmp_path: Path) -> None:
+    pytest.importorskip("statsmodels")
+    output = run("gaussian_process", tmp_path, "--iterations", "20")
+    first, *_, last = numbers(r"likelihood (-[\d.]+)", output)
+    assert last > first + 5
+    (error,) = numbers(r"squared error ([\d.]+) ppm", output)
+    assert error < 3.5, "of numbers that grow by 17 in that time"
