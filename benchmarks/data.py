@@ -100,11 +100,11 @@ def proportional(pids: list[int]) -> float:
 
 def family(pid: int) -> list[int]:
     """Return a process and all that it has started, directly or not. Linux only."""
-    found = [pid]
+    pids = [pid]
     for thread in Path(f"/proc/{pid}/task").iterdir():
         for child in (thread / "children").read_text().split():
-            found += family(int(child))
-    return found
+            pids += family(int(child))
+    return pids
 
 
 def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:

@@ -51,17 +51,17 @@ LOGDET = "log-determinant by cholesky, 512 × 512, gradients"
 def cases(effort: Effort) -> dict[str, tuple[Function, Array, Array]]:
     """Return functions and their arguments by name."""
     rng = np.random.default_rng(0)
-    found: dict[str, tuple[Function, Array, Array]] = {}
+    cases_by_name: dict[str, tuple[Function, Array, Array]] = {}
     for size, full in SHAPES.items():
         shape = full if effort.seconds else SMALL
         a = rng.normal(size=shape)
         positive = a @ a.swapaxes(-1, -2) / shape[-1] + np.eye(shape[-1])
         for name, f in FUNCTIONS.items():
-            found[f"{name}, {size}"] = f, positive.astype(np.float32), a.astype(np.float32)
+            cases_by_name[f"{name}, {size}"] = f, positive.astype(np.float32), a.astype(np.float32)
     for equation, shapes in EQUATIONS.items():
         x, y = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
-        found[equation] = partial(_einsum, equation), x, y
-    return found
+        cases_by_name[equation] = partial(_einsum, equation), x, y
+    return cases_by_name
 
 
 def _einsum(equation: str, lib: Any, x: Any, y: Any) -> Any:

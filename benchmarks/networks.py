@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import process_time
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import ONE_THREAD, Effort, Figures, Notebook
-from benchmarks.peers import Peer
+from benchmarks.peers import Array, Peer
 from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
 
@@ -65,15 +65,33 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     functions = functional(peer)
     for name, (function, shapes, settings) in CASES.items():
         rng = np.random.default_rng(0)
-        arrays = {f"x{k}": rng.standard_normal(shape).astype(np.float32) for k, shape in enumerate(shapes)}
-        f, total = partial(getattr(functions, function), **settings), peer.total
-        untracked = peer.untracked(arrays)
-        forward = partial(f, *[untracked[key] for key in arrays])
-        _enter(notebook, f"{name}/forward", forward, effort)
-        tracked = peer.tracked(arrays)
-        leaves = [tracked[key] for key in arrays]
-        both = partial(peer.gradients, lambda *xs, f=f, total=total: total(f(*xs)), leaves)
-        _enter(notebook, f"{name}/both", both, effort)
+        arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        measured(peer, effort, notebook, name, partial(getattr(functions, function), **settings), arrays)
+
+
+def measured(
+    peer: Peer,
+    effort: Effort,
+    notebook: Notebook,
+    name: str,
+    f: Callable[..., Any],
+    arrays: Sequence[Array],
+    indices: Sequence[Any] = (),
+) -> None:
+    """Measure a function of tensors and of indices: forward, and with the gradients of its sum by all tensors.
+
+    Without tensors, or if its result is not of floats, it has no gradients.
+    """
+    given = {f"x{k}": array for k, array in enumerate([*arrays, *indices])}
+    forward = partial(f, *peer.untracked(given).values())
+    _enter(notebook, f"{name}/forward", forward, effort)
+    if not arrays or "int" in str(forward().dtype):
+        return
+    tracked = peer.tracked(given)
+    xs = [tracked[key] for key in given]
+    fixed = xs[len(arrays) :]
+    both = partial(peer.gradients, lambda *xs: peer.total(f(*xs, *fixed)), xs[: len(arrays)])
+    _enter(notebook, f"{name}/both", both, effort)
 
 
 def _enter(notebook: Notebook, key: str, run: Callable[[], Any], effort: Effort) -> None:
@@ -95,13 +113,17 @@ def best(run: Callable[[], Any], seconds: float) -> float:
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
     """Measure all peers."""
     figures = collect({name: Job("networks", name, ONE_THREAD, {}) for name in PEERS}, effort, said)
-    lines = [_line(figures, name, what) for name in CASES for what in ("forward", "both")]
     how = "float32, one thread, processor time, the best of several runs; forward alone, and with all gradients."
-    return [Section("Networks", how, "ms", list(PEERS), lines)]
+    return [Section("Networks", how, "ms", list(PEERS), lines(figures, CASES))]
 
 
-def _line(figures: Figures, name: str, what: str) -> Line:
-    key = f"{name}/{what}"
-    ratio = figures.ratio(("burnpy", key), ("torch", key))
-    work = name if what == "forward" else f"{name}, with gradients"
-    return Line.of(work, figures, dict.fromkeys(PEERS, key), 1e3, ratio, BUDGET)
+def lines(figures: Figures, names: Iterable[str]) -> list[Line]:
+    """Return the lines of cases that were `measured`."""
+    measured_lines = []
+    for name in names:
+        for what, work in (("forward", name), ("both", f"{name}, with gradients")):
+            key = f"{name}/{what}"
+            ratio = figures.ratio(("burnpy", key), ("torch", key))
+            if figures.of("burnpy", key) or what == "forward":
+                measured_lines.append(Line.of(work, figures, dict.fromkeys(PEERS, key), 1e3, ratio, BUDGET))
+    return measured_lines

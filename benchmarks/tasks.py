@@ -28,6 +28,8 @@ class Task:
     optimizer: str = "Adam"
     rate: float = 1e-3
     max_norm: float | None = None  #: the global norm that gradients are clipped to
+    products: float = 0.0  #: the multiplications of the products and convolutions of a forward pass of one member
+    unneeded: float = 0.0  #: as many that the backward pass does without: those of gradients by the inputs
 
 
 def mlp(rng: np.random.Generator, small: bool) -> Task:
@@ -37,7 +39,11 @@ def mlp(rng: np.random.Generator, small: bool) -> Task:
     for k, (inputs, outputs) in enumerate(pairwise(sizes)):
         weights |= _linear(rng, f"layers.{k}", inputs, outputs)
     images = rng.uniform(0.0, 1.0, (BATCHES, 2 if small else 128, sizes[0]))
-    return Task("MLP", {"sizes": sizes}, weights, images, rng.integers(0, CLASSES, images.shape[:2]))
+    products = [a * b for a, b in pairwise(sizes)]
+    labels = rng.integers(0, CLASSES, images.shape[:2])
+    return Task(
+        "MLP", {"sizes": sizes}, weights, images, labels, products=float(sum(products)), unneeded=float(products[0])
+    )
 
 
 def cnn(rng: np.random.Generator, small: bool) -> Task:
@@ -53,7 +59,10 @@ def cnn(rng: np.random.Generator, small: bool) -> Task:
     weights |= _linear(rng, "logits", features, CLASSES)
     images = rng.normal(0.0, 1.0, (BATCHES, 2 if small else 64, channels[0], pixels, pixels))
     labels = rng.integers(0, CLASSES, images.shape[:2])
-    return Task("CNN", {"channels": channels, "features": features}, weights, images, labels)
+    products = [9 * a * b * (pixels >> k) ** 2 for k, (a, b) in enumerate(pairwise(channels))]
+    sizes = {"channels": channels, "features": features}
+    total = float(sum(products) + features * CLASSES)
+    return Task("CNN", sizes, weights, images, labels, products=total, unneeded=float(products[0]))
 
 
 def gpt(rng: np.random.Generator, small: bool) -> Task:
@@ -76,7 +85,38 @@ def gpt(rng: np.random.Generator, small: bool) -> Task:
     weights |= _norm("blocks.norm", size) | _linear(rng, "logits", size, alphabet)
     sizes = {"alphabet": alphabet, "length": length, "size": size, "heads": 4, "layers": layers}
     text = rng.integers(0, alphabet, (BATCHES, 2 if small else 16, length + 1))
-    return Task("mini-GPT", sizes, weights, text[..., :-1], text[..., 1:], "AdamW", 1e-3, MAX_NORM)
+    each = layers * (12 * size**2 + length * size) + size * alphabet  # scores and values of the places before
+    products = float(length * each)
+    return Task("mini-GPT", sizes, weights, text[..., :-1], text[..., 1:], "AdamW", 1e-3, MAX_NORM, products)
+
+
+def lstm(rng: np.random.Generator, small: bool) -> Task:
+    """An Lstm of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last output;
+    batch 16.
+    """
+    return _recurrent(rng, small, "Lstm", 4)
+
+
+def gru(rng: np.random.Generator, small: bool) -> Task:
+    """A Gru of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last output;
+    batch 16.
+    """
+    return _recurrent(rng, small, "Gru", 3)
+
+
+def _recurrent(rng: np.random.Generator, small: bool, model: str, gates: int) -> Task:
+    batch, length, inputs, hidden = (2, 3, 3, 4) if small else (16, 32, 32, 64)
+    shapes: dict[str, tuple[int, ...]] = {"weight_ih": (inputs, gates * hidden), "weight_hh": (hidden, gates * hidden)}
+    shapes |= {"bias_ih": (gates * hidden,), "bias_hh": (gates * hidden,)}
+    bound = hidden**-0.5
+    weights = {f"recurrent.layers.0.0.{name}": rng.uniform(-bound, bound, shape) for name, shape in shapes.items()}
+    weights |= _linear(rng, "logits", hidden, CLASSES)
+    sequences = rng.normal(0.0, 1.0, (BATCHES, batch, length, inputs))
+    sizes = {"inputs": inputs, "hidden": hidden}
+    labels = rng.integers(0, CLASSES, sequences.shape[:2])
+    of_inputs = length * gates * hidden * inputs
+    products = float(of_inputs + length * gates * hidden**2 + hidden * CLASSES)
+    return Task(model, sizes, weights, sequences, labels, products=products, unneeded=float(of_inputs))
 
 
 def _linear(rng: np.random.Generator, path: str, inputs: int, outputs: int) -> dict[str, Array]:
@@ -90,12 +130,27 @@ def _norm(path: str, size: int) -> dict[str, Array]:
     return {f"{path}.weight": np.ones(size), f"{path}.bias": np.zeros(size)}
 
 
-TASKS: Mapping[str, Callable[[np.random.Generator, bool], Task]] = {"MLP": mlp, "CNN": cnn, "mini-GPT": gpt}
+TASKS: Mapping[str, Callable[[np.random.Generator, bool], Task]] = {
+    "MLP": mlp,
+    "CNN": cnn,
+    "mini-GPT": gpt,
+    "Lstm": lstm,
+    "Gru": gru,
+}
 
 
-def task(model: str, dtype: str, *, small: bool = False) -> Task:
-    """Return a task in a float dtype, with the same numbers every time; ``small`` for the same operations on less."""
+def task(model: str, dtype: str, *, small: bool = False, batch: int | None = None) -> Task:
+    """Return a task in a float dtype, with the same numbers every time.
+
+    Args:
+        model: a key of `TASKS`.
+        dtype: the dtype of weights, and of inputs that are no ints.
+        small: whether to return the same operations on less.
+        batch: the size of the only batch, for inference; the task's own batches if None.
+    """
     template = TASKS[model](np.random.default_rng(0), small)
     floats = {path: value.astype(dtype) for path, value in template.weights.items()}
     inputs = template.inputs.astype(dtype) if template.inputs.dtype.kind == "f" else template.inputs
+    if batch is not None:
+        inputs = np.resize(inputs, (1, batch, *inputs.shape[2:]))
     return replace(template, weights=floats, inputs=inputs)

@@ -1,4 +1,4 @@
-"""What surrounds the training loop of digits.py: the command line, the data, the progress bar and the picture."""
+"""The surroundings of the training loop of digits.py: the command line, the data, the progress bar and the picture."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ def finite_differences(
     return np.linspace(0.0, 1.0, times), x[::every], np.array(solution)[:, ::every]
 
 
-def relative_error(found: Array, expected: Array) -> float:
+def relative_error(computed: Array, expected: Array) -> float:
     """The norm of the difference divided by the norm of the expected solution."""
-    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+    return float(np.linalg.norm(computed - expected) / np.linalg.norm(expected))
 
 
 def plot(times: Array, places: Array, learned: Array, expected: Array, losses: list[float], path: Path) -> Path:

@@ -23,7 +23,15 @@ DOOR = "burnpy.tensor.autodiff_tools"
 
 CORE = (
     *("autodiff", "buffer_updates", "codegen", "current", "engine", "graph", "instrumented", "modes", "multi_output"),
-    *("forward.dual", "forward.forward", "forward.methods", "inspect.nodes", "rematerialize", "rules"),
+    *(
+        "rounded_operands",
+        "forward.dual",
+        "forward.forward",
+        "forward.methods",
+        "inspect.nodes",
+        "rematerialize",
+        "rules",
+    ),
     *("saved_tensors.slots", "strategy"),
 )
 """The parts of `burnpy.autodiff` that compute with primitives and know no tensors; all other modules are tools."""

@@ -48,7 +48,7 @@ class Convolution(ArrayBase):
 
 
 class Windows:
-    """The windows of a convolution over blocks of the batch, columns out as the columns of a matrix, one per window.
+    """The windows of a convolution over blocks of the batch, laid out as the columns of a matrix, one per window.
 
     Blocks have the channels first, so that the columns of all their members are one matrix.
 

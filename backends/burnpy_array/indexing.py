@@ -72,7 +72,7 @@ class Indexing(ArrayBase):
 
 
 def _writable(total: Any, shape: Any) -> bool:
-    """Whether a result of ``shape`` can be written to ``total``: not to a NumPy scalar or a view by `expand`."""
+    """Return whether a result of ``shape`` can be written to ``total``: not to a NumPy scalar or a view by `expand`."""
     if total.shape != shape or shape == ():
         return False
     writeable = getattr(total.flags, "writeable", None)

@@ -74,7 +74,7 @@ class Normalization(ArrayBase):
         return xp.multiply(out, scale, out), grad_weight, grad_bias
 
     def _overflowed(self, squares: Any) -> bool:
-        """Whether a mean of squares is not finite; always False if reading values would wait for the device."""
+        """Return whether a mean of squares is not finite; always False if reading values would wait for the device."""
         return self.eager_checks and not self.xp.isfinite(squares).all()
 
     def _sum_to(self, x: Any, shape: Shape) -> Any:

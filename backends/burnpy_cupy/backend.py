@@ -52,7 +52,7 @@ class CuPy(Differences):
 
     @classmethod
     def is_available(cls) -> bool:
-        """Whether CuPy, CUDA's libraries and a GPU are available."""
+        """Return whether CuPy, CUDA's libraries and a GPU are available."""
         try:
             return availability.count() > 0
         except BackendUnavailableError:

@@ -62,7 +62,7 @@ class Convolution(ArrayBackend):
 
 
 def fits(x: Any, groups: int) -> bool:
-    """Whether x has many channels (its second dimension), one group, and a dtype that BLAS multiplies."""
+    """Return whether x has many channels (its second dimension), one group, and a dtype that BLAS multiplies."""
     return groups == 1 and x.shape[1] >= _MANY and (x.dtype is float32 or x.dtype is float64)
 
 

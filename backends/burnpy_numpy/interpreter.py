@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.program import Extent, Instruction, Program
 from burnpy_array.base import is_half
 from burnpy_array.pointwise import BINARY, UNARY, sigmoid
-from burnpy_numpy.rows import total
+from burnpy_numpy.row_sums import total
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import shared
 
@@ -29,7 +29,7 @@ _largest: Any = np.maximum.reduce
 
 
 def can_interpret(program: Program) -> bool:
-    """Whether a program needs one pass over the rows, and no 16-bit floats, of which a step would be rounded too often.
+    """Return whether a program needs one pass over the rows and has no 16-bit floats, which would be rounded too often.
 
     It needs one pass if no instruction uses a sum or a maximum over rows.
     """

@@ -51,10 +51,10 @@ def each(f: Callable[..., Any], *arrays: Any) -> Any:
     batch = arrays[0].shape[:-2]
     if not batch:
         return f(*arrays)
-    found = [f(*[a[index] for a in arrays]) for index in np.ndindex(*batch)]
-    if isinstance(found[0], tuple):
-        return tuple([_stacked(part, batch) for part in zip(*found, strict=True)])
-    return _stacked(found, batch)
+    results = [f(*[a[index] for a in arrays]) for index in np.ndindex(*batch)]
+    if isinstance(results[0], tuple):
+        return tuple([_stacked(part, batch) for part in zip(*results, strict=True)])
+    return _stacked(results, batch)
 
 
 def _stacked(parts: Any, batch: tuple[int, ...]) -> Any:
@@ -116,13 +116,13 @@ def _eigh(x: Any) -> tuple[Any, Any]:
 
 def _svd(x: Any, full_matrices: bool) -> tuple[Any, Any, Any]:
     _checked(int(not np.isfinite(x).all()))
-    found: tuple[Any, Any, Any] = _scipy().svd(x, full_matrices=full_matrices, check_finite=False)
-    return found
+    factors: tuple[Any, Any, Any] = _scipy().svd(x, full_matrices=full_matrices, check_finite=False)
+    return factors
 
 
 def _qr(x: Any, mode: str) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = _scipy().qr(x, mode="economic" if mode == "reduced" else "full", check_finite=False)
-    return found
+    factors: tuple[Any, Any] = _scipy().qr(x, mode="economic" if mode == "reduced" else "full", check_finite=False)
+    return factors
 
 
 class Linalg:
@@ -132,38 +132,38 @@ class Linalg:
         return getattr(np.linalg, name)
 
     def cholesky(self, x: Any) -> Any:
-        """As ``numpy.linalg.cholesky``."""
+        """Compute the same as ``numpy.linalg.cholesky``."""
         return each(_cholesky, x) if fits(x) else np.linalg.cholesky(x)
 
     def solve(self, a: Any, b: Any) -> Any:
-        """As ``numpy.linalg.solve``."""
+        """Compute the same as ``numpy.linalg.solve``."""
         return each(_solve, a, b) if fits(a) and b.size else np.linalg.solve(a, b)
 
     def inv(self, x: Any) -> Any:
-        """As ``numpy.linalg.inv``."""
+        """Compute the same as ``numpy.linalg.inv``."""
         return each(_inv, x) if fits(x) else np.linalg.inv(x)
 
     def det(self, x: Any) -> Any:
-        """As ``numpy.linalg.det``."""
+        """Compute the same as ``numpy.linalg.det``."""
         return each(_det, x) if fits(x) else np.linalg.det(x)
 
     def slogdet(self, x: Any) -> Any:
-        """As ``numpy.linalg.slogdet``."""
+        """Compute the same as ``numpy.linalg.slogdet``."""
         return each(_slogdet, x) if fits(x) else np.linalg.slogdet(x)
 
     def eigh(self, x: Any) -> Any:
-        """As ``numpy.linalg.eigh``."""
+        """Compute the same as ``numpy.linalg.eigh``."""
         return each(_eigh, x) if fits(x) else np.linalg.eigh(x)
 
     def svd(self, x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-        """As ``numpy.linalg.svd``."""
+        """Compute the same as ``numpy.linalg.svd``."""
         if compute_uv and fits(x):
             return each(lambda x: _svd(x, full_matrices), x)
         svd: Any = np.linalg.svd
         return svd(x, full_matrices, compute_uv)
 
     def qr(self, x: Any, mode: Any = "reduced") -> Any:
-        """As ``numpy.linalg.qr``."""
+        """Compute the same as ``numpy.linalg.qr``."""
         return each(lambda x: _qr(x, mode), x) if fits(x) else np.linalg.qr(x, mode)
 
 
@@ -180,7 +180,7 @@ xp = Accelerated()
 
 
 def solve_triangular(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
-    """As `burnpy.backend.lapack.solve_triangular`; BLAS divides by a diagonal of 0 as substitution does."""
+    """Compute the same as `burnpy.backend.lapack.solve_triangular`, also for a diagonal with zeros."""
     if not (fits(a) and b.size):
         return lapack.solve_triangular(np, a, b, upper, unitriangular)
 
@@ -191,7 +191,7 @@ def solve_triangular(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
 
 
 def lu_factor(x: Any) -> tuple[Any, Any, Any]:
-    """As `burnpy.backend.lapack.lu_factor`."""
+    """Compute the same as `burnpy.backend.lapack.lu_factor`."""
     if not fits(x):
         return lapack.lu_factor(np, x)
 

@@ -37,7 +37,7 @@ def product(x: Any, y: Any) -> Any:
 
 
 def _ours() -> bool:
-    """Whether burnpy uses several threads, and NumPy uses OpenBLAS with no more threads than that."""
+    """Return whether burnpy uses several threads, and NumPy uses OpenBLAS with no more threads than that."""
     if threads.COUNT == 1:
         return False
     blas = openblas()

@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
-from burnpy_numpy.rows import row
+from burnpy_numpy.row_sums import row
 from burnpy_numpy.threads import BLOCK, shared
 
 _LONG = 8192
@@ -43,7 +43,7 @@ class Normalization(ArrayBackend):
 
 
 def are_rows(x: Any, weight: Any, dims: Dims) -> bool:
-    """Whether ``dims`` are the last dimensions, of supported length and dtype, and the weight has their shape."""
+    """Return whether ``dims`` are the last dims, of supported length and dtype, and the weight has their shape."""
     length = math.prod(weight.shape)
     return (
         bool(x.size)
@@ -55,7 +55,7 @@ def are_rows(x: Any, weight: Any, dims: Dims) -> bool:
 
 
 def are_channels(x: Any, weight: Any, dims: Dims) -> bool:
-    """Whether ``dims`` are all but the second, x has spatial dimensions, and the weight has one value per channel."""
+    """Return whether ``dims`` are all but the second, x has spatial dims, and the weight has a value per channel."""
     if not x.size or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64):
         return False
     return (

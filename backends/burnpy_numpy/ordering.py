@@ -14,7 +14,7 @@ from burnpy_array.reduction import accumulator
 
 _PACKED = 512
 """The number of elements from which sorting keys that are packed with their positions takes less time."""
-_WIDE = 128
+WIDE = 128
 """The number of elements beside each other from which accumulating them slice by slice takes less time."""
 _LOW = np.uint64(0xFFFF_FFFF)
 
@@ -25,7 +25,13 @@ class Ordering(ArrayBackend):
     def argsort(self, x: Any, dim: int, descending: bool) -> Any:
         if is_half(x.dtype):
             x = x.astype(float32)
-        if x.dtype not in _BITS or x.size < _PACKED or x.shape[dim] < 2:
+        if x.size < _PACKED or x.shape[dim] < 2:
+            return super().argsort(x, dim, descending)
+        if x.dtype is int64:
+            low = x.min()
+            if int(x.max()) - int(low) < 1 << 32:
+                x = np.subtract(x, low).astype(uint32)
+        if x.dtype not in _BITS:
             return super().argsort(x, dim, descending)
         return self._call(_order, x, dim, descending)
 
@@ -108,9 +114,9 @@ def _beyond(x: Any, k: int, largest: bool) -> Any:
     count = x.shape[-1]
     place = count - k if largest else k - 1
     bound = np.partition(x, place, -1)[..., place : place + 1]
-    found = np.greater_equal(x, bound) if largest else np.less_equal(x, bound)
+    beyond = np.greater_equal(x, bound) if largest else np.less_equal(x, bound)
     rows = x.size // count
-    positions = np.flatnonzero(found)
+    positions = np.flatnonzero(beyond)
     if len(positions) != rows * k or (kind_of(x.dtype) == "float" and np.isnan(x).any()):
         return None
     return np.remainder(positions, count).reshape((*x.shape[:-1], k))
@@ -138,12 +144,12 @@ def _running(f: Any, x: Any, dim: int) -> Any:
 
 def accumulated(f: Any, x: Any, dim: int, dtype: Any) -> Any:
     """``f.accumulate(x, dim, dtype)``: of many elements beside each other, slice by slice, in a tenth of its time."""
-    if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < _WIDE:
+    if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < WIDE:
         return f.accumulate(x, dim, dtype)
     out: Any = np.empty(x.shape, x.dtype if dtype is None else dtype)
     x = x.astype(out.dtype, copy=False)
     lead: Any = (slice(None),) * dim
     out[(*lead, 0)] = x[(*lead, 0)]
     for k in range(1, x.shape[dim]):
-        f(out[(*lead, k - 1)], x[(*lead, k)], out[(*lead, k)])
+        f(out[(*lead, k - 1)], x[(*lead, k)], out=out[(*lead, k)])
     return out

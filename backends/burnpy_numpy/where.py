@@ -12,7 +12,7 @@ _SMALL = 8192
 
 
 def blendable(condition: Any, x: Any) -> bool:
-    """Whether ``condition`` is large enough to gain, and x is contiguous so that its bits can be viewed as ints."""
+    """Return whether ``condition`` is large enough to gain, and x is contiguous: its bits can be viewed as ints."""
     return (
         type(x) is np.ndarray and condition.size >= _SMALL and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
     )

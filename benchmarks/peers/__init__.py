@@ -19,11 +19,16 @@ Array: TypeAlias = npt.NDArray[np.float32]
 MODULES = {
     "burnpy": ("benchmarks.peers.ours", "burnpy"),
     "torch": ("benchmarks.peers.pytorch", "torch"),
+    "torch.compile": ("benchmarks.peers.pytorch_compiled", "torch"),
+    "JAX": ("benchmarks.peers.jaxs", "jax"),
     "autograd": ("benchmarks.peers.hips", "autograd"),
     "MyGrad": ("benchmarks.peers.mygrads", "mygrad"),
     "NumPy": ("benchmarks.peers.plain", "numpy"),
 }
 """The peers by name: the module that implements the peer, and the package that it needs."""
+
+COMPILERS = ("torch.compile", "JAX")
+"""The peers that compile whole functions before they compute."""
 
 EXPRESSIONS = {
     "add": "x + y",
@@ -53,7 +58,7 @@ class Peer(ABC):
         """Return the names that the expressions use, with values for which nothing is recorded."""
 
     def tracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        """Return the names that the expressions use, with values that are tracked leaves."""
+        """Return the names that the expressions use, with values that are tracked leaves; ints are constants."""
         raise NotImplementedError
 
     def differentiated(self, expression: str, leaves: Sequence[str], seed: str | None) -> str:
@@ -64,6 +69,10 @@ class Peer(ABC):
             leaves: the names of the leaves to differentiate with respect to.
             seed: the name of the gradient to start from, an untracked array; None for a 0-d result.
         """
+        raise NotImplementedError
+
+    def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
+        """Return a tensor of ints, for functions of untracked or of tracked tensors."""
         raise NotImplementedError
 
     def leaf(self, array: Array) -> Any:
@@ -95,9 +104,16 @@ class Peer(ABC):
         """
         raise NotImplementedError
 
+    def inference(self, task: Task) -> Callable[[], Any]:
+        """Return a function that computes the logits of the task's first batch, without anything recorded."""
+        raise NotImplementedError
+
 
 class Training(ABC):
     """The training of a model, with a method for each phase of a step."""
+
+    phased: ClassVar[bool] = True
+    """Whether the phases are apart; otherwise ``update`` does the whole step."""
 
     @abstractmethod
     def forward(self, batch: int) -> None:
@@ -117,7 +133,7 @@ class Training(ABC):
 
 
 def installed(name: str) -> bool:
-    """Whether a peer's package is installed."""
+    """Return whether a peer's package is installed."""
     return find_spec(MODULES[name][1]) is not None
 
 

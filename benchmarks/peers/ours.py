@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
 from benchmarks.tasks import Task
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy, Profiled
 
 Train: TypeAlias = Autodiff[NumPy]
@@ -18,7 +21,7 @@ class Burnpy(Peer):
     expressions = EXPRESSIONS
 
     def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        return {name: Tensor[NumPy].from_data(array) for name, array in arrays.items()}
+        return {name: _class(array)[NumPy].from_data(array) for name, array in arrays.items()}
 
     def tracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         return {name: self.leaf(array) for name, array in arrays.items()}
@@ -27,8 +30,12 @@ class Burnpy(Peer):
         read = "; ".join(f"grads[{leaf}]" for leaf in leaves)
         return f"grads = ({expression}).backward({seed or ''}); {read}"
 
+    def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
+        return IntTensor.from_data(array, device=Train if tracked else NumPy)
+
     def leaf(self, array: Array) -> Any:
-        return Tensor[Train].from_data(array).require_grad()
+        x = _class(array)[Train].from_data(array)
+        return x.require_grad() if isinstance(x, Tensor) else x
 
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         grads = f(*leaves).backward()
@@ -42,6 +49,15 @@ class Burnpy(Peer):
         from benchmarks.peers.our_models import OurTraining
 
         return OurTraining(task, Autodiff[Profiled[NumPy]] if profiled else Train)
+
+    def inference(self, task: Task) -> Callable[[], Any]:
+        from benchmarks.peers.our_models import inference
+
+        return inference(task, NumPy)
+
+
+def _class(array: Array) -> Any:
+    return IntTensor if array.dtype.kind == "i" else Tensor
 
 
 PEER = Burnpy()

@@ -10,7 +10,7 @@ from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
 from burnpy.autodiff.multi_output import pick
 from burnpy.autodiff.saved_tensors.slots import array_of
 from burnpy.backend.backend import Backend
-from burnpy.backend.decorators.finite import Found, found_in, is_float
+from burnpy.backend.decorators.finite import NonFinite, is_float, non_finite_in
 from burnpy.backend.errors import AnomalyError
 from burnpy.backend.primitives import Float
 from burnpy.backend.source_lines import format_lines, lines_of, user_stack
@@ -33,15 +33,15 @@ class Detector:
         """
         operation = node.operation
         for incoming in _floats(grad):
-            found = self._found(inner, incoming)
-            if found is not None:
-                raise self._arrived(node, operation, found, incoming)
+            non_finite = self._non_finite_in(inner, incoming)
+            if non_finite is not None:
+                raise self._received(node, operation, non_finite, incoming)
         part = vjp(inner, grad, *kept)
         if unwrapped(vjp) is not pick:  # pick selects from gradients that were already checked together
             for k, result in enumerate(_floats(part)):
-                found = self._found(inner, result)
-                if found is not None:
-                    raise self._made(inner, node, operation, vjp, k, found, result, kept)
+                non_finite = self._non_finite_in(inner, result)
+                if non_finite is not None:
+                    raise self._made(inner, node, operation, vjp, k, non_finite, result, kept)
         return part
 
     def finish(self, inner: Backend, gradients: dict[Any, Any]) -> None:
@@ -52,42 +52,50 @@ class Detector:
         """
         for node, total in gradients.items():
             for grad in _floats(total):
-                found = self._found(inner, grad)
-                if found is not None:
+                non_finite = self._non_finite_in(inner, grad)
+                if non_finite is not None:
                     what = "a leaf" if isinstance(node, Leaf) else f"the result of {node.operation}"
                     raise AnomalyError(
-                        f"the gradient of {what}, of shape {grad.shape}, holds {found}, which no operation made: it "
-                        "was in the gradient that backward() started from, or is the sum of infinities of opposite "
+                        f"the gradient of {what}, of shape {grad.shape}, holds {non_finite}, which no operation made: "
+                        "it was in the gradient that backward() started from, or is the sum of infinities of opposite "
                         "sign; detect_anomaly(check_inf=True) finds those"
                     )
 
-    def _found(self, inner: Backend, x: Float) -> Found | None:
-        return found_in(inner, x, self.check_nan, self.check_inf)
+    def _non_finite_in(self, inner: Backend, x: Float) -> NonFinite | None:
+        return non_finite_in(inner, x, self.check_nan, self.check_inf)
 
-    def _arrived(self, node: Node, operation: str, found: Found, grad: Float) -> AnomalyError:
+    def _received(self, node: Node, operation: str, non_finite: NonFinite, grad: Float) -> AnomalyError:
         return AnomalyError(
-            f"the gradient that came to the backward of {operation}, of shape {grad.shape}, held {found} already, and "
-            f"{operation} did not make it: it was in the gradient that backward() started from, or is the sum of "
+            f"the gradient that came to the backward of {operation}, of shape {grad.shape}, held {non_finite} already, "
+            f"and {operation} did not make it: it was in the gradient that backward() started from, or is the sum of "
             f"infinities of opposite sign, which detect_anomaly(check_inf=True) finds.{_origin(node, operation)}"
         )
 
     def _made(
-        self, inner: Backend, node: Node, operation: str, vjp: Any, k: int, found: Found, part: Float, kept: Any
+        self,
+        inner: Backend,
+        node: Node,
+        operation: str,
+        vjp: Any,
+        k: int,
+        non_finite: NonFinite,
+        part: Float,
+        kept: Any,
     ) -> AnomalyError:
         kind = edge_kind(node, vjp)
         whose = f"argument {kind.argument}" if kind and kind.argument else f"tracked argument {k}"
         arrays = [mapped(array_of, x) for x in kept if is_array(x) and is_float(x)]
         held = [f"one of shape {x.shape} {self._state(inner, x)}" for x in arrays]
         return AnomalyError(
-            f"the backward of {operation} made {found}, in the gradient of its {whose}, of shape {part.shape} and "
+            f"the backward of {operation} made {non_finite}, in the gradient of its {whose}, of shape {part.shape} and "
             f"dtype {part.dtype}; the gradient that came in had none"
             f"{', and of the arrays that it kept ' if held else ''}{', '.join(held)}.{_origin(node, operation)}"
         )
 
     def _state(self, inner: Backend, x: Float) -> str:
-        found = found_in(inner, x, True, True)
-        if found is not None:
-            return f"holds {found}"
+        non_finite = non_finite_in(inner, x, True, True)
+        if non_finite is not None:
+            return f"holds {non_finite}"
         d = inner.discrete
         zeros = d.to_numpy(inner.eq(x, 0.0)).any()
         return "is finite and has zeros" if zeros else "is finite"
@@ -195,11 +203,11 @@ class set_detect_anomaly(Setting):  # noqa: N801  # as above
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether `detect_anomaly` is active here."""
+    """Return whether `detect_anomaly` is active here."""
     return _detector() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether `detect_anomaly` is active here and NaN is an error."""
+    """Return whether `detect_anomaly` is active here and NaN is an error."""
     detector = _detector()
     return detector is not None and detector.check_nan

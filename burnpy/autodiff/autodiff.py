@@ -47,6 +47,11 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         self.discrete: Backend = self.inner.discrete
         self.in_place_updates = self.inner.in_place_updates
         self.mode = getattr(self.computing, "mode", current_mode)
+        if self.computing.operand_dtype is not None:
+            from burnpy.autodiff.rounded_operands import products
+
+            for name, method in products(self).items():
+                setattr(self, name, method)
 
     @classmethod
     def canonical(cls, inner: Any) -> tuple[Any, ...]:
@@ -101,7 +106,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         return leaf
 
     def is_require_grad(self, x: Float) -> bool:
-        """Whether x is tracked on any level of the device."""
+        """Return whether x is tracked on any level of the device."""
         return x.node is not None or self.computing.is_require_grad(x.value)
 
     def retain_grad(self, x: Float) -> Float:
@@ -149,7 +154,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         )
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device needs to know which rule is running."""
+        """Return whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()
 
 

@@ -207,7 +207,7 @@ def mapped(f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def is_array(x: Any) -> bool:
-    """Whether a saved value is a primitive, rather than a shape, a number, an index or a dtype."""
+    """Return whether a saved value is a primitive, rather than a shape, a number, an index or a dtype."""
     return hasattr(x, "shape") and hasattr(x, "dtype")
 
 

@@ -47,7 +47,7 @@ class Mode(NamedTuple):
     no_saving: str | None = None  #: the reason why `saved_tensors_hooks` are refused here, if they are
 
     def silences(self, level: int) -> bool:
-        """Whether a device of this level records nothing."""
+        """Return whether a device of this level records nothing."""
         return not self.recording and level < self.until
 
     def record(self, device: Any, node: Any, value: Any = None) -> None:
@@ -89,7 +89,7 @@ def watching(watcher: Watcher) -> AbstractContextManager[None]:
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations on tracked tensors are recorded here.
+    """Return whether operations on tracked tensors are recorded here.
 
     >>> with no_grad():
     ...     is_grad_enabled()
@@ -100,7 +100,7 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether `inference_mode` is active here."""
+    """Return whether `inference_mode` is active here."""
     mode = current_mode()
     return mode is not None and mode.inference
 
@@ -180,7 +180,7 @@ class Switch(ABC):
                             step = functools.partial(running.asend, sent)
                         except GeneratorExit:
                             raise
-                        except BaseException as error:
+                        except BaseException as error:  # thrown in by the caller; the generator gets it
                             step = functools.partial(running.athrow, error)
                 finally:
                     with make():
@@ -248,7 +248,7 @@ def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> 
             with make():
                 running.close()
             raise
-        except BaseException as error:
+        except BaseException as error:  # thrown in by the caller; the generator gets it
             step = functools.partial(running.throw, error)
 
 

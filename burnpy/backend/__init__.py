@@ -15,7 +15,7 @@ from burnpy.backend.lazy import lazy_attributes
 from burnpy.backend.schema import Algebra, derived, required
 
 if TYPE_CHECKING:
-    from burnpy.backend.decorators import Checked, Decorator, Profiled
+    from burnpy.backend.decorators import Checked, Decorator, Mixed, Profiled
     from burnpy.backend.entries import Operation
     from burnpy.backend.program.explain import explain
     from burnpy_cupy import CuPy
@@ -27,6 +27,7 @@ __all__ = [
     "Checked",
     "CuPy",
     "Decorator",
+    "Mixed",
     "NumPy",
     "Operation",
     "Profiled",
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "burnpy.backend.decorators": ("Checked", "Decorator", "Profiled"),
+    "burnpy.backend.decorators": ("Checked", "Decorator", "Mixed", "Profiled"),
     "burnpy.backend.entries": ("Operation",),
     "burnpy.backend.program.explain": ("explain",),
 }

@@ -6,7 +6,7 @@ import math
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from burnpy.backend.dtypes import result_type
+from burnpy.backend.dtypes import float32, result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
 from burnpy.backend.operations.binary import Binary
@@ -25,12 +25,13 @@ from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
+from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special_functions import SpecialFunctions
-from burnpy.backend.primitives import Float, Int, Value
+from burnpy.backend.primitives import DType, Float, Int, Value
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Backend(
     Resampling,
     Normalization,
     Attention,
+    Recurrence,
     LinearAlgebra,
     Optimizer,
     Programs,
@@ -76,16 +78,21 @@ class Backend(
     """
 
     eager_checks: bool = True
-    """Whether tensors check values, such as indices, before they use them. An asynchronous device, which would have to
-    synchronize, sets this to False and implements `defer_check`."""
+    """True if tensors check values, such as indices, before they use them.
+
+    An asynchronous device, which would have to synchronize, sets this to False and implements `defer_check`."""
 
     in_place_updates: bool = True
-    """Whether an operation that its caller lets overwrite an argument, such as an optimizer's update of its states, may
-    do so. False on a device that can raise an error after the inner device has computed, as `Checked` does: by then the
+    """True if an operation may overwrite an argument if its caller allows it, as for an optimizer's states.
+
+    False on a device that can raise an error after the inner device has computed, as `Checked` does: by then the
     argument would be lost. A backend that wraps another takes the value from it."""
 
+    operand_dtype: DType | None = None
+    """The 16-bit dtype to which the device rounds float32 operands of products; None if it does not round."""
+
     differentiates: ClassVar[bool] = False
-    """Whether the device computes derivatives, so that its float primitives are its own: those of the inner device
+    """True if the device computes derivatives, so that its float primitives are its own: those of the inner device
     with a graph or a tangent. True for `Autodiff` and `Forward`, False for the backends that go inside of them."""
 
     level: int = 0
@@ -130,6 +137,32 @@ class Backend(
         `differentiates`."""
         return x
 
+    @property
+    def full_precision(self) -> Backend:
+        """The device whose products of float32 do not round their operands: itself, unless this is `Mixed`."""
+        return self
+
+    def product_operand(self, x: Float) -> Float:
+        """Return an operand of a product as the product uses it, which `Autodiff` then saves: x itself, unless this
+        device rounds operands, as `Mixed` does."""
+        return x
+
+    def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
+        """Call a product with operands of 16 bits; the result is accumulated and returned in float32.
+
+        The default casts the operands to float32 first, which gives the same numbers. A backend that multiplies 16-bit
+        matrices faster overrides it.
+
+        Args:
+            op: an operation of which ``op.product`` names the operands.
+            args: all its arguments, in order.
+        """
+        wide = [
+            self.cast(x, float32) if a.name in op.product and x.dtype.itemsize == 2 else x
+            for a, x in zip(op.arguments, args, strict=True)
+        ]
+        return getattr(self, op.name)(*wide)
+
     @derived(Algebra.NONDIFFERENTIABLE, view="x", like="x")
     def detach(self, x: Value) -> Value:
         """Return x without its graph; on a plain backend, x itself."""
@@ -140,7 +173,7 @@ class Backend(
         return x
 
     def is_require_grad(self, x: Float) -> bool:
-        """Whether operations on x are recorded."""
+        """Return whether operations on x are recorded."""
         return False
 
     def retain_grad(self, x: Float) -> Float:
@@ -181,8 +214,10 @@ class Backend(
         return self.minimum(self.maximum(index, low), high)
 
     def wants_rule_context(self) -> bool:
-        """Whether `Autodiff` should set the current rule in `burnpy.backend.op_context`; called once per backward
-        pass."""
+        """Return whether `Autodiff` should set the current rule in `burnpy.backend.op_context`.
+
+        Called once per backward pass.
+        """
         return False
 
     def storage_of(self, x: Value) -> tuple[Hashable, int]:

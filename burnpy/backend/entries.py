@@ -27,7 +27,7 @@ class Argument(NamedTuple):
 
     @property
     def floats(self) -> bool:
-        """Whether a decorator receives float primitives here (ints and bools go to ``discrete`` instead)."""
+        """True if a decorator receives float primitives here (ints and bools go to ``discrete`` instead)."""
         return self.kind in ("Float", "Number", "Value")
 
 
@@ -45,11 +45,11 @@ class Operation(NamedTuple):
     consumes: tuple[str, ...]  #: the arguments whose memory may be overwritten: see `consumed`
     indexed: str | None  #: the argument of which only the elements at an index are accessed
     counts: Flops  #: the number or formula by which `flops` counts
-    product: bool  #: whether it is, in the main, a matrix product
+    product: tuple[str, ...]  #: the operands, if it is, in the main, a matrix product
 
     @property
     def elementwise(self) -> bool:
-        """Whether all primitive arguments broadcast, and elements depend on the same elements of all of them."""
+        """True if all primitive arguments broadcast, and elements depend on the same elements of all of them."""
         primitives = [argument for argument in self.arguments if argument.kind is not None]
         return bool(primitives) and all(argument.elementwise for argument in primitives)
 
@@ -65,7 +65,7 @@ class Operation(NamedTuple):
 
     @property
     def lists(self) -> bool:
-        """Whether each result is a list of primitives, as of the operations that update all parameters of a model."""
+        """True if each result is a list of primitives, as of the operations that update all parameters of a model."""
         return "list[" in str(self.function.__annotations__["return"])
 
     @property
@@ -137,9 +137,14 @@ def operation(function: Callable[..., Any]) -> Operation:
         (consumes,) if isinstance(consumes, str) else consumes,
         traits.get("indexed"),
         traits.get("flops", 1 if elementwise is True else 0),
-        traits.get("product", False),
+        _operands(traits.get("product", False), arguments),
     )
-    named = (elementwise if isinstance(elementwise, tuple) else (), entry.consumes, (entry.like, entry.view))
+    named = (
+        elementwise if isinstance(elementwise, tuple) else (),
+        entry.consumes,
+        entry.product,
+        (entry.like, entry.view),
+    )
     names = {a.name for a in arguments} | {None}
     unknown = {name for group in (*named, (entry.indexed,)) for name in group} - names
     if not isinstance(entry.counts, int):
@@ -163,6 +168,12 @@ def _argument(p: Parameter, elementwise: bool | tuple[str, ...]) -> Argument:
         p.default,
         kind is not None and (elementwise if isinstance(elementwise, bool) else p.name in elementwise),
     )
+
+
+def _operands(product: bool | tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[str, ...]:
+    if isinstance(product, tuple):
+        return product
+    return tuple(a.name for a in arguments if a.floats) if product else ()
 
 
 def _results(annotation: str) -> tuple[str | None, ...]:

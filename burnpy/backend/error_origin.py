@@ -1,4 +1,4 @@
-"""Where an exception came from: code that may fail in known ways, or other code, such as the handler of a signal."""
+"""The origin of an exception: code that may fail in known ways, or other code, such as the handler of a signal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OWN_PACKAGES = sys.stdlib_module_names | {"burnpy", "numpy"}
 
 
 def raised_by_other_code(error: BaseException, own: Container[str] = OWN_PACKAGES) -> bool:
-    """Whether an error that the calling frame caught passed through a Python function of another package than ``own``.
+    """Return whether a caught error passed through a Python function of another package than ``own``.
 
     The handler of a signal may raise anything at any point, for example TimeoutError (an OSError) or ValueError, which
     does not mean that the code that it interrupted has failed.

@@ -67,8 +67,9 @@ class Traits(TypedDict, total=False):
     """The argument of which only the elements at an index are read, or, if it is consumed, written."""
     flops: Flops
     """See `Flops`. By default 1 for elementwise operations, else 0."""
-    product: bool
-    """Whether most FLOPs are multiplications and additions of matrix products, which take less time than others."""
+    product: bool | tuple[str, ...]
+    """The operands of matrix products (True: all float arguments), whose multiplications and additions are most of the
+    FLOPs; these take less time than others. `Mixed` rounds the operands to 16 bits."""
 
 
 class Declaration:

@@ -1,4 +1,4 @@
-"""Copies of functions in which some names stand for others: the way in which burnpy makes methods from tables.
+"""Copies of functions with some names replaced, from which methods are made by tables.
 
 Two hundred methods differ only in the operation that they call. A closure would look up a cell at every call, and a
 wrapper costs a frame; here the code object of one function, the template, is copied with another name in it, so that

@@ -1,4 +1,4 @@
-"""`SampleSource`: what a dataset is to loaders and to other datasets, and the types of samples."""
+"""`SampleSource`: the interface that loaders and other datasets use of a dataset, and the types of samples."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Indexable(Protocol[T_co]):
 
 
 class SampleSource(ABC, Generic[T_co]):
-    """Samples with the numbers 0 to ``len(source) - 1``. A subclass defines ``__len__`` and ``__getitem__``."""
+    """Samples with the indices 0 to ``len(source) - 1``. A subclass defines ``__len__`` and ``__getitem__``."""
 
     is_random: bool = False
-    """Whether samples draw random numbers, as those of `Dataset.map_random` do."""
+    """True if samples draw random numbers, as those of `Dataset.map_random` do."""
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -217,9 +217,9 @@ def refuse_undeclared(cls: type[Any], columns: Mapping[str, Any]) -> None:
         column = columns[name]
         if declared not in _KINDS:
             continue
-        found = kind_of(column.dtype) if hasattr(column, "dtype") else None
-        if found != _KINDS[declared]:
-            what = f"dtype {column.dtype}" if found else a(type(column).__name__)
+        kind = kind_of(column.dtype) if hasattr(column, "dtype") else None
+        if kind != _KINDS[declared]:
+            what = f"dtype {column.dtype}" if kind else a(type(column).__name__)
             raise KindError(
                 f"{cls.__name__} declares {name}: {declared}, and the samples have {what}; declare another kind, or "
                 f"convert it in a transform, as with x.astype({'np.float32' if declared == 'Tensor' else 'np.int64'!s})"
@@ -244,5 +244,5 @@ def _annotations(cls: type[Any]) -> Mapping[str, Any]:
         import annotationlib
 
         return annotationlib.get_annotations(cls, format=annotationlib.Format.STRING)
-    found: Mapping[str, Any] = vars(cls).get("__annotations__", {})
-    return found
+    annotations: Mapping[str, Any] = vars(cls).get("__annotations__", {})
+    return annotations

@@ -1,4 +1,4 @@
-"""Collators, which make a batch of samples: `collate` for tensors of one shape, and functions of one's own.
+"""Collators, which make a batch of samples: `collate` for tensors of one shape, and functions of the user.
 
 A collator works in two steps. ``arrays`` runs in a worker: it stacks samples into NumPy arrays and applies the
 transform to the whole batch at once. ``batch`` runs in the thread that takes the batch, and puts the arrays on the
@@ -40,10 +40,14 @@ class Samples:
     items: Sequence[Any]  #: the samples; empty if ``columns`` has them
     columns: Arrays | None  #: the samples by column, where the dataset gives them at once
     rng: BatchRandom  #: random numbers for each sample
+    count: int  #: how many of them make the batch; those after them are there to be mixed with these
 
 
 class Collator(ABC, Generic[T_co]):
     """Makes batches of type ``T_co``."""
+
+    mixes: int = 0
+    """How many times samples are mixed with others of their batch: calls of `BatchRandom.partners`."""
 
     @abstractmethod
     def arrays(self, samples: Samples) -> Any:
@@ -61,7 +65,7 @@ class FunctionCollator(Collator[T_co]):
         self.function = function
 
     def arrays(self, samples: Samples) -> Any:
-        """What the function returns, of the list of samples."""
+        """Return the function's result for the list of samples."""
         items = samples.items
         if samples.columns is not None:
             columns = samples.columns
@@ -69,7 +73,7 @@ class FunctionCollator(Collator[T_co]):
         return self.function(list(items))
 
     def batch(self, arrays: Any) -> T_co:
-        """What the function returned."""
+        """Return the result of ``arrays`` unchanged."""
         return arrays  # type: ignore[no-any-return]  # what the function returned
 
 
@@ -78,6 +82,7 @@ class TensorCollator(Collator[Bt]):
 
     def __init__(self, cls: type[Any], device: Any, transforms: tuple[Transform, ...]) -> None:
         self.cls, self.device, self.transforms = cls, device, transforms
+        self.mixes = sum(bool(getattr(transform, "mixes", False)) for transform in transforms)
 
     def stack(self, samples: Samples) -> dict[str, Any]:
         """The columns of the batch before the transforms."""
@@ -93,6 +98,8 @@ class TensorCollator(Collator[Bt]):
                     f"the transform {_name(transform)} returned {a(type(columns).__name__)}; it returns a mapping of "
                     "arrays, as {**columns, 'x': x}"
                 )
+        if samples.count < len(samples.indices):
+            return {name: x[: samples.count] for name, x in columns.items()}
         return dict(columns)
 
     def batch(self, arrays: Any) -> Bt:

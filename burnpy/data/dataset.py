@@ -1,4 +1,4 @@
-"""`Dataset`: samples with numbers, and methods that make other datasets of them."""
+"""`Dataset`: samples by index, and methods that derive other datasets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(SampleSource[T_co]):
-    """Samples with the numbers 0 to ``len(dataset) - 1``. A subclass defines ``__len__`` and ``__getitem__``.
+    """Samples with the indices 0 to ``len(dataset) - 1``. A subclass defines ``__len__`` and ``__getitem__``.
 
     A dataset does not change: `map`, `subset` and so on return views of it, which compute a sample when asked for it.
 

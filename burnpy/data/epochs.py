@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Batches(Iterator[T], Generic[T]):
-    """Batches that are made ahead, in order.
+    """Batches in order, made in advance.
 
     The threads or processes end and shared memory is released when the iterator is exhausted, closed, or dropped, when
     a batch raises an error, and on Ctrl-C.

@@ -26,9 +26,9 @@ class Sampler(ABC):
     """An order of samples. A subclass defines `order`, or, to choose what goes into one batch, `plan`."""
 
     draws_twice: bool = False
-    """Whether a sample can occur twice in an epoch; its random numbers then differ."""
+    """True if a sample can occur twice in an epoch; its random numbers then differ."""
     is_fixed: bool = False
-    """Whether the order is the same in each epoch."""
+    """True if the order is the same in each epoch."""
 
     @abstractmethod
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -119,10 +119,10 @@ class Balanced(Weighted):
     """
 
     def __init__(self, labels: ArrayLike, *, n: int | None = None) -> None:
-        found = np.asarray(labels)
-        if found.ndim != 1 or not len(found):
-            raise ArgumentError(f"Balanced() was given labels of shape {found.shape}; it takes one for each sample")
-        _, classes, counts = np.unique(found, return_inverse=True, return_counts=True)
+        given = np.asarray(labels)
+        if given.ndim != 1 or not len(given):
+            raise ArgumentError(f"Balanced() was given labels of shape {given.shape}; it takes one for each sample")
+        _, classes, counts = np.unique(given, return_inverse=True, return_counts=True)
         super().__init__(1.0 / counts[classes], n=n)
 
 

@@ -116,12 +116,12 @@ class Concatenated(View[T_co]):
         for k in np.unique(owners).tolist():
             rows = np.nonzero(owners == k)[0]
             part = self.parts[k]
-            found: Arrays | None = part.columns(indices[rows] - self.ends[k] + len(part))
-            if found is None:
+            columns: Arrays | None = part.columns(indices[rows] - self.ends[k] + len(part))
+            if columns is None:
                 return None
             if len(rows) == len(indices):
-                return found
-            for name, column in found.items():
+                return columns
+            for name, column in columns.items():
                 out.setdefault(name, np.empty((len(indices), *column.shape[1:]), column.dtype))[rows] = column
         return out
 
@@ -148,13 +148,13 @@ class Zipped(View[Any]):
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
         """The columns of samples, where the datasets that this one is made of give them."""
-        found = []
+        columns_of_parts = []
         for part in self.parts:
             columns = part.columns(indices)
             if columns is None:
                 return None
-            found.append(columns)
-        return _merged(found)
+            columns_of_parts.append(columns)
+        return _merged(columns_of_parts)
 
 
 class Windows(View[Any]):
@@ -178,28 +178,28 @@ class Windows(View[Any]):
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
         """The columns of samples, where the datasets that this one is made of give them."""
         rows = indices[:, None] * self.step + np.arange(self.size)
-        found: Arrays | None = self.inner.columns(rows.ravel())
+        columns: Arrays | None = self.inner.columns(rows.ravel())
         return (
             None
-            if found is None
-            else {name: x.reshape(len(indices), self.size, *x.shape[1:]) for name, x in found.items()}
+            if columns is None
+            else {name: x.reshape(len(indices), self.size, *x.shape[1:]) for name, x in columns.items()}
         )
 
 
 def _have_alike_columns(parts: tuple[SampleSource[Any], ...]) -> bool:
-    """Whether parts that are not empty give columns of the same names, dtypes and shapes."""
+    """Return whether parts that are not empty give columns of the same names, dtypes and shapes."""
     first: list[Arrays] = []
     for part in parts:
         if len(part):
-            found: Arrays | None = part.columns(np.zeros(1, np.int64))
-            if found is None or (first and not _alike(first[0], found)):
+            columns: Arrays | None = part.columns(np.zeros(1, np.int64))
+            if columns is None or (first and not _alike(first[0], columns)):
                 return False  # samples come one by one, and `stacked` says what differs
-            first.append(found)
+            first.append(columns)
     return True
 
 
 def _alike(some: Arrays, others: Arrays) -> bool:
-    """Whether two sets of columns have the same names, dtypes and shapes of samples."""
+    """Return whether two sets of columns have the same names, dtypes and shapes of samples."""
     return some.keys() == others.keys() and all(
         (x.dtype, x.shape[1:]) == (others[name].dtype, others[name].shape[1:]) for name, x in some.items()
     )

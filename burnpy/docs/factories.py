@@ -44,7 +44,7 @@ _WIDTH = 120
 
 
 class _Overload(NamedTuple):
-    """What the annotations of a factory mean in one of its overloads."""
+    """The meaning of a factory's annotations in one of its overloads."""
 
     meanings: dict[str, str]
     result: str

@@ -38,7 +38,7 @@ rows = IntTensor[Train].from_data([1, 0])
 array = np.ones((2, 3))
 low, high, value, shape = 0.0, 1.0, 0.5, (2, 3)
 """
-"""What the code in the second column needs."""
+"""The names that the code in the second column uses, as Python code."""
 
 _HEAD = """\
 In the code, `x` and `y` are float tensors of shape (2, 3), `v` is a vector, `m` a matrix, `p` holds probabilities, `i`
@@ -80,19 +80,19 @@ def line(name: str, row: Row) -> str:
 
 
 def theirs(name: str) -> list[str]:
-    """Where PyTorch has a name: as a method, in place, as a function; NumPy's as they are."""
+    """Return the forms in which PyTorch has a name: method, in-place method, function; NumPy's names unchanged."""
     if name.startswith("torch."):
         return [name]
     of_tensors, of_torch = torch_names.TENSOR.split(), torch_names.TORCH.split()
     both = (name,) if f"{name}_" in rows() else (name, f"{name}_")
-    found = [f"x.{each}" for each in both if each in of_tensors]
+    names = [f"x.{each}" for each in both if each in of_tensors]
     if name in of_torch and f"torch.{name}" not in rows():
-        found.append(f"torch.{name}")
-    return found or [f"np.{name}" if name in parsed(numpy_names.ROWS) else name]
+        names.append(f"torch.{name}")
+    return names or [f"np.{name}" if name in parsed(numpy_names.ROWS) else name]
 
 
 def _by_itself(name: str, ours: str) -> str:
-    """What there is to say of code that does what PyTorch does."""
+    """Return the remark for code that does what PyTorch does."""
     if re.fullmatch(rf"(?:\w+\.)+{name}\b(\(.*\))?", ours):
         return "the same"
     return "another name" if re.fullmatch(r"(?:\w+\.)+\w+(\([^()]*\))?", ours) else "made of other operations"

@@ -7,11 +7,13 @@ _BATCH_FIRST = "the batch always comes first"
 _CHANNELS = {"num_features": _AS_CALLED.format("channels")}
 _CELL = {"input_size": _AS_CALLED.format("inputs"), "hidden_size": _AS_CALLED.format("hidden")}
 _RECURRENT = {**_CELL, "num_layers": _AS_CALLED.format("count"), "batch_first": _BATCH_FIRST}
+_POOLED = {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"}
 
 ARGUMENTS: dict[str, dict[str, str]] = {
     "Module": {"dtype": "make it, and cast it then: model.astype(dtype)"},
     "BatchNorm": _CHANNELS,
-    "Conv2d": {"padding_mode": "around the images are zeros always"},
+    "Convolution": {"padding_mode": "the padding is always zeros"},
+    **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"), _POOLED),
     "Dropout": {"inplace": "nothing is in place"},
     "Relu": {"inplace": "nothing is in place"},
     "Silu": {"inplace": "nothing is in place"},
@@ -35,12 +37,6 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "in2_features": _AS_CALLED.format("in2"),
         "out_features": _AS_CALLED.format("outputs"),
     },
-    "Conv1d": {"padding_mode": "around the sequences are zeros always"},
-    "ConvTranspose1d": {"padding_mode": "around the sequences are zeros always"},
-    "ConvTranspose2d": {"padding_mode": "around the images are zeros always"},
-    "MaxPool1d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
-    "AdaptiveMaxPool1d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
-    "AdaptiveMaxPool2d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
     "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
     "Lstm": {**_RECURRENT, "proj_size": "there are no projections yet; let a Linear follow"},
     "Gru": _RECURRENT,
@@ -57,7 +53,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "add_bias_kv": "there is no such bias",
         "add_zero_attn": "a query that may attend to nothing gets zeros without it",
     },
-    "TransformerEncoderLayer": {
+    "TransformerLayer": {
         "d_model": _AS_CALLED.format("size"),
         "nhead": _AS_CALLED.format("heads"),
         "dim_feedforward": _AS_CALLED.format("feedforward"),
@@ -65,23 +61,9 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "batch_first": _BATCH_FIRST,
         "bias": "there is one always",
     },
-    "TransformerDecoderLayer": {
-        "d_model": _AS_CALLED.format("size"),
-        "nhead": _AS_CALLED.format("heads"),
-        "dim_feedforward": _AS_CALLED.format("feedforward"),
-        "layer_norm_eps": _AS_CALLED.format("eps"),
-        "batch_first": _BATCH_FIRST,
-        "bias": "there is one always",
-    },
-    "TransformerDecoder": {
-        "decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)",
-        "num_layers": _AS_CALLED.format("count"),
-    },
-    "TransformerEncoder": {
-        "encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)",
-        "num_layers": _AS_CALLED.format("count"),
-    },
-    "MaxPool2d": {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"},
+    "TransformerStack": {"num_layers": _AS_CALLED.format("count")},
+    "TransformerDecoder": {"decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)"},
+    "TransformerEncoder": {"encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)"},
     "CrossEntropyLoss": {"weight": "it goes into the call, being on a device: loss(logits, target, weight=weight)"},
     "NllLoss": {"weight": "it goes into the call, being on a device: loss(log_probabilities, target, weight=weight)"},
     "BceWithLogitsLoss": {
@@ -139,7 +121,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "requires_grad_": "it is model.no_grad(where) and model.require_grad(where)",
         "apply": "it is model.map(f), which returns another model",
         **dict.fromkeys(("to", "cuda", "cpu"), "it is model.to_device(device), and of dtypes model.astype(dtype)"),
-        **dict.fromkeys(("float", "double", "half", "bfloat16"), "it is model.astype(dtype)"),
+        **dict.fromkeys(("float", "double", "half", "bfloat16", "type", "to_dtype"), "it is model.astype(dtype)"),
         "register_buffer": "assign a Buffer in __init__",
         "register_parameter": "assign a Param in __init__",
         "add_module": "assign it in __init__, or use model.replace({path: module})",

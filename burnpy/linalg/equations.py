@@ -24,7 +24,7 @@ class LeastSquares(NamedTuple, Generic[V, I]):
     """The result of `lstsq`."""
 
     solution: V
-    """Of shape (…, n, k), or (…, n) for vectors."""
+    """The solution x, of shape (…, n, k), or (…, n) for vectors."""
     residuals: V
     """The sum of squares of each column of a x - b, (…, k); empty unless m > n and all matrices have full rank."""
     rank: I
@@ -217,8 +217,8 @@ def lstsq(
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
     >>> a, b = Tensor[NumPy].from_data([[1.0], [1.0]]), Tensor[NumPy].from_data([[1.0], [3.0]])
-    >>> found = lstsq(a, b)
-    >>> round(found.solution.item(), 4), round(found.residuals.item(), 4), found.rank.item()
+    >>> fit = lstsq(a, b)
+    >>> round(fit.solution.item(), 4), round(fit.residuals.item(), 4), fit.rank.item()
     (2.0, 2.0, 1)
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):

@@ -1,4 +1,4 @@
-"""`Accuracy`: how many predictions are right."""
+"""`Accuracy`: the fraction of right predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ConfusionMatrix`: how often each class was taken for each other."""
+"""`ConfusionMatrix`: counts of elements by true and predicted class."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Metric(ABC):
     """
 
     better: ClassVar[Literal["min", "max"]] = "max"
-    """Whether lower or higher values are better."""
+    """The direction of improvement: "max" if higher values are better."""
 
     _names: ClassVar[tuple[str, ...]] = ()
     """The names of the fields."""

@@ -1,4 +1,4 @@
-"""`Perplexity`: how well a language model predicts its tokens."""
+"""`Perplexity` of language models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`AUROC` and `AveragePrecision`: how well scores rank the positives before the others, over all thresholds.
+"""`AUROC` and `AveragePrecision`: the ranking of positives before negatives by score, over all thresholds.
 
 Both are exact, and so hold every score. They are computed on the CPU when `value` is called.
 """
@@ -128,9 +128,9 @@ class AveragePrecision(Ranking):
     def _score(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
         if not positive.sum() > 0:
             return float("nan")
-        found = np.cumsum(positive)
-        chosen = found + np.cumsum(negative)
-        precision = np.divide(found, chosen, out=np.zeros_like(found), where=chosen > 0)
+        hits = np.cumsum(positive)
+        selected = hits + np.cumsum(negative)
+        precision = np.divide(hits, selected, out=np.zeros_like(hits), where=selected > 0)
         return float((positive * precision).sum() / positive.sum())
 
 

@@ -1,4 +1,4 @@
-"""`MSE`, `MAE` and `R2`: how far predicted numbers are from the true ones."""
+"""`MSE`, `MAE` and `R2`: errors of predicted numbers."""
 
 from __future__ import annotations
 

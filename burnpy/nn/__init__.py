@@ -37,10 +37,8 @@ _LATER = {
         "MultiHeadAttention",
     ),
     "burnpy.nn.layers.batch_norm": ("BatchNorm",),
-    "burnpy.nn.layers.conv1d": ("Conv1d",),
-    "burnpy.nn.layers.conv2d": ("Conv2d",),
-    "burnpy.nn.layers.conv_transpose1d": ("ConvTranspose1d",),
-    "burnpy.nn.layers.conv_transpose2d": ("ConvTranspose2d",),
+    "burnpy.nn.layers.convolution": ("Conv1d", "Conv2d"),
+    "burnpy.nn.layers.transposed_convolution": ("ConvTranspose1d", "ConvTranspose2d"),
     "burnpy.nn.layers.dropout": ("Dropout",),
     "burnpy.nn.layers.embedding": ("Embedding",),
     "burnpy.nn.layers.flatten": ("Flatten",),
@@ -100,12 +98,9 @@ _LATER = {
     ),
     "burnpy.nn.layers.adaptive_pooling": (
         "AdaptiveAvgPool1d",
+        "AdaptiveAvgPool2d",
         "AdaptiveMaxPool1d",
         "AdaptiveMaxPool2d",
-    ),
-    "burnpy.nn.layers.pooling1d": (
-        "AvgPool1d",
-        "MaxPool1d",
     ),
     "burnpy.nn.layers.pixels": (
         "ChannelShuffle",
@@ -117,8 +112,9 @@ _LATER = {
         "Unfold",
     ),
     "burnpy.nn.layers.pooling": (
-        "AdaptiveAvgPool2d",
+        "AvgPool1d",
         "AvgPool2d",
+        "MaxPool1d",
         "MaxPool2d",
     ),
     "burnpy.nn.layers.regression_losses": (
@@ -144,7 +140,7 @@ _LATER = {
         "SwiGlu",
         "Tanhshrink",
     ),
-    "burnpy.nn.layers.transformer": (
+    "burnpy.nn.layers.transformer_encoder": (
         "TransformerEncoder",
         "TransformerEncoderLayer",
     ),

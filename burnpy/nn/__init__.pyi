@@ -4,14 +4,11 @@ from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
-from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
+from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
 from burnpy.nn.layers.batch_norm import BatchNorm
 from burnpy.nn.layers.bilinear import Bilinear
-from burnpy.nn.layers.conv1d import Conv1d
-from burnpy.nn.layers.conv2d import Conv2d
-from burnpy.nn.layers.conv_transpose1d import ConvTranspose1d
-from burnpy.nn.layers.conv_transpose2d import ConvTranspose2d
+from burnpy.nn.layers.convolution import Conv1d, Conv2d
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.layers.flatten import Flatten
@@ -44,8 +41,7 @@ from burnpy.nn.layers.piecewise_activations import (
     Threshold,
 )
 from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
-from burnpy.nn.layers.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
-from burnpy.nn.layers.pooling1d import AvgPool1d, MaxPool1d
+from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
 from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
 from burnpy.nn.layers.rms_norm import RmsNorm
 from burnpy.nn.layers.rnn import Rnn, RnnCell
@@ -63,8 +59,9 @@ from burnpy.nn.layers.smooth_activations import (
     SwiGlu,
     Tanhshrink,
 )
-from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import TransformerDecoder, TransformerDecoderLayer
+from burnpy.nn.layers.transformer_encoder import TransformerEncoder, TransformerEncoderLayer
+from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d
 from burnpy.nn.layers.unfolding import Fold, Unfold
 from burnpy.nn.layers.upsample import Upsample
 from burnpy.nn.module import Module, Stateless, rebound

@@ -153,7 +153,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     @property
     def is_training(self) -> bool:
-        """Whether the module is in training mode.
+        """True if the module is in training mode.
 
         The mode is set by `train` or `eval`; by default it is training mode if the module's device differentiates.
 
@@ -164,7 +164,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         return any(in_training_mode(variable.device) for variable in [*self._variables().values()][:1])
 
     def trains_on(self, x: TensorBase[Any]) -> bool:
-        """Whether the module is in training mode for the input ``x``.
+        """Return whether the module is in training mode for the input ``x``.
 
         The mode is set by `train` or `eval`; by default it is training mode if the device of ``x`` differentiates.
 

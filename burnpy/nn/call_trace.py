@@ -63,7 +63,7 @@ class Calls:
         self.active.add(path)
         try:
             out = forward(module, *args, **kwargs)
-        except Exception as error:
+        except Exception as error:  # any error of the user's forward(); it is raised again
             if self.explained is not error:  # a nested module has added the note already
                 self.explained = error
                 where = f"{path}, {a(type(module).__name__)}," if path else f"the {type(module).__name__}"

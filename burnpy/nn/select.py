@@ -59,7 +59,7 @@ def _patterns(where: Any, operation: str) -> Sequence[str]:
 
 
 def meets(path: str, pattern: str) -> bool:
-    """Whether a path equals the pattern, lies below it, or matches it as a glob.
+    """Return whether a path equals the pattern, lies below it, or matches it as a glob.
 
     >>> meets("encoder.0.weight", "encoder"), meets("encoder.0.weight", "*.weight"), meets("encoders.0", "encoder")
     (True, True, False)

@@ -12,6 +12,8 @@ Pair: TypeAlias = int | Sequence[int]
 """A size for height and width: one number for both, or two."""
 Single: TypeAlias = int | Sequence[int]
 """A size for the length of sequences: a number, or a sequence of one."""
+Size: TypeAlias = Single | Pair
+"""A size of a layer that is for sequences or for images."""
 
 
 def positive(layer: str, **sizes: int) -> None:
@@ -36,6 +38,20 @@ def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> Non
         raise ArgumentError(
             f"{layer}() was given groups={groups} for {in_channels} → {out_channels} channels; it must divide both"
         )
+
+
+def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of the last dimensions, over which a layer normalizes, as a tuple.
+
+    Raises:
+        ArgumentError: there are none, or one is not a positive int.
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise ArgumentError(f"{layer}() was given normalized_shape=(); it has at least one size")
+    for size in shape:
+        positive(layer, normalized_shape=size)
+    return shape
 
 
 def whole(operation: str, name: str, value: int) -> int:
@@ -81,6 +97,18 @@ def single(operation: str, name: str, value: Single, least: int = 1) -> int:
     if number is None or number < least:
         raise ArgumentError(f"{operation}() was given {name}={value!r}; it is an int of at least {least}")
     return number
+
+
+def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, int]:
+    """Convert a size for the length of sequences to the sizes for images of height 1.
+
+    Raises:
+        ArgumentError: as `single`.
+
+    >>> row("max_pool1d", "kernel_size", 2), row("max_pool1d", "padding", (3,), 0)
+    ((1, 2), (0, 3))
+    """
+    return least, single(operation, name, value, least)
 
 
 def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[int, int]:

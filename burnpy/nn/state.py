@@ -49,7 +49,7 @@ class StateReport(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the state has a matching value for every path, and no other paths."""
+        """True if the state has a matching value for every path, and no other paths."""
         return not (self.missing or self.unexpected or self.mismatched)
 
     def __str__(self) -> str:
@@ -198,7 +198,7 @@ def _mismatch(variable: Variable[Any], value: Any) -> str:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Whether two values are equal, NaN equal to NaN; values in the same memory are not compared."""
+    """Return whether two values are equal, NaN equal to NaN; values in the same memory are not compared."""
     a, b = (x.to_numpy() if isinstance(x, TensorBase) else x for x in (left, right))  # type: ignore[attr-defined]  # every tensor has it
     same = a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides
     return same or bool(((a == b) | ((a != a) & (b != b))).all())

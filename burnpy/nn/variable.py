@@ -43,7 +43,7 @@ class Variable(Subscriptable, Generic[B]):
     """The kind of tensor that it stores."""
 
     _learned: ClassVar[bool] = False
-    """Whether the tensor is a leaf of graphs unless it is frozen."""
+    """True if the tensor is a leaf of graphs unless it is frozen."""
 
     _frozen: bool
     _id: str
@@ -72,7 +72,7 @@ class Variable(Subscriptable, Generic[B]):
 
     @property
     def frozen(self) -> bool:
-        """Whether training leaves it unchanged: see `Module.no_grad`."""
+        """True if training leaves it unchanged: see `Module.no_grad`."""
         return self._frozen
 
     @property

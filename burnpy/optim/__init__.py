@@ -26,6 +26,7 @@ from burnpy.optim.adam import Adam, AdamW
 from burnpy.optim.adamax import Adamax
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.ema import Ema
+from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
 from burnpy.optim.lbfgs import LBfgs
@@ -64,6 +65,7 @@ __all__ = [
     "CyclicLr",
     "Ema",
     "ExponentialLr",
+    "GradScaler",
     "GradientsAccumulator",
     "GradientsParams",
     "Group",

@@ -53,7 +53,7 @@ class Adam(Optimizer):
     amsgrad: bool = False
 
     decoupled: ClassVar[bool] = False
-    """Whether weight decay is decoupled from the averages, as in `AdamW`."""
+    """True if weight decay is decoupled from the averages, as in `AdamW`."""
 
     def check(self) -> None:
         """Check that the settings are in range.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from burnpy.nn.module import Module
+    from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.on_autodiff import OnAutodiff
 
     I_co = TypeVar("I_co", bound=Backend, covariant=True)
@@ -66,9 +67,10 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     ([3.0], (2, 1), 2, ())
     """
 
-    __slots__ = ("_device", "_paths", "_updates", "_values")
+    __slots__ = ("_device", "_found_inf", "_paths", "_updates", "_values")
 
     _device: Any
+    _found_inf: BoolTensor[B] | None
     _paths: dict[str, str]
     _updates: dict[str, Tensor[B]]
     _values: dict[str, Tensor[B]]
@@ -80,6 +82,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         *,
         paths: Mapping[str, str],
         updates: Mapping[str, Tensor[B]] | None = None,
+        found_inf: BoolTensor[B] | None = None,
     ) -> None:
         """Store gradients without validation; use `from_grads` to create them from a backward pass.
 
@@ -88,9 +91,11 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             values: the gradients by parameter id.
             paths: the paths of all trainable parameters by id, including those without a gradient.
             updates: the updates of buffers by buffer id.
+            found_inf: see `found_inf`.
         """
         for name, value in (
             ("_device", device_of(device)),
+            ("_found_inf", found_inf),
             ("_paths", dict(paths)),
             ("_updates", dict(updates or {})),
             ("_values", dict(values)),
@@ -166,6 +171,15 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         They are not gradients: not counted, mapped, scaled or part of the norm. Adding gradients adds them.
         """
         return MappingProxyType(self._updates)
+
+    @property
+    def found_inf(self) -> BoolTensor[B] | None:
+        """Whether a gradient was infinite or NaN, 0-d, as `burnpy.optim.GradScaler.unscale` found; None if unchecked.
+
+        Where it is true, `Optimizer.step` leaves parameters and states as they are. It is carried on by the methods,
+        and by clipping; sums have it where one of the summands has.
+        """
+        return self._found_inf
 
     def named(self) -> dict[str, Tensor[B]]:
         """Return the gradients by parameter path; by id if several models have the same paths."""
@@ -271,7 +285,8 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         moved: Any = [
             {ident: value.to_device(target) for ident, value in held.items()} for held in (self._values, self._updates)
         ]
-        return GradientsParams(target, moved[0], paths=self._paths, updates=moved[1])
+        found_inf = None if self._found_inf is None else self._found_inf.to_device(target)
+        return GradientsParams(target, moved[0], paths=self._paths, updates=moved[1], found_inf=found_inf)
 
     def __add__(self, other: GradientsParams[B]) -> GradientsParams[B]:
         """Add gradients by parameter; those in only one operand are kept. Updates of buffers are added too.
@@ -296,7 +311,9 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             added(mine, theirs, paths)
             for mine, theirs in ((self._values, other._values), (self._updates, other._updates))
         ]
-        return GradientsParams(self._device, summed[0], paths=paths, updates=summed[1])
+        checked = [grads._found_inf for grads in (self, other) if grads._found_inf is not None]
+        found_inf = checked[0] | checked[1] if len(checked) == 2 else checked[0] if checked else None
+        return GradientsParams(self._device, summed[0], paths=paths, updates=summed[1], found_inf=found_inf)
 
     def __mul__(self, factor: float | Tensor[B]) -> GradientsParams[B]:
         """Multiply every gradient by a number."""
@@ -309,7 +326,9 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return self.map(lambda grad: grad / divisor)
 
     def _of(self, values: Mapping[str, Tensor[B]]) -> GradientsParams[B]:
-        return GradientsParams(self._device, values, paths=self._paths, updates=self._updates)
+        return GradientsParams(
+            self._device, values, paths=self._paths, updates=self._updates, found_inf=self._found_inf
+        )
 
     def _id(self, key: Param[Any] | str) -> str:
         """The parameter id of a key: a parameter, an id or a path."""
@@ -332,7 +351,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         raise ImmutableError("GradientsParams are immutable: grads[key] cannot be set; grads.map(f) makes new ones")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._device, self._values, self._paths, self._updates)
+        return _restored, (self._device, self._values, self._paths, self._updates, self._found_inf)
 
     def __hash__(self) -> int:
         return id(self)
@@ -345,5 +364,5 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return f"GradientsParams({', '.join(self.named())}{missing}, device={self._device.name})"
 
 
-def _restored(device: Any, values: Any, paths: Any, updates: Any) -> GradientsParams[Any]:
-    return GradientsParams(device, values, paths=paths, updates=updates)
+def _restored(device: Any, values: Any, paths: Any, updates: Any, found_inf: Any) -> GradientsParams[Any]:
+    return GradientsParams(device, values, paths=paths, updates=updates, found_inf=found_inf)

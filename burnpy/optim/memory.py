@@ -43,7 +43,7 @@ class Memory:
         self.states = dict(states)
         """The states by parameter id. Like the attributes below, for the call with exclusive access only."""
         self.loaded = loaded
-        """Whether the states were loaded from a record and no step was taken since."""
+        """True if the states were loaded from a record and no step was taken since."""
         self.unseen: set[str] = set()
         """The ids whose states were not exposed, so that a step may write into their arrays."""
         self.replaced: dict[int, ref[Tensor[Any]]] = {}
@@ -106,7 +106,7 @@ class Memory:
         return Memory(self.shown(name), self.loaded)
 
     def has_replaced(self, leaves: Sequence[Tensor[Any]]) -> bool:
-        """Whether a step has replaced all of ``leaves`` already; False if there are none."""
+        """Return whether a step has replaced all of ``leaves`` already; False if there are none."""
         for leaf in leaves:
             reference = self.replaced.get(id(leaf))
             if reference is None or reference() is not leaf:

@@ -212,7 +212,8 @@ class Optimizer(metaclass=Explaining):
         device, pending = self._pending(memory, model, param_grads)
         # Updates of buffers may raise an error, so compute them before anything changes.
         with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads._updates else model
-        in_place = device.in_place_updates  # if False, an update may raise, which must not change states
+        found_inf = param_grads._found_inf  # where true, the step is to change nothing
+        in_place = device.in_place_updates and found_inf is None  # if False, an update may raise and change no states
         if not in_place:
             states = dict(states)
         common = Step(rate, 1, self.weight_decay, self.maximize, in_place)
@@ -221,7 +222,10 @@ class Optimizer(metaclass=Explaining):
         for batch in batches(pending, states, options, common, unseen, self.joint):
             step, members = batch
             before = batch.states(states, slots, device, self.initial)
-            after = self.update(device, [m.value for m in members], [m.grad for m in members], before, step)
+            old = [m.value for m in members]
+            after = self.update(device, old, [m.grad for m in members], before, step)
+            if found_inf is not None:
+                after = unless(device, found_inf._primitive, (old, *before), after)
             for ident, value, state in batch.updated(after, states, slots, device, name):
                 states[ident] = state
                 values[ident] = new_tensor(Tensor, device, value)
@@ -343,6 +347,14 @@ class Optimizer(metaclass=Explaining):
         if key != self._known[0]:
             _set(self, "_known", (key, options_of(model, self.groups, self.weight_decay)))
         return self._known[1]
+
+
+def unless(device: Any, skipped: Any, before: tuple[Floats, ...], after: tuple[Floats, ...]) -> tuple[list[Float], ...]:
+    """Return the lists before an update where ``skipped``, a 0-d bool primitive, is true; else those after it."""
+    return tuple(
+        [device.where(skipped, x, y) for x, y in zip(olds, news, strict=True)]
+        for olds, news in zip(before, after, strict=True)
+    )
 
 
 def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:

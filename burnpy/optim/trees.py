@@ -26,7 +26,7 @@ class Leaves(Module[Any]):
 
 
 def is_tree(value: object) -> bool:
-    """Whether a value is a tensor, or a dict, list or tuple."""
+    """Return whether a value is a tensor, or a dict, list or tuple."""
     return isinstance(value, (Tensor, *CONTAINERS))
 
 
@@ -87,7 +87,7 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
 
 def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[Any]:
     """Return gradients given as a tree of the structure of the other."""
-    found: dict[str, Any] = {}
+    by_path: dict[str, Any] = {}
     paths: list[str] = []
     device = gradient_device(model)
 
@@ -98,7 +98,7 @@ def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[An
     def placed(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Tensor):
             raise KindError(f"{name} was given {a(type(leaf).__name__)} as gradient of {path!r}; it is a Tensor")
-        found[path] = transfer(leaf.detach(), device)
+        by_path[path] = transfer(leaf.detach(), device)
         return leaf
 
     if not is_tree(grads):
@@ -108,11 +108,11 @@ def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[An
         )
     _mapped({"x": tree} if isinstance(tree, Tensor) else tree, noted)
     _mapped({"x": grads} if isinstance(grads, Tensor) else grads, placed)
-    if sorted(found) != sorted(paths):
+    if sorted(by_path) != sorted(paths):
         raise ArgumentError(
-            f"{name} was given tensors {sorted(paths)} and gradients {sorted(found)}, which must be the same"
+            f"{name} was given tensors {sorted(paths)} and gradients {sorted(by_path)}, which must be the same"
         )
-    return GradientsParams(device, found, paths={path: path for path in paths})
+    return GradientsParams(device, by_path, paths={path: path for path in paths})
 
 
 def _mapped(tree: Any, function: Callable[[Any, str], Any], path: str = "", *, frozen: bool = False) -> Any:

@@ -56,7 +56,7 @@ def replace(path: str, write: Callable[[FileIO], None]) -> None:
             temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
             try:
                 saved = _saved(temporary, target, write)
-            except BaseException as error:
+            except BaseException as error:  # Ctrl-C too: no temporary file is left behind
                 if not isinstance(error, FileExistsError):  # else the file belongs to another process
                     with ignoring_os_errors():
                         temporary.unlink()

@@ -140,7 +140,7 @@ def _in_dtypes_of(model: M, state: State) -> M:
 
 
 def _fits(value: Any, variable: Variable[Any]) -> bool:
-    """Whether a value has the shape and kind of a variable."""
+    """Return whether a value has the shape and kind of a variable."""
     try:
         return tuple(value.shape) == variable.shape and kind_of(value.dtype) == variable.kind
     except (AttributeError, DTypeError):  # not an array, or of an unsupported dtype

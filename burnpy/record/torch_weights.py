@@ -124,7 +124,7 @@ def _place(value: Any) -> Any:
 
 
 def _is_safetensors(path: str) -> bool:
-    """Whether a file starts like a safetensors file, whatever its name."""
+    """Return whether a file starts like a safetensors file, whatever its name."""
     try:
         with open(path, "rb") as file:
             return file.read(9)[8:] == b"{"

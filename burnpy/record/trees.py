@@ -156,7 +156,7 @@ def _are_states(states: Any) -> bool:
 
 
 def _is_state(path: Any, step: Any, values: Any) -> bool:
-    """Whether this is an optimizer's state of one parameter: its path, step count, and arrays by name."""
+    """Return whether this is an optimizer's state of one parameter: its path, step count, and arrays by name."""
     return (
         isinstance(path, str)
         and isinstance(step, (int, np.integer))

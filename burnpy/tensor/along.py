@@ -11,13 +11,13 @@ from burnpy.tensor.dims import dim_of, integer, scalar_dim
 
 
 class Along(NamedTuple):
-    """A tensor's primitive as a method along one dimension needs it."""
+    """A tensor's primitive and the validated dimension that a method works along."""
 
     primitive: Value
-    """Of at least one dimension."""
+    """The primitive, with at least one dimension."""
     dim: int
     scalar: bool
-    """Whether the tensor is 0-d."""
+    """True if the tensor is 0-d."""
 
     @property
     def size(self) -> int:
@@ -74,4 +74,4 @@ def need_flag(value: object, name: str, operation: str) -> None:
 
 
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
-"""How a quantile between two elements is computed."""
+"""The interpolation of a quantile that lies between two elements."""

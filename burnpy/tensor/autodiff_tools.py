@@ -1,4 +1,4 @@
-"""The one door from tensors to the tools of `burnpy.autodiff`: the functions that tensors' methods call.
+"""Lazy imports of the tools of `burnpy.autodiff` for the methods of tensors: the only imports in that direction.
 
 The tools are made of tensors, and so import them; tensors have methods that call the tools. These methods import the
 names below from this module, which imports each at its first use. Nothing else in `burnpy.tensor` knows of the tools:

@@ -55,7 +55,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
         array = np.asarray(data)
     except BurnpyError:
         raise
-    except Exception as error:
+    except Exception as error:  # NumPy calls methods of the data, such as __array__, which may raise anything
         if raised_by_other_code(error) and not _raised_by_data(error):
             raise
         raise _unreadable(data, kind, error) from None

@@ -1,4 +1,4 @@
-"""Checks that turn dimensions and shapes as users write them into those that backends take: complete, non-negative."""
+"""Validation of the dims and shapes that users pass, and their conversion to complete, non-negative ones."""
 
 from __future__ import annotations
 

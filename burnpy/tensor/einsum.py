@@ -230,8 +230,8 @@ def _path(inputs: list[str], output: str, sizes: dict[str, int]) -> list[tuple[i
     text = f"{text}->{''.join(ours[c] for c in output)}"
     shapes = [tuple([sizes[c] for c in term]) for term in inputs]
     if find_spec("opt_einsum"):
-        found: Any = import_module("opt_einsum").contract_path(text, *shapes, shapes=True)[0]
-        return [tuple(positions) for positions in found]
+        path: Any = import_module("opt_einsum").contract_path(text, *shapes, shapes=True)[0]
+        return [tuple(positions) for positions in path]
     import numpy as np
 
     if len(sizes) > 52:
@@ -296,9 +296,9 @@ def _contracted(device: Any, a: str, x: Any, b: str, y: Any, out: str) -> Any:
     if not inner:
         left = device.reshape(x, (*x.shape[: len(batch) + len(rows)], *(1,) * len(columns)))
         middle = (*lead, *(1,) * len(rows), *[sizes[c] for c in columns])
-        found = device.mul(left, device.reshape(y, middle))
+        product = device.mul(left, device.reshape(y, middle))
     else:
         left, right = device.reshape(x, (*lead, m, k)), device.reshape(y, (*lead, k, n))
-        found = device.matmul(left, right)
-        found = device.reshape(found, (*lead, *[sizes[c] for c in rows], *[sizes[c] for c in columns]))
-    return _arranged(device, "".join(batch + rows + columns), found, out)
+        product = device.matmul(left, right)
+        product = device.reshape(product, (*lead, *[sizes[c] for c in rows], *[sizes[c] for c in columns]))
+    return _arranged(device, "".join(batch + rows + columns), product, out)

@@ -53,7 +53,7 @@ class Indexing(TensorBase[B]):
         if simple is not None:
             try:
                 part = backend.slice(value, simple)
-            except Exception as error:
+            except Exception as error:  # array libraries raise errors of various classes for one mistake
                 _keys().selection(self, key)  # raises an error if a part of a slice is not an int, or its step is 0
                 if from_other_code(error, self._device):
                     raise

@@ -20,7 +20,7 @@ open_levels: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=(
 
 
 class Door:
-    """A counter that opens and closes a level, stored in the level's attribute ``door``.
+    """A counter of the uses of a level, stored in the level's attribute ``door``.
 
     The level is open while `open` was called more often than `close`.
     """

@@ -1,4 +1,4 @@
-"""Checks of the arguments of loss functions, and how the losses of elements become one number."""
+"""Checks of the arguments of loss functions, and the reduction of elementwise losses to one number."""
 
 from __future__ import annotations
 

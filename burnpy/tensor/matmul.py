@@ -23,7 +23,7 @@ def _product(self: Any, other: Any, out: Any = None) -> Any:
         right = other._primitive
     try:
         primitive = self._backend.OPERATION(self._primitive, right)
-    except Exception as error:
+    except Exception as error:  # of the array library, of any class; it is explained or raised again
         _explain(error, self, other)
         raise
     result = blank()

@@ -11,8 +11,8 @@ from burnpy.backend.primitives import Float, Shape
 from burnpy.tensor.along import Interpolation, along
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import need_bool
+from burnpy.tensor.index_checks import refuse_unless
 from burnpy.tensor.operands import together
-from burnpy.tensor.ranges import refuse_unless
 
 
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:
@@ -38,12 +38,12 @@ def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str,
     narrow = x.dtype.itemsize == 2
     if narrow:
         values, probabilities = b.cast(values, float32), b.cast(probabilities, float32)
-    found = _interpolated(b, values, probabilities, interpolation, skip_nan)
+    quantiles = _interpolated(b, values, probabilities, interpolation, skip_nan)
     many = len(probabilities.shape) == 1
-    order = (len(found.shape) - 1, *range(len(found.shape) - 1))
+    order = (len(quantiles.shape) - 1, *range(len(quantiles.shape) - 1))
     out: Shape = (*probabilities.shape, *kept) if many else kept
-    found = b.reshape(b.permute(found, order), out)
-    return x._like(b.cast(found, x.dtype) if narrow else found)
+    quantiles = b.reshape(b.permute(quantiles, order), out)
+    return x._like(b.cast(quantiles, x.dtype) if narrow else quantiles)
 
 
 def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:

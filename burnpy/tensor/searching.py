@@ -133,5 +133,5 @@ def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: boo
             "the last must be equal, or the sequence 1-d"
         )
     d = x.device.discrete
-    found = d.reshape(b.searchsorted(x._primitive, sought, right), shape)
-    return x._int(d.cast(found, int32) if narrow else found)
+    indices = d.reshape(b.searchsorted(x._primitive, sought, right), shape)
+    return x._int(d.cast(indices, int32) if narrow else indices)

@@ -98,7 +98,7 @@ def _binary(self: Any, other: Any, out: Any = None) -> Any:
         device = self._device
     try:
         primitive = self._backend.OPERATION(self._primitive, value)
-    except Exception as error:
+    except Exception as error:  # of the array library, of any class; it is explained or raised again
         explain(error, "OPERATION", self, other)
         raise
     result = blank()

@@ -1,4 +1,4 @@
-"""`Callback`, which decides what a run does next, and its decisions `Stop`, `Save` and `Replace`."""
+"""`Callback`, the base class of callbacks, and their decisions `Stop`, `Save` and `Replace`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ class Stop:
 
 @dataclass(frozen=True)
 class Save:
-    """Write a checkpoint after the current optimizer step, and then delete the files of earlier ones."""
+    """Write a checkpoint after the current optimizer step, and then delete the files of earlier ones.
+
+    Of several after one step, those that are ``first`` are written before the others, so that a run which continues
+    from one of the others, in which the states of callbacks say that the first was saved, can rely on it.
+    """
 
     path: Path
     delete: tuple[Path, ...] = ()
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Replace:
 
 Decision: TypeAlias = Stop | Save | Replace
 State: TypeAlias = Any
-"""What a callback remembers: None, bools, numbers, strings, and lists and dicts of these, which checkpoints store."""
+"""The state of a callback, which checkpoints store: None, bools, numbers, strings, and lists and dicts of these."""
 
 
 class Callback:

@@ -50,7 +50,7 @@ class Checkpoints(Callback):
 
     def initial(self) -> State:
         """Return the state: nothing saved."""
-        return {"best": None, "kept": []}
+        return {"best": None, "kept": [], "deleted": []}
 
     def on(self, event: Event[Any], state: State) -> tuple[State, Sequence[Decision]]:
         """Decide to save when it is due, and when the value has improved."""
@@ -59,7 +59,7 @@ class Checkpoints(Callback):
             value = monitored("Checkpoints", self.best, event)
             if value is not None and improved(value, state["best"], mode_of(self.best, self.mode, event)):
                 state = {**state, "best": value}
-                decisions.append(Save(Path(self.folder) / BEST))
+                decisions.append(Save(Path(self.folder) / BEST, first=True))
         if self.every.due(event):
             assert isinstance(event, (BatchEnd, EpochEnd))
             state, save = self.saved(event.step, state)
@@ -67,12 +67,17 @@ class Checkpoints(Callback):
         return state, decisions
 
     def saved(self, step: int, state: State) -> tuple[State, Save]:
-        """Return the state after a save of a step, and the decision to save it."""
+        """Return the state after a save of a step, and the decision to save it.
+
+        What is deleted now is deleted again after the next save: a run that is killed in between, and goes on from this
+        file, leaves none behind.
+        """
         name = f"step-{step:08d}{SUFFIX}"
         kept = [*(other for other in state["kept"] if other != name), name]
         cut = len(kept) if self.keep is None else self.keep
-        delete = tuple(Path(self.folder) / old for old in kept[:-cut])
-        return {**state, "kept": kept[-cut:]}, Save(Path(self.folder) / name, delete)
+        old, kept = kept[:-cut], kept[-cut:]
+        delete = tuple(Path(self.folder) / other for other in [*state["deleted"], *old] if other not in kept)
+        return {**state, "kept": kept, "deleted": old}, Save(Path(self.folder) / name, delete)
 
     def latest(self) -> Path | None:
         """Return the file of the latest step in the folder, or None."""

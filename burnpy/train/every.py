@@ -1,4 +1,4 @@
-"""`Steps` and `Epochs`: how often something is done."""
+"""`Steps` and `Epochs`: intervals of checkpoints, validations and logs."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,12 +76,24 @@ class Jsonl:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open("a", encoding="utf-8")
+                if not _ends_a_line(self.path):  # the process before was killed while it wrote
+                    self._file.write("\n")
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
         except OSError as error:
             raise RecordFileError(error.errno, f"the log {self.path} cannot be written: {error}") from error
 
 
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
 def _matrices(metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    found = {name: metric.value().tolist() for name, metric in metrics.items() if isinstance(metric, ConfusionMatrix)}
-    return {"matrices": found} if found else {}
+    matrices = {
+        name: metric.value().tolist() for name, metric in metrics.items() if isinstance(metric, ConfusionMatrix)
+    }
+    return {"matrices": matrices} if matrices else {}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
+from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
@@ -23,6 +22,7 @@ from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, F
 from burnpy.train.interrupts import Interrupts
 from burnpy.train.position import Position, parts_of, restored
 from burnpy.train.result import Result
+from burnpy.train.running import Running, added, finite_loss
 from burnpy.train.saving import Writer
 from burnpy.train.step import Step, batch_size, checked_step
 from burnpy.train.values import values_of
@@ -137,7 +137,7 @@ class Loop:
             raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
         while following is not None:
             batch = following
-            step, size, grads = self._gradients(batch)
+            step, size, value, grads = self._gradients(batch)
             following = None if self.limit is not None else next(batches, None)
             rate, norm = learner.schedule(at.step), None
             if learner.accumulate == 1:
@@ -148,7 +148,7 @@ class Loop:
                 if complete:
                     norm = self._update(accumulator.mean(), accumulator.weight, rate)
                     accumulator = GradientsAccumulator[Any]()
-            self._measure(step, size, norm)
+            at.running.add(step, size, value, {} if norm is None else {"grad_norm": Mean.of(norm)})
             event: BatchEnd[Any] = BatchEnd(
                 model=at.model,
                 epoch=at.epoch,
@@ -176,7 +176,9 @@ class Loop:
 
     def _end_of_epoch(self, began: float) -> Generator[Event[Any], None, None]:
         at = self.position
-        metrics: dict[str, Metric] = {f"train/{name}": self._combined(metric) for name, metric in at.metrics.items()}
+        metrics: dict[str, Metric] = {
+            f"train/{name}": self._combined(metric) for name, metric in at.running.metrics.items()
+        }
         last = at.epoch + 1 == self.epochs or self.stopped is not None
         epoch: EpochEnd[Any] = EpochEnd(
             model=at.model, epoch=at.epoch, step=at.step, metrics={}, values={}, seconds=0.0
@@ -195,19 +197,19 @@ class Loop:
             values=values,
             seconds=time.perf_counter() - began,
         )
-        at.epoch, at.batch, at.metrics = at.epoch + 1, 0, {}
+        at.epoch, at.batch, at.running = at.epoch + 1, 0, Running()
         yield self._noted(event)
         yield from self._saves()
 
-    def _gradients(self, batch: Any) -> tuple[Step[Any], float, GradientsParams[Any]]:
-        """Return what the step function gives for a batch, the weight of the batch, and its gradients."""
+    def _gradients(self, batch: Any) -> tuple[Step[Any], float, float | None, GradientsParams[Any]]:
+        """Return the step of a batch, the batch's weight, the value of the loss if it was read, and the gradients."""
         at = self.position
         step = checked_step(self.learner.train_step(at.model, batch), "train_step")
-        refuse_nonfinite(step, f"epoch {at.epoch}, batch {at.batch}, step {at.step}")
+        value = finite_loss(step.loss, lambda: f"epoch {at.epoch}, batch {at.batch}, step {at.step}")
         size = batch_size(batch) if step.weight is None else step.weight
         if size == 0:
             raise ArgumentError(f"the batch {at.batch} of epoch {at.epoch} is empty")
-        return step, size, GradientsParams.from_grads(step.loss.backward(), at.model)
+        return step, size, value, GradientsParams.from_grads(step.loss.backward(), at.model)
 
     def _update(self, grads: GradientsParams[Any], weight: float, rate: float) -> Any:
         """Take an optimizer step; return the global norm of the gradients if it was asked for."""
@@ -219,13 +221,6 @@ class Loop:
         at.model = at.optim.step(rate, at.model, grads)
         at.step += 1
         return norm
-
-    def _measure(self, step: Step[Any], size: float, norm: Any) -> None:
-        """Add the metrics of a batch to those of the epoch."""
-        new: dict[str, Metric] = {"loss": Mean.of(step.loss, weight=size), **step.metrics}
-        if norm is not None:
-            new["grad_norm"] = Mean.of(norm)
-        self.position.metrics = added(self.position.metrics, new)
 
     def _validated(self, limit: int | None = None) -> ValidEnd[Any]:
         """Return the metrics of the validation batches."""
@@ -249,6 +244,8 @@ class Loop:
 
     def _noted(self, event: Event[Any]) -> Event[Any]:
         """Ask the callbacks what an event leads to, and carry out what can be: files are saved by `_saves`."""
+        if not self.callbacks:
+            return event
         self.states, decisions = decided(self.callbacks, self.states, event)
         for decision in decisions:
             if isinstance(decision, Stop):
@@ -279,34 +276,6 @@ class Loop:
         pending, self.save = self.save, []
         if not self.learner.strategy.leads:
             return
-        for save in pending:
+        for save in sorted(pending, key=lambda save: not save.first):
             self.writer.write(save.path, save.delete, parts_of(self.position, self.states, self.learner, self.train))
             yield Saved(path=save.path, step=self.position.step)
-
-
-def added(metrics: Mapping[str, Metric], new: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return the sums of metrics by name; a name that only one of them has is kept."""
-    return {**metrics, **{name: metrics[name] + metric if name in metrics else metric for name, metric in new.items()}}
-
-
-def refuse_nonfinite(step: Step[Any], where: str) -> None:
-    """Check that a loss is finite: at once on the CPU, and on a GPU at the next synchronization.
-
-    Raises:
-        NonFiniteError: it is not.
-    """
-    loss = step.loss
-
-    def error(value: float) -> NonFiniteError:
-        return NonFiniteError(
-            f"the loss is {value} in {where}; detect_anomaly() of burnpy.autodiff tells which operation made it so"
-        )
-
-    device: Any = loss.device.discrete
-    if device.eager_checks:
-        value = loss.item()
-        if not math.isfinite(value):
-            raise error(value)
-        return
-    bad = (~loss.detach().isfinite()).int()
-    device.defer_check((bad._primitive,), lambda bad: error(math.nan) if bad else None)

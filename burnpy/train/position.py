@@ -15,6 +15,7 @@ from burnpy.optim.state import OptimizerRecord
 from burnpy.record.checkpoints import load
 from burnpy.tensor.generator import default_generator
 from burnpy.train.batches import settings_of
+from burnpy.train.running import Running
 from burnpy.train.saving import part, settings_differ
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Position:
     epoch: int = 0  #: the number of completed epochs
     batch: int = 0  #: the number of batches of this epoch that were trained on
     step: int = 0  #: the number of optimizer steps
-    metrics: dict[str, Metric] = field(default_factory=dict)  #: of this epoch so far
+    running: Running = field(default_factory=Running)  #: the metrics of this epoch so far
     history: list[dict[str, float]] = field(default_factory=list)  #: the values of completed epochs
 
 
@@ -43,7 +44,7 @@ def parts_of(
         "optim": at.optim.into_record(),
         "random": {str(device): default_generator(device).get_state() for device in devices_of(at.model)},
         "run": {"epoch": at.epoch, "batch": at.batch, "step": at.step},
-        "metrics": dict(at.metrics),
+        "metrics": at.running.metrics,
         "history": list(at.history),
         "callbacks": dict(states),
         "settings": {"accumulate": learner.accumulate, **settings_of(train)},
@@ -82,7 +83,7 @@ def restored(
     for device in devices_of(model):
         if str(device) in random:
             default_generator(device).set_state(random[str(device)])
-    at = Position(model, fresh.optim, **counts, metrics=metrics, history=list(part(record, "history", list)))
+    at = Position(model, fresh.optim, **counts, running=Running(metrics), history=list(part(record, "history", list)))
     return at, {**states, **own}
 
 

@@ -1,4 +1,4 @@
-"""`Result`: what a training run returns."""
+"""`Result`: the outcome of a training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Step`: what a training or validation step returns, and the size of a batch."""
+"""`Step`: the result of a training or validation step; and the size of a batch."""
 
 from __future__ import annotations
 

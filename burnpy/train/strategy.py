@@ -1,4 +1,4 @@
-"""`Strategy`: how gradients and metrics are combined among the processes that train together."""
+"""`Strategy`: the combination of gradients and metrics among the processes that train together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Strategy(Protocol):
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes files and logs."""
+        """True if this process writes files and logs."""
         ...
 
     def gradients(self, grads: GradientsParams[Any], weight: float) -> GradientsParams[Any]:

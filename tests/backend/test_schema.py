@@ -134,6 +134,8 @@ FLOPS: list[tuple[str, list[Any], tuple[int, ...], int]] = [
     ("conv2d_weight", [(2, 4, 6, 6), X, None, None, None, None, None], W, 2 * (2 * 4 * 6 * 6) * 27),
     # for each of 2 · 5 · 7 scores: 2 · 8 of q kᵀ, 1 of the scale, 7 of the softmax, 2 · 6 of the weighted sum
     ("attention", [(2, 5, 8), (2, 7, 8), (2, 7, 6), None, None, None], (2, 5, 6), 70 * (16 + 1 + 7 + 12)),
+    # for each of 2 · 3 · 5 hidden values: 4 · 2 · 5 of the product, 4 sums, 3 sigmoids, 2 tanhs, 3 products and a sum
+    ("lstm", [(2, 3, 20), (2, 5), (2, 5), (5, 20), None, None], (2, 3, 5), 30 * (40 + 4 + 12 + 6 + 4)),
     ("softmax", [(5, 7), None], (5, 7), 35 * (1 + 1 + 3 + 1 + 1)),  # maximum, difference, exp, sum, quotient
     ("sum", [(5, 7), None, None], (5,), 35),
     ("sum_to", [(5, 7), (7,)], (7,), 35),

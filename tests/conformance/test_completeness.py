@@ -39,6 +39,7 @@ BY_DEFAULT = {
 REACHED = {
     "adagrad_update": "step(optim.AdaGrad())",
     "adam_update": "step(optim.Adam())",
+    "adaptive_max_pool2d_indices": "functional.adaptive_max_pool2d(image, 1)",
     "adopt_numpy": "Tensor[Counted].from_data(x.to_numpy(), copy=False)",
     "amsgrad_update": "step(optim.Adam(amsgrad=True))",
     "attention": "functional.scaled_dot_product_attention(image, image, image)",
@@ -46,7 +47,9 @@ REACHED = {
     "clamp_between": "x.clamp(x, x)",
     "conv2d_bias": "functional.conv2d(image, image[:, :, :1, :1], x[0, :1])",
     "from_numpy": "Tensor[Counted].from_data([[1.0]])",
+    "gru": "nn.Gru(3, 2, device=Counted)(x.unsqueeze(0))",
     "index_put": "x.at[i].set(x[i])",
+    "lstm": "nn.Lstm(3, 2, device=Counted)(x.unsqueeze(0))",
     "masked_scale": "functional.dropout(x, 0.5)",
     "max_dim": "x.max(1)",
     "max_pool2d_indices": "functional.max_pool2d(image, 2, return_indices=True)",
@@ -61,11 +64,13 @@ REACHED = {
     "rmsprop_momentum_update": "step(optim.RmsProp(momentum=0.9))",
     "rmsprop_update": "step(optim.RmsProp())",
     "sgd_update": "step(optim.Sgd())",
+    "rnn": "nn.Rnn(3, 2, device=Counted)(x.unsqueeze(0))",
     "slice": "x[0]",
     "slice_scatter": "x.at[0].set(1.0)",
     "to_bool": "x.bool()",
     "to_float": "i.float()",
     "to_int": "x.int()",
+    "weighted_gather": "functional.grid_sample(image, image)",
 }
 """How users reach operations that have no method or function of their own name."""
 
@@ -81,9 +86,12 @@ INTERNAL = {
     "cummax_index": "the indices of cummax",
     "cummin_index": "the indices of cummin",
     "topk_index": "the indices of topk",
+    "gathered_products": "the gradient of weighted_gather by its weights",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
+    "recurrence": "the gradients of cumprod and logcumsumexp",
+    "weighted_scatter": "the gradient of weighted_gather by x",
     "sum_to": "the gradient of an operand that was broadcast",
 }
 """What operations are for that users do not reach, apart from those that end in _backward."""
@@ -187,6 +195,7 @@ def test_it_is_reached(name: str) -> None:
         "Tensor": burnpy.Tensor,
         "IntTensor": burnpy.IntTensor,
         "functional": functional,
+        "nn": nn,
         "optim": optim,
         "Counted": Counted,
         "step": step,

@@ -5,6 +5,7 @@ Python 3.12 and later make fewer, as they inline comprehensions.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from benchmarks.peers.our_models import Mlp
 from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
-from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential, functional
+from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential
 
 Train = Autodiff[NumPy]
 
@@ -57,14 +58,13 @@ def test_a_model_is_rebuilt_with_few_calls(function: Callable[[], Any], most: in
 
 
 @pytest.mark.parametrize(
-    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 16, 55, 62), (Train, 26, 60, 86)], ids=["plain", "tracked"]
+    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 16, 50, 53), (Train, 25, 60, 77)], ids=["plain", "tracked"]
 )
 def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int, layer_norm: int) -> None:
     images, x = Tensor.ones((1, 1, 5, 5), device=device), Tensor.ones((2, 4), device=device)
     conv, dense, norm = Conv2d(1, 2, 3, device=device), Linear(4, 3, device=device), LayerNorm(4, device=device)
-    weight, bias = conv.weight.value, conv.bias.value if conv.bias else None
-    assert frames(lambda: functional.conv2d(images, weight, bias)) <= conv2d
-    assert frames(lambda: conv(images)) <= conv2d + 5
+    limits = 0 if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 4  # calls that keep OpenBLAS to one thread
+    assert frames(lambda: conv(images)) <= conv2d + limits
     assert frames(lambda: dense(x)) <= linear
     assert frames(lambda: norm(x)) <= layer_norm
 

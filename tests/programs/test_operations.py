@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
+from burnpy.backend import operations as declared
 
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy.compiled import kernel, operations
 
 D: Any = NumPy()
+BY_NAME = declared()
 RNG = np.random.default_rng(11)
 
 
@@ -64,7 +66,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "batch norm": (
         "normalize",
         (x(12, 9, 6, 30), x(9, 1, 1), x(9, 1, 1), (0, 2, 3), 0.1),
-        ("sum_of_rows", "squares_of_rows", "scaled_rows"),
+        ("group_normalization",),
     ),
     "batch norm, backward": (
         "normalize_backward",
@@ -72,10 +74,32 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
             *(x(12, 9, 6, 30), x(12, 9, 6, 30), x(9, 1, 1), x(1, 9, 1, 1), x(1, 9, 1, 1, low=0.5)),
             *((0, 2, 3), 0.1),
         ),
-        ("products_of_rows", "combined_rows"),
+        ("group_normalization_backward",),
+    ),
+    "group norm": (
+        "normalize",
+        (x(12, 3, 5, 41), x(3, 5, 1), x(3, 5, 1), (2, 3), 0.1),
+        ("group_normalization",),
+    ),
+    "group norm, backward": (
+        "normalize_backward",
+        (
+            *(x(12, 3, 5, 41), x(12, 3, 5, 41), x(3, 5, 1), x(12, 3, 1, 1), x(12, 3, 1, 1, low=0.5)),
+            *((2, 3), 0.1),
+        ),
+        ("group_normalization_backward",),
     ),
     "rms_norm": ("rms_norm", (x(70, 90), x(90), (1,), 0.1), ("rms_norm",)),
     "rms_norm_backward": ("rms_norm_backward", (x(70, 90), x(70, 90), x(90), (1,), 0.1), ("rms_norm_backward",)),
+    **{
+        f"norm {name}": ("vector_norm", (x(*shape), 2.0, dims, keep), ("sum_of_squares",))
+        for name, shape, dims, keep in (
+            ("of rows", (70, 90), (1,), False),
+            ("of two dims", (9, 10, 90), (1, 2), True),
+            ("of all", (3, 40, 70), (0, 1, 2), False),
+            ("of all of many", (20, 4096), (0, 1), True),
+        )
+    },
     "attention": ("attention", (x(2, 3, 40, 8), x(2, 3, 40, 8), x(2, 3, 40, 5), None, 0, 0.3), ("attention_weights",)),
     "attention_backward": (
         "attention_backward",
@@ -83,6 +107,45 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         ("attention_weights_again", "attention_scores_gradient"),
     ),
 }
+
+
+def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
+    """The gradient of max pooling of numbers of which many are equal, some NaN, and some windows all -inf."""
+    given = np.round(x(3, 5, 20, 13))
+    given[0, 0, 3, 4], given[1, 2, 5:12, 3:9] = np.nan, -np.inf
+    out = D.max_pool2d(given, kernel, stride, padding, dilation, True)
+    return "max_pool2d_backward", (x(*out.shape), given, out, kernel, stride, padding, dilation), ("max_pool_backward",)
+
+
+CASES |= {
+    "max_pool2d, backward": _max_pool((2, 2), (2, 2), (0, 0), (1, 1)),
+    "max_pool2d, overlapping, backward": _max_pool((3, 3), (2, 1), (1, 1), (1, 1)),
+    "max_pool2d, dilated, backward": _max_pool((2, 3), (3, 2), (1, 0), (2, 3)),
+}
+LENGTHS = np.array([3, 0, 5, 1, 2, 5, 4])
+
+
+def recurrence(gates: int, kept: int, *, lengths: Any = None, reverse: bool = False) -> dict[str, Any]:
+    """Arguments of recurrences of 7 sequences of 5 elements, whose hidden size is no multiple of a vector's."""
+    h = 21
+    shapes = {"x": (7, 5, gates * h), "hidden": (7, h), "cell": (7, h), "weight": (h, gates * h), "bias": (gates * h,)}
+    shapes |= dict.fromkeys(("grad", "grad_cells", "states", "cells"), (7, 5, h))
+    floats = {name: x(*shape, low=-0.5, high=0.5) for name, shape in shapes.items()}
+    return floats | {"gates": x(7, 5, kept * h, low=0.1, high=0.9), "lengths": lengths, "reverse": reverse}
+
+
+def _recurrences() -> dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]]:
+    cases: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {}
+    for how, lengths in (("", None), (", lengths", LENGTHS)):
+        for name, gates in (("lstm", 4), ("gru", 3), ("rnn", 1)):
+            given = recurrence(gates, 4, lengths=lengths, reverse=bool(how)) | {"relu": bool(how)}
+            for suffix, kernel_name in (("", "recurrence_forward"), ("_backward", "recurrence_backward")):
+                arguments = [given[a.name] for a in BY_NAME[name + suffix].arguments]
+                cases[f"{name}{suffix}{how}"] = (name + suffix, tuple(arguments), (kernel_name,))
+    return cases
+
+
+CASES |= _recurrences()
 
 
 def results(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -130,3 +193,21 @@ def test_a_target_out_of_range_is_never_read(wrong: int, noted: list[Any]) -> No
     except IndexError:
         assert wrong == 60
     assert not noted
+
+
+def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences are divided among threads, and those of two blocks are computed by two of them."""
+    from burnpy_numpy.compiled import recurrence as module
+
+    given = recurrence(4, 4, lengths=LENGTHS)
+    forward = [given[a.name] for a in BY_NAME["lstm"].arguments]
+    backward = [given[a.name] for a in BY_NAME["lstm_backward"].arguments]
+    wanted = [*D.lstm(*forward), *D.lstm_backward(*backward)]
+
+    def by_parts(work: Any, size: int, each: float) -> None:
+        for part in reversed(range(size)):
+            work(part, part + 1)
+
+    monkeypatch.setattr(module, "shared", by_parts)
+    for a, b in zip([*D.lstm(*forward), *D.lstm_backward(*backward)], wanted, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -8,9 +8,6 @@ import pty
 import re
 import subprocess
 import sys
-import threading
-import urllib.error
-import urllib.request
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,18 +15,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError
-from burnpy.metrics import ConfusionMatrix
-from burnpy.nn import Module
-from burnpy.train import BatchEnd, Dashboard, Jsonl, Learner, Progress, Step, TensorBoard, find_lr
-from burnpy.train.board.__main__ import main as serve
-from burnpy.train.board.__main__ import server_of
-from burnpy.train.board.page import page
-from burnpy.train.board.runs import runs_in
+from burnpy.train import BatchEnd, Dashboard, Progress, TensorBoard, find_lr
 from burnpy.train.display.history import History
 
-from .training import Batches, learner, net, train_step, valid_batches, valid_step, weights
+from .training import Batches, learner, net, valid_batches, weights
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,6 +55,7 @@ def test_losses_are_read_ten_times_a_second_at_most() -> None:
     assert history.best("valid/accuracy") == history.values["valid/accuracy"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
 def test_on_a_real_terminal_it_draws_prints_pass_and_ctrl_c_gives_the_terminal_back() -> None:
     script = (
@@ -111,6 +102,7 @@ def test_progress_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 11
 
 
+@pytest.mark.slow
 def test_tensorboard_files_are_read_back(tmp_path: Path) -> None:
     proto: Any = import_module("tensorboardX.proto.event_pb2")  # which has no types
     result = fit(TensorBoard(tmp_path, every=2))
@@ -124,55 +116,6 @@ def test_tensorboard_files_are_read_back(tmp_path: Path) -> None:
     assert seen["valid/accuracy", 12] == pytest.approx(result.history[-1]["valid/accuracy"], rel=1e-6)
     assert seen["train/loss", 4] == pytest.approx(result.history[0]["train/loss"], rel=1e-6)
     assert {step for tag, step in seen if tag == "batch/loss"} == {2, 4, 6, 8, 10, 12}
-
-
-def matrix_step(model: Module[NumPy], batch: Any) -> Step[NumPy]:
-    step = valid_step(model, batch)  # type: ignore[arg-type]  # a Net
-    return Step(step.loss, matrix=ConfusionMatrix.of(model(batch[0]), batch[1]), accuracy=step.metrics["accuracy"])
-
-
-def test_the_page_shows_runs_side_by_side(tmp_path: Path) -> None:
-    for name in ("a", "b<script>"):
-        log = Jsonl(tmp_path / name / "log.jsonl", every=1, settings={"rate": 0.01})
-        made: Any = Learner(train_step, matrix_step, **{**vars_of(learner()), "loggers": [log]})
-        made.fit(net(), Batches(), valid_batches(), epochs=2)
-    with (tmp_path / "a" / "log.jsonl").open("a") as file:
-        file.write('{"event": "epo')  # a line that is being written
-    runs = runs_in(tmp_path)
-    assert [run.name for run in runs] == ["a", "b<script>"]
-    assert len(runs[0].curves["valid/accuracy"]) == 2
-    assert sum(map(sum, runs[0].matrices["valid/matrix"])) == 50
-    text = page(runs)
-    assert "<script>b" not in text
-    assert "b&lt;script&gt;" in text
-    for part in ("<h2>valid/accuracy</h2>", "<polyline", "<h2>valid/matrix, a</h2>", "<rect", "rate 0.01", "done"):
-        assert part in text, part
-    server = server_of(tmp_path, 0)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        address = f"http://127.0.0.1:{server.server_port}"
-        with urllib.request.urlopen(address) as answer:
-            assert answer.read().decode() == text
-        with urllib.request.urlopen(address + "/runs") as answer:
-            assert answer.read().decode() in text
-        with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(address + "/../secret")
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def vars_of(made: Learner[Any, Any, Any, Any]) -> dict[str, Any]:
-    return {"optim": made.optim, "lr": made.schedule}
-
-
-def test_the_server_says_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="there is no folder"):
-        serve([str(tmp_path / "nothing")])
-    with server_of(tmp_path, 0) as server, pytest.raises(SystemExit, match="choose another with --port"):
-        serve([str(tmp_path), "--port", str(server.server_port)])
 
 
 def test_the_learning_rate_finder_changes_nothing_and_suggests() -> None:

@@ -1,4 +1,4 @@
-"""`CompiledAttention`: what attention computes between its products, as kernels on the rows of the scores."""
+"""`CompiledAttention`: the softmax of attention and its gradient as kernels on the rows of the scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making machine code of LLVM's intermediate representation, and loading it, with llvmlite.
+"""The compilation of LLVM's intermediate representation to machine code, and its loading, with llvmlite.
 
 Code that was just compiled and code from the disk are loaded in the same way, as an object file.
 """
@@ -64,10 +64,11 @@ def _address_in_c(name: str) -> int:
     raise Unsupported(f"the C library has no {name}")
 
 
+@cache
 def vector_bytes() -> int:
     """Return the size of the vectors to compute with: two registers, so that one need not wait for the other."""
-    found = features()
-    return 2 * (64 if found.get("avx512f") else 32 if found.get("avx2") else 16)
+    available = features()
+    return 2 * (64 if available.get("avx512f") else 32 if available.get("avx2") else 16)
 
 
 def machine() -> str:

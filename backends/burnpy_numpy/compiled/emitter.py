@@ -107,8 +107,8 @@ class _Emitter:
         names += [f"out{k}" for k in range(len(self.program.outputs))]
         for k, name in enumerate([*names, "scratch"] if self.schedule.kept else names):
             at = w.assign(f"getelementptr ptr, ptr %table, i64 {k}")
-            found = w.assign(f"load ptr, ptr {at}")
-            data = w.assign(f"getelementptr i8, ptr {found}, i64 {object.__basicsize__}")
+            array = w.assign(f"load ptr, ptr {at}")
+            data = w.assign(f"getelementptr i8, ptr {array}, i64 {object.__basicsize__}")
             self.pointers[name] = w.assign(f"load ptr, ptr {data}")
         padded = w.assign(f"add i64 %columns, {self.width - 1}")
         self.stride = w.assign(f"and i64 {padded}, {-self.width}")
@@ -283,15 +283,15 @@ class _Emitter:
 
     def _span(self, k: int) -> set[int]:
         """The instructions to compute at a column for one value, those before a kept value left out."""
-        found: set[int] = set()
+        instructions: set[int] = set()
         stack = [k]
         while stack:
             j = stack.pop()
-            if j not in found and self.steps[j].extent.over_columns:
-                found.add(j)
+            if j not in instructions and self.steps[j].extent.over_columns:
+                instructions.add(j)
                 if not (j in self.schedule.kept and self.schedule.first_stage(j) < self.stage):
                     stack += self.steps[j].args
-        return found
+        return instructions
 
     def _operand(self, k: int, place: _Place) -> Vector:
         return self.fixed[k] if k in self.fixed else place.known[k]

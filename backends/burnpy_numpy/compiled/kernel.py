@@ -1,4 +1,4 @@
-"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; how they are found: in this process, on disk,
+"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; their look-up: in this process, on disk,
 or by compiling them.
 
 Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is
@@ -161,6 +161,14 @@ class Named(NamedTuple):
     text: str
 
 
+def address(x: Any) -> Any:
+    """Return the address of an array's data, faster than ``x.ctypes.data``, where kernels are enabled."""
+    return ctypes.c_void_p.from_address(id(x) + _HEAD).value
+
+
+_HEAD = object.__basicsize__
+
+
 class NamedKernel:
     """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
 
@@ -173,6 +181,23 @@ class NamedKernel:
         """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked."""
         table = (ctypes.c_void_p * len(addresses))(*addresses)
         self._function(table, (ctypes.c_int64 * len(sizes))(*sizes), begin, end, 0, 0)
+
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float) -> None:
+        """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
+
+        Args:
+            arrays: the C-contiguous arrays of its table; their shapes and dtypes are not checked.
+            sizes: its sizes.
+            blocks: the number of blocks.
+            each: the number of elements of a block, for `shared`.
+        """
+        table = (ctypes.c_void_p * len(arrays))(*map(address, arrays))
+        numbers = (ctypes.c_int64 * len(sizes))(*sizes)
+        if COUNT == 1 or blocks * each < _SHARED:
+            self._function(table, numbers, 0, blocks, 0, 0)
+        else:
+            shared(lambda begin, end: self._function(table, numbers, begin, end, 0, 0), blocks, each)
+        self.note()
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""
@@ -265,7 +290,7 @@ def _loaded(name: str, key: str, text: str) -> Function | None:
             code = compile_text(text)
             disk.write(key, code)
         return load(code)
-    except Exception as error:
+    except Exception as error:  # llvmlite, LLVM and the loader raise errors of many classes; NumPy does without kernels
         if not _failure:
             _failure.append(f"compiling {name} failed: {error}")
             operations.forget()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from burnpy.backend.program import Program
+from burnpy_numpy.compiled.functions import FUNCTIONS, definition
+from burnpy_numpy.compiled.instructions import applied
 from burnpy_numpy.compiled.vectors import Vector, Writer
 
 
@@ -22,6 +25,7 @@ class Loops(Writer):
     def __init__(self, width: int, table: int, sizes: int) -> None:
         super().__init__(width, set())
         self._variables: list[str] = []
+        self._called: set[tuple[str, str]] = set()
         self._loops = 0
         self.table = [self._argument("ptr", "%table", k) for k in range(table)]
         self.sizes = [self._argument("i64", "%sizes", k) for k in range(sizes)]
@@ -33,7 +37,8 @@ class Loops(Writer):
     def function(self) -> str:
         """Return the text of the module. Nothing can be added after it."""
         arguments = "ptr %table, ptr %sizes, i64 %begin, i64 %end, i64 %rows, i64 %columns"
-        first = [*sorted(self.declared), f"define void @kernel({arguments}) {{", "entry:"]
+        functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self._called)]
+        first = [*sorted(self.declared), *functions, f"define void @kernel({arguments}) {{", "entry:"]
         return "\n".join([*first, *self._variables, *self.lines, "  ret void", "}", ""])
 
     def variable(self, start: Vector) -> str:
@@ -51,6 +56,17 @@ class Loops(Writer):
         """Change a variable."""
         self.write(f"store {self.type(x.dtype)} {x.text}, ptr {variable}")
 
+    def count(self, start: str) -> str:
+        """Return the address of a new 64-bit int that is set to ``start``, for `number` and `set_number`."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca i64")
+        self.set_number(name, start)
+        return name
+
+    def set_number(self, pointer: str, x: str) -> None:
+        """Store a 64-bit int."""
+        self.write(f"store i64 {x}, ptr {pointer}")
+
     def number(self, pointer: str, index: str) -> str:
         """Load one of an array of 64-bit ints."""
         return self.assign(f"load i64, ptr {self.element(pointer, index, 'int64')}, align 8")
@@ -63,9 +79,64 @@ class Loops(Writer):
         """Add 64-bit ints."""
         return self.assign(f"add i64 {x}, {y}")
 
+    def minus(self, x: str, y: str) -> str:
+        """Subtract 64-bit ints."""
+        return self.assign(f"sub i64 {x}, {y}")
+
+    def either(self, condition: str, x: str, y: str, kind: str = "ptr") -> str:
+        """Return one of two addresses, or of two scalars of another kind, by a bit."""
+        return self.assign(f"select i1 {condition}, {kind} {x}, {kind} {y}")
+
     def smaller(self, x: str, y: str) -> str:
         """Return the smaller of two 64-bit ints."""
-        return self.assign(f"select i1 {self.assign(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")
+        return self.either(self.assign(f"icmp slt i64 {x}, {y}"), x, y, "i64")
+
+    def program(self, program: Program, xs: list[Vector]) -> list[Vector]:
+        """Write an elementwise program without numbers, and return its outputs."""
+        values: list[Vector] = []
+        for op, args, _, dtype, value in program.instructions:
+            if op == "input":
+                values.append(xs[int(str(value))])
+            elif op == "constant":
+                values.append(self.constant(float.fromhex(str(value)), dtype))
+            else:
+                if op in FUNCTIONS:
+                    self._called.add((op, dtype))
+                values.append(applied(self, op, [values[a] for a in args], dtype))
+        return [values[k] for k in program.outputs]
+
+    @contextmanager
+    def of_width(self, width: int) -> Generator[None]:
+        """Write what is written meanwhile for vectors of another width."""
+        self.width, before = width, self.width
+        yield
+        self.width = before
+
+    def lanes(self, pointer: str, places: list[str], dtype: str) -> list[str]:
+        """Return the addresses of places in an array: one of a vector, or one for each element."""
+        return [self.element(pointer, place, dtype) for place in places]
+
+    def load_lanes(self, lanes: list[str], index: str, dtype: str) -> Vector:
+        """Load a vector that lies together at one address, or apart at one for each element."""
+        at = [self.element(lane, index, dtype) for lane in lanes]
+        if len(at) == 1:
+            return self.load(at[0], dtype, None)
+        kind, scalar, text = self.type(dtype), self.scalar(dtype), "poison"
+        for k, place in enumerate(at):
+            one = self.assign(f"load {scalar}, ptr {place}")
+            text = self.assign(f"insertelement {kind} {text}, {scalar} {one}, i32 {k}")
+        return Vector(text, dtype)
+
+    def store_lanes(self, x: Vector, lanes: list[str], index: str) -> None:
+        """Store a vector as `load_lanes` loads one."""
+        at = [self.element(lane, index, x.dtype) for lane in lanes]
+        if len(at) == 1:
+            self.store(x, at[0], None)
+            return
+        kind, scalar = self.type(x.dtype), self.scalar(x.dtype)
+        for k, place in enumerate(at):
+            one = self.assign(f"extractelement {kind} {x.text}, i32 {k}")
+            self.write(f"store {scalar} {one}, ptr {place}")
 
     @contextmanager
     def loop(self, start: str, stop: str) -> Generator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +18,14 @@ from burnpy_array import ArrayBackend
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
-    from burnpy_numpy.compiled.kernel import Kernel
+    from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
 LEAST = 2048
 """The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
 _LEAST_NORMALIZED = 512
 """The same for normalizations over the last dimensions, which are ten calls of NumPy."""
+_PART = 1 << 12
+"""The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
@@ -128,6 +131,22 @@ class Compiled(ArrayBackend):
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
+    def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        columns = math.prod([x.shape[d] for d in dims])
+        whole = columns == x.size
+        if whole:  # the sum of rows, which are as long as rows may be
+            columns = next((n for n in (x.size, _PART) if n <= LONGEST and x.size % n == 0), LONGEST + 1)
+        kernel = None
+        if dims[0] == x.ndim - len(dims) and columns <= LONGEST:
+            kernel = elementwise_kernel("sum_of_squares", (), x)
+        if kernel is None:
+            return super()._sum_of_squares(x, dims, keepdim)
+        (out,) = kernel([x], (), x.size // columns, columns)
+        if whole:
+            out = out.sum()
+        shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+        return out.reshape(shape)
+
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         kernel = _normalizing("rms_norm", eps, dims, weight, (x,), (weight,))
         if kernel is None:
@@ -145,6 +164,7 @@ class Compiled(ArrayBackend):
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _found: dict[tuple[Any, ...], Kernel | None] = {}
+_templates: dict[tuple[Any, ...], NamedKernel | None] = {}
 
 
 def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
@@ -167,9 +187,34 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
         return kernel
 
 
+def template_kernel(module: str, name: str, *parameters: Any) -> NamedKernel | None:
+    """Return the kernel of a template; None if kernels are off.
+
+    Args:
+        module: the module of this package that has the template, which is imported at its first kernel.
+        name: the template.
+        parameters: its arguments.
+    """
+    key = (module, name, *parameters)
+    try:
+        return _templates[key]
+    except KeyError:
+        from burnpy_numpy.compiled.kernel import named_kernel
+
+        template = getattr(import_module(f"burnpy_numpy.compiled.{module}"), name)
+        kernel = _templates[key] = named_kernel(template, *parameters)
+        return kernel
+
+
+def block_starts(count: int, width: int) -> Any:
+    """Return the first of each block of ``width``; the last block may overlap with the one before."""
+    return np.minimum(np.arange(0, count, width), count - width)
+
+
 def forget() -> None:
     """Look for all kernels anew, as they were turned on or off."""
     _found.clear()
+    _templates.clear()
 
 
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:

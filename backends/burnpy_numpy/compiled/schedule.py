@@ -1,4 +1,4 @@
-"""Which loops over the columns of a row compute what, and what cannot be computed in one pass over the rows."""
+"""The schedule of a program: its loops over the columns of a row, and the values that need a pass of their own."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Schedule:
         return self.steps[k].op in ("sum", "amax") and self.steps[k].value == 0
 
     def over_columns(self, k: int) -> bool:
-        """Whether an instruction is a sum or a maximum over columns."""
+        """Return whether an instruction is a sum or a maximum over columns."""
         return self.steps[k].op in ("sum", "amax") and self.steps[k].value == 1
 
     def _depths(self) -> dict[int, int]:
@@ -80,14 +80,14 @@ class Schedule:
 
     def needed(self, roots: list[int]) -> set[int]:
         """The instructions that the values of ``roots`` at one column are computed of, those roots included."""
-        found: set[int] = set()
+        instructions: set[int] = set()
         stack = list(roots)
         while stack:
             k = stack.pop()
-            if k not in found and self.steps[k].extent.over_columns:
-                found.add(k)
+            if k not in instructions and self.steps[k].extent.over_columns:
+                instructions.add(k)
                 stack += self.steps[k].args
-        return found
+        return instructions
 
     def roots(self, stage: int) -> list[int]:
         """The values that a loop over columns computes: arguments of reductions, and in the last one, of outputs."""

@@ -1,4 +1,4 @@
-"""Which kernel an operation of the backend runs: a function of operation, dtypes and settings."""
+"""The selection of the kernel that an operation runs, by operation, dtypes and settings."""
 
 from __future__ import annotations
 

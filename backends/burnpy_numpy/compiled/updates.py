@@ -23,8 +23,8 @@ class CompiledUpdates(ArrayBackend):
     """
 
     def sgd_update(self, params: Sequence[Any], grads: Sequence[Any], step: Step) -> list[Any]:
-        found = _updated("sgd_step", (params, grads), step, (step.lr, step.weight_decay))
-        return super().sgd_update(params, grads, step) if found is None else found[0]
+        new = _updated("sgd_step", (params, grads), step, (step.lr, step.weight_decay))
+        return super().sgd_update(params, grads, step) if new is None else new[0]
 
     def momentum_update(
         self,
@@ -37,10 +37,10 @@ class CompiledUpdates(ArrayBackend):
         nesterov: bool,
     ) -> tuple[list[Any], list[Any]]:
         numbers = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
-        found: Any = _updated("momentum_step", (params, grads, velocities), step, numbers, nesterov)
-        if found is None:
-            found = super().momentum_update(params, grads, velocities, step, momentum, dampening, nesterov)
-        return found  # type: ignore[no-any-return]  # two lists
+        new: Any = _updated("momentum_step", (params, grads, velocities), step, numbers, nesterov)
+        if new is None:
+            new = super().momentum_update(params, grads, velocities, step, momentum, dampening, nesterov)
+        return new  # type: ignore[no-any-return]  # two lists
 
     def adam_update(
         self,
@@ -55,10 +55,10 @@ class CompiledUpdates(ArrayBackend):
         decoupled: bool,
     ) -> tuple[list[Any], list[Any], list[Any]]:
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
-        found: Any = _updated("adam_step", (params, grads, means, squares), step, numbers, decoupled)
-        if found is None:
-            found = super().adam_update(params, grads, means, squares, step, beta1, beta2, eps, decoupled)
-        return found  # type: ignore[no-any-return]  # three lists
+        new: Any = _updated("adam_step", (params, grads, means, squares), step, numbers, decoupled)
+        if new is None:
+            new = super().adam_update(params, grads, means, squares, step, beta1, beta2, eps, decoupled)
+        return new  # type: ignore[no-any-return]  # three lists
 
     def amsgrad_update(
         self,
@@ -75,10 +75,10 @@ class CompiledUpdates(ArrayBackend):
     ) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
         lists = (params, grads, means, squares, largest)
-        found: Any = _updated("amsgrad_step", lists, step, numbers, decoupled)
-        if found is None:
-            found = super().amsgrad_update(*lists, step, beta1, beta2, eps, decoupled)
-        return found  # type: ignore[no-any-return]  # four lists
+        new: Any = _updated("amsgrad_step", lists, step, numbers, decoupled)
+        if new is None:
+            new = super().amsgrad_update(*lists, step, beta1, beta2, eps, decoupled)
+        return new  # type: ignore[no-any-return]  # four lists
 
     def rmsprop_update(
         self,
@@ -90,8 +90,8 @@ class CompiledUpdates(ArrayBackend):
         eps: float,
     ) -> tuple[list[Any], list[Any]]:
         numbers = (step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
-        found: Any = _updated("rmsprop_step", (params, grads, squares), step, numbers)
-        return super().rmsprop_update(params, grads, squares, step, alpha, eps) if found is None else found
+        new: Any = _updated("rmsprop_step", (params, grads, squares), step, numbers)
+        return super().rmsprop_update(params, grads, squares, step, alpha, eps) if new is None else new
 
     def adagrad_update(
         self,
@@ -102,8 +102,8 @@ class CompiledUpdates(ArrayBackend):
         lr_decay: float,
         eps: float,
     ) -> tuple[list[Any], list[Any]]:
-        found: Any = _updated("adagrad_step", (params, grads, totals), step, adagrad_numbers(step, lr_decay, eps))
-        return super().adagrad_update(params, grads, totals, step, lr_decay, eps) if found is None else found
+        new: Any = _updated("adagrad_step", (params, grads, totals), step, adagrad_numbers(step, lr_decay, eps))
+        return super().adagrad_update(params, grads, totals, step, lr_decay, eps) if new is None else new
 
 
 _found: dict[tuple[Any, ...], Kernel | None] = {}

@@ -34,6 +34,10 @@ class Writer:
         """Return the text of the type of a vector."""
         return f"<{self.width} x {_SCALARS[dtype]}>"
 
+    def scalar(self, dtype: str) -> str:
+        """Return the text of the type of an element."""
+        return _SCALARS[dtype]
+
     def write(self, line: str) -> None:
         """Add a line."""
         self.lines.append(f"  {line}")

@@ -1,4 +1,4 @@
-"""`Windows`: where the elements of a convolution's windows lie, as tables for the kernels in `convolving`.
+"""`Windows`: tables of the offsets of the elements of a convolution's windows, for the kernels of convolution.
 
 Neighbours of the result must have neighbours of x in their windows. With a stride of s, every s-th row and every s-th
 column of x, padded, therefore comes to lie in a plane of its own. A window's element is then at the same distance from
@@ -32,7 +32,7 @@ _COLUMNS_OF_32 = ((6, 3), (4, 5), (2, 9), (1, 9), (1, 3))
 
 
 class Tables(NamedTuple):
-    """What a kernel works on, for a batch of any size; the arrays are of int64."""
+    """The tables of offsets that a kernel reads, for a batch of any size; the arrays are of int64."""
 
     width: int  #: the number of elements of a vector
     block: Pair  #: the number of channels of a block, and of vectors or of elements of a window

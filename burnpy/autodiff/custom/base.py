@@ -16,7 +16,7 @@ class FunctionBase:
 
     @classmethod
     def defines(cls, method: str) -> bool:
-        """Whether the class defines ``method``: forward, backward or jvp."""
+        """Return whether the class defines ``method``: forward, backward or jvp."""
         return getattr(cls, method) is not getattr(FunctionBase, method)
 
     @staticmethod

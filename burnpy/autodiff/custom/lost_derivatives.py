@@ -17,7 +17,7 @@ from burnpy.tensor.host_reads import watching
 
 
 class Departures:
-    """A watch on a rule: records the first method that read values of a tracked tensor. Inactive on a plain device."""
+    """Records the first method by which a rule read values of a tracked tensor. Inactive on a plain device."""
 
     def __init__(self, device: Any) -> None:
         self.method: str | None = None
@@ -37,7 +37,7 @@ class Departures:
 
 
 class FirstDeparture:
-    """A watch on forward(): records the first method that read values of a float tensor, and the attributes of ctx at
+    """Records the first method by which forward() read values of a float tensor, and the attributes of ctx at
     that time."""
 
     def __init__(self, ctx: Context) -> None:
@@ -80,7 +80,7 @@ class FirstDeparture:
 
 
 def is_differentiated(x: TensorBase[Any]) -> bool:
-    """Whether a tensor is tracked or has a tangent on any level of its device."""
+    """Return whether a tensor is tracked or has a tangent on any level of its device."""
     device, primitive = x._backend, x._primitive
     while device.differentiates:
         if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
@@ -90,7 +90,7 @@ def is_differentiated(x: TensorBase[Any]) -> bool:
 
 
 def holds_floats(value: Any, known: Sequence[object]) -> bool:
-    """Whether a value that forward() set on ctx may contain floats that derivatives would have to flow through."""
+    """Return whether a value that forward() set on ctx may contain floats through which derivatives would flow."""
     if any(value is x for x in known):
         return False
     if isinstance(value, (tuple, list, set)):

@@ -62,7 +62,7 @@ class Forward(Subscriptable, Backend, Generic[I]):
         self.inner.synchronize()
 
     def wants_rule_context(self) -> bool:
-        """Whether the inner device needs to know which rule is running."""
+        """Return whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()
 
     def lift(self, value: Value) -> Dual:
@@ -82,7 +82,7 @@ class Forward(Subscriptable, Backend, Generic[I]):
         return Dual(self.inner.require_grad(x.value), x.tangent)
 
     def is_require_grad(self, x: Float) -> bool:
-        """Whether x has a tangent, or is tracked on a level beneath."""
+        """Return whether x has a tangent, or is tracked on a level beneath."""
         return x.tangent is not None or self.inner.is_require_grad(x.value)
 
     def retain_grad(self, x: Float) -> Dual:

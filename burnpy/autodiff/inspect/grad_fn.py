@@ -64,12 +64,12 @@ class GradFn:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this is a leaf: a tensor that ``require_grad()`` returned."""
+        """True if this is a leaf: a tensor that ``require_grad()`` returned."""
         return self.name == "leaf"
 
     @property
     def is_freed(self) -> bool:
-        """Whether a backward pass has consumed the operation and freed its saved tensors."""
+        """True if a backward pass has consumed the operation and freed its saved tensors."""
         return is_freed(self._operation)
 
     @property

@@ -56,7 +56,7 @@ def parents(node: Node) -> list[Node | Leaf]:
 
 
 def is_freed(node: Any) -> bool:
-    """Whether a backward pass consumed the node."""
+    """Return whether a backward pass consumed the node."""
     return not isinstance(node, Leaf) and not hasattr(node, "alive")
 
 

@@ -77,7 +77,7 @@ def meta_of(device: Any, node: Node, edge: Edge, meta: Meta | None) -> Meta | No
 
 
 def _has_shape_of(rule: Rule, argument: str | None) -> bool:
-    """Whether the result has the shape of an argument, where no adjoint of broadcasting was recorded."""
+    """Return whether the result has the shape of an argument, where no adjoint of broadcasting was recorded."""
     op = rule.operation
     return op.elementwise or op.like == argument
 

@@ -22,7 +22,7 @@ CHEAP = 56
 must be recomputed for it, at which an array is always recomputed: the cost of GELU per byte of a float32 result, and a
 little more. A matrix product with an inner dimension of 112 costs as much."""
 SHARE = 16
-"""Of more expensive recipes, the fraction 1 / ``SHARE`` of the work is recomputed."""
+"""The inverse of the fraction of the work of more expensive recipes that is recomputed."""
 LARGEST = 32
 """The largest number of operations in a recipe."""
 
@@ -92,7 +92,7 @@ class Source:
         return source
 
     def small(self) -> bool:
-        """Whether the recipe has at most ``LARGEST`` operations; true for an array."""
+        """Return whether the recipe has at most ``LARGEST`` operations; true for an array."""
         return self.size <= LARGEST or self._counted() <= LARGEST
 
     def _counted(self) -> int:
@@ -132,7 +132,7 @@ class Source:
         return self.settled or (self.apply is None and (self.array is not None or self.seen() is not None))
 
     def _worthwhile(self) -> bool:
-        """Whether to save the recipe instead of the array."""
+        """Return whether to save the recipe instead of the array."""
         cost = 0
         extra: dict[int, int] = {}  # bytes of arrays that only the recipe keeps alive, by id
         recipes: set[Source] = {self}

@@ -9,6 +9,7 @@ values are saved: an argument by its name, the result as ``out``, an argument's 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.entries import Operation, operation
@@ -90,6 +91,16 @@ def joint(function: Callable[..., Any], vjp: Vjp, jvp: Vjp | None = None) -> Non
     if op.algebra is not Algebra.GENERAL or op.name in RULES:
         raise TypeError(f"the rule of {op.name} does not fit its declaration as {op.algebra.value}")
     RULES[op.name] = Rule(op, (), None, vjp, joint_jvp=jvp)
+
+
+def precise(rule: Vjp) -> Vjp:
+    """Return a vjp or jvp whose own products are in float32 on a device that rounds operands of products (`Mixed`)."""
+
+    @wraps(rule)
+    def precise_rule(i: Any, *args: Any) -> Any:
+        return rule(i.full_precision, *args)
+
+    return precise_rule
 
 
 def _add_rule(

@@ -58,13 +58,13 @@ def fmod_by_y(i: Any, g: Float, x: Float, y: Float) -> Float:
 
 
 def first_is_largest(i: Any, x: Float, y: Any) -> Bool:
-    """Where fmax takes x: x >= y, or y is NaN."""
+    """Return the mask of the elements that fmax takes from x: x >= y, or y is NaN."""
     y = operand(i, x, y)
     return i.discrete.bitwise_or(i.ge(x, y), i.isnan(y))
 
 
 def first_is_least(i: Any, x: Float, y: Any) -> Bool:
-    """Where fmin takes x: x <= y, or y is NaN."""
+    """Return the mask of the elements that fmin takes from x: x <= y, or y is NaN."""
     y = operand(i, x, y)
     return i.discrete.bitwise_or(i.le(x, y), i.isnan(y))
 

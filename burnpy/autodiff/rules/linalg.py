@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.autodiff.rules.algebra import joint
+from burnpy.autodiff.rules.algebra import joint, precise
 from burnpy.autodiff.rules.linear_equations import column, row, symmetric_part
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32
@@ -215,6 +215,6 @@ def rest(shape: Shape, start: int) -> tuple[slice, ...]:
     return (*[slice(0, size, 1) for size in shape[:-1]], slice(start, shape[-1], 1))
 
 
-joint(Backend.eigh, eigh_vjp, eigh_jvp)
-joint(Backend.svd, svd_vjp, svd_jvp)
-joint(Backend.qr, qr_vjp, qr_jvp)
+joint(Backend.eigh, precise(eigh_vjp), precise(eigh_jvp))
+joint(Backend.svd, precise(svd_vjp), precise(svd_jvp))
+joint(Backend.qr, precise(qr_vjp), precise(qr_jvp))

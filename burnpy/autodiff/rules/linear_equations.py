@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.autodiff.rules.algebra import general, joint
+from burnpy.autodiff.rules.algebra import general, joint, precise
 from burnpy.backend.backend import Backend
 from burnpy.backend.primitives import Float, Int
 
@@ -259,17 +259,17 @@ def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
     return (total,)
 
 
-general(Backend.cholesky, vjps=(cholesky_vjp,), jvps=(cholesky_jvp,))
-joint(Backend.solve_triangular, solve_triangular_vjp, solve_triangular_jvp)
-joint(Backend.solve, solve_vjp, solve_jvp)
-general(Backend.inv, vjps=(inv_vjp,), jvps=(inv_jvp,))
-general(Backend.det, vjps=(det_vjp,), jvps=(lambda i, t, x: trace_of_product(i, i.adjugate(x), t),))
-general(Backend.adjugate, vjps=(adjugate_vjp,), jvps=(adjugate_derivative,))
-joint(Backend.slogdet, slogdet_vjp, slogdet_jvp)
-general(Backend.pinv, vjps=(pinv_vjp,), jvps=(pinv_jvp,))
+general(Backend.cholesky, vjps=(precise(cholesky_vjp),), jvps=(precise(cholesky_jvp),))
+joint(Backend.solve_triangular, precise(solve_triangular_vjp), precise(solve_triangular_jvp))
+joint(Backend.solve, precise(solve_vjp), precise(solve_jvp))
+general(Backend.inv, vjps=(precise(inv_vjp),), jvps=(precise(inv_jvp),))
+general(Backend.det, vjps=(precise(det_vjp),), jvps=(lambda i, t, x: trace_of_product(i, i.adjugate(x), t),))
+general(Backend.adjugate, vjps=(precise(adjugate_vjp),), jvps=(precise(adjugate_derivative),))
+joint(Backend.slogdet, precise(slogdet_vjp), precise(slogdet_jvp))
+general(Backend.pinv, vjps=(precise(pinv_vjp),), jvps=(precise(pinv_jvp),))
 general(
     Backend.matrix_exp,
-    vjps=(lambda i, g, x: matrix_exp_jvp(i, g, i.mT(x)),),
-    jvps=(matrix_exp_jvp,),
+    vjps=(precise(lambda i, g, x: matrix_exp_jvp(i, g, i.mT(x))),),
+    jvps=(precise(matrix_exp_jvp),),
 )
-joint(Backend.lu_factor, lu_factor_vjp, lu_factor_jvp)
+joint(Backend.lu_factor, precise(lu_factor_vjp), precise(lu_factor_jvp))

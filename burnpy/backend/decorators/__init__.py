@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from burnpy.backend.decorators.checked import Checked
 from burnpy.backend.decorators.decorator import Decorator
+from burnpy.backend.decorators.mixed import Mixed
 from burnpy.backend.decorators.profile import Profile
 from burnpy.backend.decorators.profiled import Profiled
 
-__all__ = ["Checked", "Decorator", "Profile", "Profiled"]
+__all__ = ["Checked", "Decorator", "Mixed", "Profile", "Profiled"]

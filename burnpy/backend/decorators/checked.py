@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar, final
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import Decorator
-from burnpy.backend.decorators.finite import found_in, is_float
+from burnpy.backend.decorators.finite import is_float, non_finite_in
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, NonFiniteError
 from burnpy.backend.op_context import op_context
@@ -114,7 +114,7 @@ class Checked(Decorator[I], Generic[I]):
         return out
 
     def _check(self, op: Operation, args: tuple[Any, ...], k: int, result: Any, nan: bool, inf: bool) -> None:
-        bad = found_in(self.inner, result, nan, inf)
+        bad = non_finite_in(self.inner, result, nan, inf)
         if bad is None:
             return
         which = f"result {k}" if len(op.results) > 1 else "a result"
@@ -151,5 +151,5 @@ class Checked(Decorator[I], Generic[I]):
             return [f"{described} brought it along"]
         if not is_float(value):
             return [described]
-        bad = found_in(self.inner, value, True, True)
+        bad = non_finite_in(self.inner, value, True, True)
         return [f"{described} is finite" if bad is None else f"{described} held {bad} already"]

@@ -15,7 +15,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.entries import EMPTY, Operation, operation
 from burnpy.backend.errors import DeviceError
-from burnpy.backend.primitives import Int, Value
+from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.schema import declarations
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         self.inner: I_co = device_of(inner)
         self.eager_checks = self.inner.eager_checks
         self.in_place_updates = self.inner.in_place_updates
+        self.operand_dtype = self.inner.operand_dtype
 
     @classmethod
     def canonical(cls, inner: Any, *options: Any) -> tuple[Any, ...]:
@@ -85,8 +86,27 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.inner,)
 
+    @property
+    def full_precision(self) -> Backend:
+        """This decorator around the inner device's `full_precision`."""
+        inner = self.inner.full_precision
+        if inner is self.inner:
+            return self
+        device: Any = object.__new__(type(self))
+        for name, value in {**vars(self), "inner": inner, "operand_dtype": inner.operand_dtype}.items():
+            setattr(device, name, value)
+        return device  # type: ignore[no-any-return]  # of this class
+
+    def product_operand(self, x: Float) -> Float:
+        """Return an operand as the inner device uses it."""
+        return self.inner.product_operand(x)
+
+    def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
+        """Pass the inner device's product through `around`."""
+        return self.around(op, lambda *args: self.inner.product_in_float32(op, args), args)
+
     def wants_rule_context(self) -> bool:
-        """Whether the inner device requests the rule context."""
+        """Return whether the inner device requests the rule context."""
         return self.inner.wants_rule_context()
 
     def synchronize(self) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NonFinite:
     """The NaN or infinite elements of a primitive."""
 
     what: str  #: "NaN" or "infinity"
@@ -30,7 +30,7 @@ def is_float(x: Any) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype") and kind_of(x.dtype) == "float"
 
 
-def found_in(b: Backend, x: Float, nan: bool, inf: bool) -> Found | None:
+def non_finite_in(b: Backend, x: Float, nan: bool, inf: bool) -> NonFinite | None:
     """Return the NaN elements of x if ``nan`` and there are any, else the infinite ones if ``inf``, else None.
 
     This synchronizes the device.
@@ -47,8 +47,8 @@ def _any(b: Backend, bad: Bool) -> bool:
     return bool(d.to_numpy(d.any(bad, tuple(range(len(bad.shape))), False)))
 
 
-def _first(b: Backend, bad: Bool, what: str) -> Found | None:
+def _first(b: Backend, bad: Bool, what: str) -> NonFinite | None:
     if not _any(b, bad):
         return None
     places = b.discrete.to_numpy(b.discrete.nonzero(bad))
-    return Found(what, tuple(map(int, places[0])), len(places))
+    return NonFinite(what, tuple(map(int, places[0])), len(places))

@@ -49,7 +49,7 @@ class Profiled(Decorator[I], Generic[I]):
     word = "times"
 
     def wants_rule_context(self) -> bool:
-        """Whether a recording is in progress."""
+        """Return whether a recording is in progress."""
         return bool(recorders.get()) or self.inner.wants_rule_context()
 
     @staticmethod

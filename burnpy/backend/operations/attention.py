@@ -26,7 +26,11 @@ class Attention(OperationsBase):
     negative, query t attends only to the keys up to and including offset + t.
     """
 
-    @derived(GENERAL, product=True, flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (2 * k[-1] + 2 * v[-1] + 8))
+    @derived(
+        GENERAL,
+        product=("q", "k", "v"),
+        flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (2 * k[-1] + 2 * v[-1] + 8),
+    )
     def attention(
         self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float
     ) -> tuple[Float, Float]:
@@ -45,7 +49,11 @@ class Attention(OperationsBase):
             total = self.where(self.gt(self.detach(total), -math.inf), total, 0.0)
         return self.matmul(weights, v), total
 
-    @derived(GENERAL, product=True, flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (6 * k[-1] + 4 * v[-1] + 13))
+    @derived(
+        GENERAL,
+        product=("grad", "q", "k", "v"),
+        flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (6 * k[-1] + 4 * v[-1] + 13),
+    )
     def attention_backward(
         self,
         grad: Float,

@@ -39,7 +39,7 @@ class Convolution(OperationsBase):
         out = self.matmul(_matrices(self, weight, groups), columns)
         return self.reshape(out, (x.shape[0], o, *counts))
 
-    @derived(GENERAL, product=True, flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1))
+    @derived(GENERAL, product=("x", "weight"), flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1))
     def conv2d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:

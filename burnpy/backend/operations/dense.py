@@ -21,7 +21,7 @@ LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIAB
 class Dense(OperationsBase):
     """Linear layers, embeddings, dropout and cross entropy, one operation each."""
 
-    @derived(GENERAL, elementwise=("bias",), product=True, flops=lambda x, out: prod(out) * (2 * x[-1] + 1))
+    @derived(GENERAL, elementwise=("bias",), product=("x", "weight"), flops=lambda x, out: prod(out) * (2 * x[-1] + 1))
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)

@@ -54,6 +54,27 @@ class Scans(OperationsBase):
         index = self.cummin_index(x, dim)
         return self.gather(x, dim, index), index
 
+    @derived(GENERAL, like="x", flops=lambda x: 2 * prod(x))
+    def recurrence(self, factor: Float, x: Float, dim: int) -> Float:
+        """Solve ``y[k] = x[k] + factor[k] · y[k - 1]`` along ``dim``, from 0; the first factor is not used.
+
+        ``factor`` has the shape and dtype of x. Two steps of the recurrence are one of the same form, so that the
+        default is a scan.
+        Source: G. E. Blelloch, Prefix Sums and Their Applications, 1990.
+        """
+        count, step = x.shape[dim], 1
+        if count < 2:
+            return self.cat([x], dim)  # new memory
+        while step < count:
+            by = part(self, factor, dim, step, count)
+            joined = self.add(part(self, x, dim, step, count), self.mul(by, part(self, x, dim, 0, count - step)))
+            x = self.cat([part(self, x, dim, 0, step), joined], dim)
+            factor = self.cat(
+                [part(self, factor, dim, 0, step), self.mul(by, part(self, factor, dim, 0, count - step))], dim
+            )
+            step *= 2
+        return x
+
 
 def prefix(b: Any, combine: Callable[[Number, Number], Number], x: Number, dim: int) -> Number:
     """Inclusive scan: combine each element with all before it along ``dim``, by an associative operation."""
@@ -63,22 +84,6 @@ def prefix(b: Any, combine: Callable[[Number, Number], Number], x: Number, dim: 
     while step < count:
         joined = combine(part(b, x, dim, 0, count - step), part(b, x, dim, step, count))
         x = b.cat([part(b, x, dim, 0, step), joined], dim)
-        step *= 2
-    return x
-
-
-def recurrence(b: Any, factor: Float, x: Float, dim: int) -> Float:
-    """Solve ``y[k] = x[k] + factor[k] · y[k - 1]`` along ``dim``, from 0; the first factor is not used.
-
-    Two steps of the recurrence are one of the same form, so that it is a scan.
-    Source: G. E. Blelloch, Prefix Sums and Their Applications, 1990.
-    """
-    count, step = x.shape[dim], 1
-    while step < count:
-        by = part(b, factor, dim, step, count)
-        joined = b.add(part(b, x, dim, step, count), b.mul(by, part(b, x, dim, 0, count - step)))
-        x = b.cat([part(b, x, dim, 0, step), joined], dim)
-        factor = b.cat([part(b, factor, dim, 0, step), b.mul(by, part(b, factor, dim, 0, count - step))], dim)
         step *= 2
     return x
 

@@ -1,4 +1,4 @@
-"""`explain`: which kernels a computation runs, with their programs and the code that was generated of them."""
+"""`explain`: the kernels that a computation runs, with their programs and generated code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Described(Protocol):
-    """What a kernel computes: a `Program`, or, where no program says it, a name and a sentence."""
+    """The description of what a kernel computes: a `Program`, or a name and a sentence for a kernel without one."""
 
     @property
     def name(self) -> str:
@@ -23,11 +23,11 @@ class Described(Protocol):
 
 
 class Kernel(Protocol):
-    """What a backend notes of a kernel that it runs."""
+    """A kernel that a backend has run, as it is listed in `executed`."""
 
     @property
     def program(self) -> Described:
-        """What the kernel computes."""
+        """The description of what the kernel computes."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class Kernel(Protocol):
 
 
 executed: list[list[Kernel]] = []
-"""Lists to which backends append each kernel that they run, in any thread; empty unless someone wants to know."""
+"""Lists to which backends append each kernel that they run, in any thread; empty unless `explain` is running."""
 
 
 @dataclass(frozen=True)

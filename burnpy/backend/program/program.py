@@ -17,7 +17,7 @@ class ProgramError(ArgumentError):
 
 
 class Extent(Enum):
-    """How far a value reaches over the (rows, columns) of a program, and the shape of the primitive that holds it."""
+    """The dims of (rows, columns) along which a value varies, and the shape of the primitive that holds it."""
 
     FULL = "full"  #: a value for each element: (rows, columns)
     ROW = "row"  #: a value for each column, the same in all rows: (columns,)
@@ -33,12 +33,12 @@ class Extent(Enum):
 
     @property
     def over_rows(self) -> bool:
-        """Whether the value depends on its row."""
+        """True if the value depends on its row."""
         return self in (Extent.FULL, Extent.COLUMN)
 
     @property
     def over_columns(self) -> bool:
-        """Whether the value depends on its column."""
+        """True if the value depends on its column."""
         return self in (Extent.FULL, Extent.ROW)
 
     def shape(self, rows: int, columns: int) -> tuple[int, ...]:
@@ -128,7 +128,7 @@ class Program:
 
     @property
     def elementwise(self) -> bool:
-        """Whether each element of each result depends on the same element of the inputs, and on numbers, alone."""
+        """True if each element of each result depends on the same element of the inputs, and on numbers, alone."""
         return all(i.op in ("input", "constant", "cast") or i.op in ELEMENTWISE for i in self.instructions) and all(
             i.extent in (Extent.FULL, Extent.SCALAR) for i in self.instructions
         )

@@ -1,1 +1,1 @@
-"""Engines: where batches are made. In the calling thread, in other threads, or in other processes."""
+"""Engines, which make batches in the calling thread, in other threads, or in other processes."""

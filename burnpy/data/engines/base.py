@@ -1,4 +1,4 @@
-"""What makes batches: the interface of engines."""
+"""The interface of engines, which make batches in advance: serially, in threads or in processes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 Work: TypeAlias = Callable[[Any, Callable[[], bool]], Any]
-"""A function of a task, and of a function that says whether nobody waits for the result any more."""
+"""A function of a task, and of a function that returns True once the result is no longer needed."""
 
 
 class Engine(ABC, Generic[R_co]):
-    """Makes the results of tasks ahead, and gives them in the order of the tasks."""
+    """Computes the results of tasks in advance, and returns them in the order of the tasks."""
 
     @abstractmethod
     def next(self) -> R_co:
-        """The result of the next task.
+        """Return the result of the next task.
 
         Raises:
             StopIteration: there is none.

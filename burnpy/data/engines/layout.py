@@ -1,4 +1,4 @@
-"""Python objects in shared memory: the pickle, and after it the arrays, which are used where they are."""
+"""Python objects in shared memory: the pickle, followed by the arrays, which are used without a copy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 _ALIGNMENT = 64
+_COMPARED = 1 << 20
+"""The number of bytes that are compared at once, so that the result of the comparison takes no memory to speak of."""
 
 
 class Packed:
@@ -36,6 +38,17 @@ class Packed:
         """The number of bytes that it takes."""
         return _starts(self.sizes)[-1]
 
+    def is_in(self, memory: Any, sizes: Sequence[int]) -> bool:
+        """Return whether it is what was written to the beginning of a memory, in parts of these sizes."""
+        if self.sizes != sizes:
+            return False
+        for start, part in zip(_starts(sizes), self._parts, strict=False):
+            mine, its = np.frombuffer(part, np.uint8), np.frombuffer(memory, np.uint8, part.nbytes, start)
+            for place in range(0, len(mine), _COMPARED):
+                if not np.array_equal(mine[place : place + _COMPARED], its[place : place + _COMPARED]):
+                    return False
+        return True
+
     def write(self, memory: Any) -> None:
         """Copy it to the beginning of a writable memory."""
         for start, part in zip(_starts(self.sizes), self._parts, strict=False):
@@ -54,7 +67,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 
 class _Pickler(ForkingPickler):
-    """Pickles the memory of arrays apart, and memory maps of files by their paths."""
+    """A pickler that keeps the memory of arrays out of the pickle, and stores memory maps of files as their paths."""
 
     def __init__(self, file: BytesIO, buffers: list[memoryview]) -> None:
         super().__init__(file, 5, True, lambda buffer: buffers.append(buffer.raw()))

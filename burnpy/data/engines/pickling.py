@@ -1,4 +1,4 @@
-"""The error for what cannot be sent to another process: it names the part and what to do."""
+"""The error for objects that cannot be sent to another process, which names the part and the remedy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def packed_for_processes(value: object, parts: Mapping[str, object]) -> Packed:
     """
     try:
         return Packed(value)
-    except Exception as error:
+    except Exception as error:  # pickling runs code of the user's classes, which may raise anything
         for name, part in parts.items():
-            found = _culprit(part, name)
-            if found is not None:
-                path, culprit = found
+            unpicklable = _culprit(part, name)
+            if unpicklable is not None:
+                path, culprit = unpicklable
                 raise WorkerError(
                     f"engine='processes' sends {name} to other processes by pickle, and {path} cannot be sent: it is "
                     f"{_described(culprit)}; {_advice(culprit)}, or use engine='threads'"
@@ -42,11 +42,11 @@ def _culprit(value: Any, path: str, seen: frozenset[int] = frozenset()) -> tuple
     """Return the path and the value of the smallest part that cannot be pickled; None if all can."""
     try:
         Packed(value)
-    except Exception:
+    except Exception:  # as above
         for name, part in _parts(value) if id(value) not in seen else ():
-            found = _culprit(part, f"{path}{name}", seen | {id(value)})
-            if found is not None:
-                return found
+            smaller = _culprit(part, f"{path}{name}", seen | {id(value)})
+            if smaller is not None:
+                return smaller
         return path, value
     return None
 

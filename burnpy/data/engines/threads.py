@@ -10,14 +10,17 @@ from burnpy.data.engines.base import Engine, Work
 
 
 class _Failure:
-    """An exception that stands for a result."""
+    """An exception in the place of a result."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
 class _Shared:
-    """What the threads and the one that takes results share. It knows no engine, so that a dropped one is closed."""
+    """The state shared by the workers and the consumer of the results.
+
+    It does not refer to the engine, so that an engine without references is closed.
+    """
 
     def __init__(self, work: Work, tasks: Iterator[Any], prefetch: int) -> None:
         self.work, self.tasks, self.prefetch = work, tasks, prefetch
@@ -39,7 +42,7 @@ class _Shared:
             result: Any
             try:
                 result = task if isinstance(task, _Failure) else self.work(task, self.is_stopped)
-            except BaseException as error:
+            except BaseException as error:  # whatever it is, the thread that takes the results raises it
                 result = _Failure(error)
             with self.changed:
                 self.results[number] = result
@@ -57,7 +60,7 @@ class _Shared:
                 number = self.taken
             try:
                 task = next(self.tasks)
-            except BaseException as error:
+            except BaseException as error:  # of the iterator of tasks, likewise
                 with self.changed:
                     last = isinstance(error, StopIteration)
                     self.ended = number + (not last)

@@ -17,7 +17,7 @@ def read_csv(
     delimiter: str = ",",
     names: Sequence[str] | None = None,
 ) -> TableDataset:
-    """Read CSV files into memory. The types of columns are found out: int64, float64, bool, or text.
+    """Read CSV files into memory. The types of columns are inferred: int64, float64, bool, or text.
 
     Args:
         paths: one file, or several, whose rows follow each other.
@@ -30,11 +30,11 @@ def read_csv(
         ArgumentError: a file is missing or cannot be parsed, the files differ, or there is no such column.
         DTypeError: a column of numbers has missing values.
     """
-    found = paths_of(paths, "read_csv()")
+    files = paths_of(paths, "read_csv()")
     csv = needed("pyarrow.csv", "read_csv()", "pyarrow")
     invalid = needed("pyarrow", "read_csv()", "pyarrow").ArrowInvalid
     tables = []
-    for path in found:
+    for path in files:
         try:
             table = csv.read_csv(
                 path,
@@ -45,4 +45,4 @@ def read_csv(
             raise ArgumentError(f"read_csv() cannot read {path}: {error}") from None
         refuse_unknown(columns, table.column_names, "read_csv()", path)
         tables.append(table if columns is None else table.select(list(columns)))
-    return TableDataset(joined(tables, found, "read_csv()"))
+    return TableDataset(joined(tables, files, "read_csv()"))

@@ -35,8 +35,8 @@ class HuggingFaceDataset(Dataset[Sample]):
         """The rows at some indices, read at once, where all columns are numbers."""
         if not self._is_numeric:
             return None
-        found: Arrays = self._dataset[indices.tolist()]
-        return {name: np.array(column) for name, column in found.items()}
+        rows: Arrays = self._dataset[indices.tolist()]
+        return {name: np.array(column) for name, column in rows.items()}
 
 
 def from_hugging_face(dataset: Any) -> Dataset[Sample]:
@@ -80,6 +80,6 @@ class HuggingFaceStream(Stream[Sample]):
 
 
 def _is_number(feature: Any) -> bool:
-    """Whether a feature is a number, so that NumPy's format gives one array for several rows."""
+    """Return whether a feature is a number, so that NumPy's format gives one array for several rows."""
     dtype = getattr(feature, "dtype", None)
     return isinstance(dtype, str) and dtype.startswith(("int", "uint", "float", "bool"))

@@ -52,9 +52,9 @@ class ImageFolder(Dataset[Sample]):
         paths: list[Path] = []
         labels: list[int] = []
         for label, name in enumerate(self.classes):
-            found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in _SUFFIXES)
-            paths += found
-            labels += [label] * len(found)
+            images = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in _SUFFIXES)
+            paths += images
+            labels += [label] * len(images)
         if not paths:
             raise ArgumentError(
                 f"ImageFolder() found no images in {folder}; it looks for a folder for each class, with files that end "

@@ -27,11 +27,11 @@ def read_parquet(
         ArgumentError: a file is missing or is no Parquet file, the files differ, or there is no such column.
         DTypeError: a column of numbers has missing values.
     """
-    found = paths_of(paths, "read_parquet()")
-    files = [_opened(path, "read_parquet()") for path in found]
-    for file, path in zip(files, found, strict=True):
+    names = paths_of(paths, "read_parquet()")
+    files = [_opened(path, "read_parquet()") for path in names]
+    for file, path in zip(files, names, strict=True):
         refuse_unknown(columns, file.schema_arrow.names, "read_parquet()", path)
-    return TableDataset(joined([file.read(columns=columns) for file in files], found, "read_parquet()"))
+    return TableDataset(joined([file.read(columns=columns) for file in files], names, "read_parquet()"))
 
 
 class ParquetStream(Stream[Sample]):

@@ -93,13 +93,13 @@ def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], o
     Raises:
         ArgumentError: there is none, or one names no file.
     """
-    found = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-    if not found:
+    names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    if not names:
         raise ArgumentError(f"{owner} was given no path")
-    for path in found:
+    for path in names:
         if not os.path.isfile(path):
             raise ArgumentError(f"{owner} was given {path}, which is no file")
-    return found
+    return names
 
 
 def joined(tables: Sequence[Any], paths: Sequence[str], owner: str) -> Any:

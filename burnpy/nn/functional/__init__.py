@@ -80,12 +80,14 @@ _LATER = {
     ),
     "burnpy.nn.functional.padding": ("pad",),
     "burnpy.nn.functional.pooling": (
-        "adaptive_avg_pool2d",
+        "avg_pool1d",
         "avg_pool2d",
+        "max_pool1d",
         "max_pool2d",
     ),
     "burnpy.nn.functional.adaptive_pooling": (
         "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d",
         "adaptive_max_pool1d",
         "adaptive_max_pool2d",
     ),
@@ -94,10 +96,6 @@ _LATER = {
         "grid_sample",
     ),
     "burnpy.nn.functional.interpolation": ("interpolate",),
-    "burnpy.nn.functional.pooling1d": (
-        "avg_pool1d",
-        "max_pool1d",
-    ),
     "burnpy.nn.functional.unfolding": (
         "fold",
         "unfold",

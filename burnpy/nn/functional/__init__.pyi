@@ -17,7 +17,12 @@ from burnpy.nn.functional.activations import (
     threshold,
 )
 from burnpy.nn.functional.activations_along_dims import glu, gumbel_softmax, normalize, softmin, swiglu
-from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_max_pool1d, adaptive_max_pool2d
+from burnpy.nn.functional.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+)
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.convolution import conv1d, conv2d
 from burnpy.nn.functional.dense import bilinear, linear
@@ -37,8 +42,7 @@ from burnpy.nn.functional.margin_losses import (
 from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
 from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
-from burnpy.nn.functional.pooling1d import avg_pool1d, max_pool1d
+from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
 from burnpy.nn.functional.regularization import dropout
 from burnpy.nn.functional.rotary import rotary_encoding

@@ -11,9 +11,8 @@ import numpy as np
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.resampling import Sampling
-from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d
+from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
 from burnpy.nn.functional.checks import floats
-from burnpy.nn.functional.pooling import adaptive_avg_pool2d
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
@@ -23,7 +22,7 @@ B = TypeVar("B", bound=Backend)
 Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 """The name of an interpolation."""
 Corners: TypeAlias = bool | None
-"""Whether corners are aligned; None for a mode that does not ask."""
+"""The setting ``align_corners``: true if corners are aligned; None for a mode without the setting."""
 _EVERY = (1, 2, 3)
 _DIMS = {
     "nearest": _EVERY,

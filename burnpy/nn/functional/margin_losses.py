@@ -1,4 +1,4 @@
-"""Losses that ask for a margin between what belongs together and what does not."""
+"""Losses with a margin: between pairs that match and pairs that do not, or between the true class and the others."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def layer_norm(
         if part is not None and part.shape != sizes:
             raise ShapeError(f"layer_norm() over {sizes} was given {name} of shape {part.shape}; both must be equal")
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
-    return _normalized(x, weight, bias, sizes, dims, eps)[0]
+    return x._like(_normalized(x, weight, bias, sizes, dims, eps)[0])
 
 
 class BatchNormed(NamedTuple, Generic[B]):
@@ -142,19 +142,18 @@ def batch_normed(
             "each channel, and a variance takes two; use a larger batch, or model.eval()"
         )
     dims = (0, *range(2, len(sizes)))
-    output, mean, var = _normalized(x, weight, bias, shape, dims, eps)
+    output, mean, var = map(x._like, _normalized(x, weight, bias, shape, dims, eps))
     return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * (count / (count - 1)))
 
 
 def _normalized(
     x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
-) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
-    """Normalize over ``dims`` with weight and bias of ``shape``; return the output, mean and variance."""
+) -> tuple[Any, Any, Any]:
+    """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
     device: Any = x._device
     scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
     shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
-    output, mean, var = device.normalize(x._primitive, scale, shift, dims, float(eps))
-    return x._like(output), x._like(mean), x._like(var)
+    return device.normalize(x._primitive, scale, shift, dims, float(eps))  # type: ignore[no-any-return]  # three primitives
 
 
 def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:

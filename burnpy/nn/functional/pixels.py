@@ -1,4 +1,4 @@
-"""Moving elements between channels and positions of images."""
+"""Pixel shuffle, its inverse, and channel shuffle: moving elements between the channels and positions of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling: maxima or means over windows of images."""
+"""Pooling: maxima or means over windows of sequences or images."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.functional.checks import floats
-from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_too_small
-from burnpy.nn.sizes import Pair, pair, whole
+from burnpy.nn.functional.windows import as_given, pooling_windows
+from burnpy.nn.sizes import Pair, Single, Size, whole
 from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
@@ -16,6 +15,76 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
+
+
+@overload
+def max_pool1d(
+    x: Tensor[B],
+    kernel_size: Single,
+    *,
+    stride: Single | None = None,
+    padding: Single = 0,
+    dilation: Single = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor[B]: ...
+@overload
+def max_pool1d(
+    x: Tensor[B],
+    kernel_size: Single,
+    *,
+    stride: Single | None = None,
+    padding: Single = 0,
+    dilation: Single = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[True],
+) -> tuple[Tensor[B], IntTensor[B]]: ...
+@overload
+def max_pool1d(
+    x: Tensor[B],
+    kernel_size: Single,
+    *,
+    stride: Single | None = None,
+    padding: Single = 0,
+    dilation: Single = 1,
+    ceil_mode: bool = False,
+    return_indices: bool,
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
+@explained
+def max_pool1d(
+    x: Tensor[B],
+    kernel_size: Single,
+    *,
+    stride: Single | None = None,
+    padding: Single = 0,
+    dilation: Single = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
+    """Max pooling of sequences: the maximum of each window, as `max_pool2d` of images.
+
+    Args:
+        x: shape (N, channels, length), or (channels, length) for a single sequence.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: implicit padding with -inf at each end; at most half of the window.
+        dilation: the step between elements of a window.
+        ceil_mode: whether the last window may extend beyond the sequence.
+        return_indices: whether to return the index of each maximum in its sequence as well.
+
+    Returns:
+        Shape (N, channels, length'), or without N for a single sequence; with indices of the same shape.
+
+    Raises:
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> max_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
+    [[3.0, 2.0]]
+    """
+    return _max_pool("max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @overload
@@ -91,18 +160,42 @@ def max_pool2d(
     >>> max_pool2d(Tensor[NumPy].arange(16).reshape(1, 4, 4), 2, return_indices=True)[1].tolist()
     [[[5, 7], [13, 15]]]
     """
-    (x,) = floats("max_pool2d", 1, x=x)
-    refuse_no_images("max_pool2d", x.shape)
-    dilations = pair("max_pool2d", "dilation", dilation)
-    kernel, strides, pads = _window("max_pool2d", kernel_size, stride, padding)
-    refuse_too_small("max_pool2d", x.shape, kernel, strides, pads, dilations, ceil_mode)
-    device: Any = x.device
-    settings = (batch_of(x)._primitive, kernel, strides, pads, dilations, bool(ceil_mode))
-    out = x._like(device.max_pool2d(*settings))
-    if not return_indices:
-        return out if x.ndim == 4 else out.squeeze(0)
-    indices = x._int(device.max_pool2d_indices(*settings))
-    return (out, indices) if x.ndim == 4 else (out.squeeze(0), indices.squeeze(0))
+    return _max_pool("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@explained
+def avg_pool1d(
+    x: Tensor[B],
+    kernel_size: Single,
+    *,
+    stride: Single | None = None,
+    padding: Single = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor[B]:
+    """Average pooling of sequences: the mean of each window.
+
+    Args:
+        x: shape (N, channels, length), or (channels, length) for a single sequence.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: zeros added at each end; at most half of the window.
+        ceil_mode: whether the last window may extend beyond the sequence.
+        count_include_pad: whether padding counts as elements of a window.
+
+    Returns:
+        Shape (N, channels, length'), or without N for a single sequence.
+
+    Raises:
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> avg_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
+    [[2.0, 1.0]]
+    """
+    return _avg_pool("avg_pool1d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
 @explained
@@ -134,39 +227,7 @@ def avg_pool2d(
         ShapeError: x has another number of dimensions, or is smaller than a window.
         ArgumentError: a setting is invalid.
     """
-    (x,) = floats("avg_pool2d", 1, x=x)
-    refuse_no_images("avg_pool2d", x.shape)
-    kernel, strides, pads = _window("avg_pool2d", kernel_size, stride, padding)
-    refuse_too_small("avg_pool2d", x.shape, kernel, strides, pads, (1, 1), ceil_mode)
-    device: Any = x.device
-    settings = (kernel, strides, pads, bool(ceil_mode), bool(count_include_pad))
-    out = x._like(device.avg_pool2d(batch_of(x)._primitive, *settings, divisor_of("avg_pool2d", divisor_override)))
-    return out if x.ndim == 4 else out.squeeze(0)
-
-
-@explained
-def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
-    """Adaptive average pooling: the means of windows chosen so that the output has ``output_size``.
-
-    The windows have equal size, or nearly.
-
-    Args:
-        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
-        output_size: height and width of the output; 1 for the mean of each image.
-
-    Returns:
-        Shape (N, channels, *output_size), or without N for a single image.
-
-    Raises:
-        ShapeError: x has another number of dimensions.
-        ArgumentError: a size is not positive.
-    """
-    (x,) = floats("adaptive_avg_pool2d", 1, x=x)
-    refuse_no_images("adaptive_avg_pool2d", x.shape)
-    size = pair("adaptive_avg_pool2d", "output_size", output_size)
-    device: Any = x.device
-    out = x._like(device.adaptive_avg_pool2d(batch_of(x)._primitive, size))
-    return out if x.ndim == 4 else out.squeeze(0)
+    return _avg_pool("avg_pool2d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def divisor_of(operation: str, divisor: int | None) -> int | None:
@@ -183,15 +244,39 @@ def divisor_of(operation: str, divisor: int | None) -> int | None:
     return number
 
 
-def _window(
-    operation: str, kernel_size: Pair, stride: Pair | None, padding: Pair
-) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-    """Return kernel size, stride and padding of a pool as pairs of ints, validated."""
-    kernel = pair(operation, "kernel_size", kernel_size)
-    strides = kernel if stride is None else pair(operation, "stride", stride)
-    pads = pair(operation, "padding", padding, 0)
-    if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
-        raise ArgumentError(
-            f"{operation}() was given padding={pads} for a window of {kernel}; it is at most half of the window"
-        )
-    return kernel, strides, pads
+def _max_pool(
+    operation: str,
+    x: Tensor[B],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
+    """Return the maxima of the windows of sequences or images, and their indices if those are asked for."""
+    images, window = pooling_windows(operation, x, kernel_size, stride, padding, dilation, ceil_mode)
+    device: Any = images.device
+    settings = (images._primitive, *window, bool(ceil_mode))
+    out = as_given(operation, images._like(device.max_pool2d(*settings)), x)
+    if not return_indices:
+        return out
+    return out, as_given(operation, images._int(device.max_pool2d_indices(*settings)), x)
+
+
+def _avg_pool(
+    operation: str,
+    x: Tensor[B],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Tensor[B]:
+    """Return the means of the windows of sequences or images."""
+    images, window = pooling_windows(operation, x, kernel_size, stride, padding, 1, ceil_mode)
+    device: Any = images.device
+    flags = (bool(ceil_mode), bool(count_include_pad))
+    out = device.avg_pool2d(images._primitive, *window[:3], *flags, divisor_of(operation, divisor))
+    return as_given(operation, images._like(out), x)

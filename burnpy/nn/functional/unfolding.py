@@ -1,4 +1,4 @@
-"""The windows of images as the columns of matrices, and the sums of such columns as images."""
+"""`unfold` and `fold` (im2col and col2im): the windows of images as columns of matrices, and the reverse."""
 
 from __future__ import annotations
 

@@ -1,18 +1,23 @@
-"""Checks shared by convolution and pooling."""
+"""The windows of convolution and pooling: checks of shapes and settings, and sequences as images of height 1."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ShapeError
+from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.windows import window_counts
+from burnpy.nn.functional.checks import floats
+from burnpy.nn.sizes import pair, row
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
+    from burnpy.nn.sizes import Size
+    from burnpy.tensor.base import TensorBase
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
+T = TypeVar("T", bound="TensorBase[Any]")
 
 
 def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -> None:
@@ -73,3 +78,49 @@ def refuse_too_small(
             f"{operation}() was given images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
             f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
         )
+
+
+def pooling_windows(
+    operation: str,
+    x: Tensor[B],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+) -> tuple[Tensor[B], tuple[tuple[int, int], ...]]:
+    """Return x as a batch of images, and kernel size, stride, padding and dilation as pairs, all validated.
+
+    Sequences become images of height 1.
+
+    Raises:
+        KindError: x is not a float tensor.
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
+    """
+    (x,) = floats(operation, 1, x=x)
+    sequences = operation.endswith("1d")
+    if sequences:
+        refuse_no_sequences(operation, x.shape)
+        x = x.unsqueeze(-2)
+    else:
+        refuse_no_images(operation, x.shape)
+    size = row if sequences else pair
+    kernel = size(operation, "kernel_size", kernel_size)
+    strides = kernel if stride is None else size(operation, "stride", stride)
+    pads, gaps = size(operation, "padding", padding, 0), size(operation, "dilation", dilation)
+    if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
+        pad, window = (pads[1], kernel[1]) if sequences else (pads, kernel)
+        raise ArgumentError(
+            f"{operation}() was given padding={pad} for a window of {window}; it is at most half of the window"
+        )
+    refuse_too_small(operation, x.shape, kernel, strides, pads, gaps, bool(ceil_mode))
+    return batch_of(x), (kernel, strides, pads, gaps)
+
+
+def as_given(operation: str, pooled: T, x: Tensor[Any]) -> T:
+    """Return a batch of pooled images in the form of x: as sequences, or without N, if x has that form."""
+    sequences = operation.endswith("1d")
+    out: Any = pooled
+    out = out.squeeze(-2) if sequences else out
+    return out if x.ndim == (3 if sequences else 4) else out.squeeze(0)  # type: ignore[no-any-return]  # a T

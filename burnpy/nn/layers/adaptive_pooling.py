@@ -1,11 +1,16 @@
-"""Adaptive pooling layers of sequences, and adaptive max pooling."""
+"""Adaptive pooling layers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_max_pool1d, adaptive_max_pool2d
+from burnpy.nn.functional.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+)
 from burnpy.nn.module import Stateless
 from burnpy.nn.sizes import Pair, Single, pair, single
 from burnpy.tensor.call_errors import explained
@@ -38,6 +43,24 @@ class AdaptiveAvgPool1d(Stateless):
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Pool (N, channels, length) to (N, channels, output_size); N may be omitted."""
         return adaptive_avg_pool1d(x, self.output_size)
+
+
+class AdaptiveAvgPool2d(Stateless):
+    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
+
+    Args:
+        output_size: height and width of the output.
+
+    Raises:
+        ArgumentError: a size is not positive.
+    """
+
+    def __init__(self, output_size: Pair) -> None:
+        self.output_size = pair("AdaptiveAvgPool2d", "output_size", output_size)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Pool (N, channels, height, width) to (N, channels, *output_size); N may be omitted."""
+        return adaptive_avg_pool2d(x, self.output_size)
 
 
 class AdaptiveMaxPool1d(Stateless):

@@ -298,7 +298,7 @@ class MultiHeadAttention(Module[B]):
 
     @property
     def bias(self) -> bool:
-        """Whether the projections have a bias."""
+        """True if the projections have a bias."""
         return self.in_proj_bias is not None
 
     def torch_names(self) -> dict[str, str]:

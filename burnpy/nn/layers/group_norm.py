@@ -61,7 +61,7 @@ class GroupNorm(Module[B]):
 
     @property
     def affine(self) -> bool:
-        """Whether the layer has a weight and a bias."""
+        """True if the layer has a weight and a bias."""
         return self.weight is not None or self.bias is not None
 
     def valid(self: GroupNorm[Autodiff[I]]) -> GroupNorm[I]:

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
+from burnpy.nn.functional.checks import floats
+from burnpy.nn.layers.hidden_state import HiddenStateCell, HiddenStateNetwork
 from burnpy.nn.module import rebound
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
-class GruCell(RecurrentCell[B]):
+class GruCell(HiddenStateCell[B]):
     """A gated recurrent unit, which reads one element of each sequence. Gates are in PyTorch's order, r, z, n.
 
     The matrices are the transposes of PyTorch's.
@@ -45,37 +45,23 @@ class GruCell(RecurrentCell[B]):
     gates = 3
     one_bias = False  # the reset gate scales the bias of the hidden state
 
-    def forward(self, x: Tensor[B], hidden: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the next hidden state, which is the output.
-
-        Args:
-            x: shape (N, inputs) or (inputs,).
-            hidden: the hidden state, shape (N, hidden) or (hidden,); zeros by default.
-
-        Raises:
-            ShapeError: the shapes do not match.
-            KindError: the state is not a float tensor.
-            DTypeError: x or the state is wider than the weights.
-        """
-        return self._once(x, None if hidden is None else (hidden,), ("hidden",))[0]
-
-    def _step(
-        self, projected: Tensor[B], state: tuple[Tensor[B], ...], weight: Tensor[B], bias: Tensor[B] | None
+    def _states(
+        self, projected: Tensor[B], state: Sequence[Tensor[B]], bias: Tensor[B] | None, lengths: Any, reverse: bool
     ) -> tuple[Tensor[B], ...]:
-        """Return the next hidden state: see `RecurrentCell._step`."""
-        (hidden,) = state
-        recurrent = hidden @ weight if bias is None else hidden @ weight + bias
-        size = 2 * self.hidden
-        r, z = (projected[..., :size] + recurrent[..., :size]).sigmoid().chunk(2, -1)
-        n = (projected[..., size:] + r * recurrent[..., size:]).tanh()
-        return (n + z * (hidden - n),)
+        """Return the hidden states: see `RecurrentCell._states`."""
+        weight = self.weight_hh.value
+        if bias is None:
+            bias = weight.zeros((weight.shape[1],), dtype=weight.dtype, device=weight.device)
+        placed = floats("GruCell", 4, x=projected, hidden=state[0], weight_hh=weight, bias_hh=bias)
+        device: Any = placed[0].device
+        return (placed[0]._like(device.gru(*[x._primitive for x in placed], lengths, reverse)[0]),)
 
     def valid(self: GruCell[Autodiff[I]]) -> GruCell[I]:
         """Return the same cell on the inner backend."""
         return rebound(self)
 
 
-class Gru(Recurrent[B]):
+class Gru(HiddenStateNetwork[B]):
     """A multi-layer network of gated recurrent units. The batch dimension comes first.
 
     Parameter paths are those of `burnpy.nn.Lstm`.
@@ -107,33 +93,6 @@ class Gru(Recurrent[B]):
     def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> GruCell[B]:
         """Return a new cell."""
         return GruCell(inputs, hidden, **settings)
-
-    def forward(
-        self,
-        x: Tensor[B],
-        hidden: Tensor[B] | None = None,
-        *,
-        lengths: IntTensor[B] | Sequence[int] | None = None,
-    ) -> tuple[Tensor[B], Tensor[B]]:
-        """Return the outputs of the last layer for all elements, and the final hidden state.
-
-        Args:
-            x: shape (N, T, inputs), T at least 1.
-            hidden: the initial hidden state, shape (layers · directions, N, hidden); zeros by default.
-            lengths: of padded sequences, how many elements of each count, shape (N,). Outputs after those are 0, the
-                final state is that after the last of them, and the reverse direction begins there.
-
-        Returns:
-            Outputs of shape (N, T, directions · hidden), and the final hidden state.
-
-        Raises:
-            ShapeError: the shapes do not match.
-            KindError: the state is not a float tensor, or the lengths are not ints.
-            ArgumentError: a length is not from 0 to T, on devices that check values at once.
-            DTypeError: x or the state is wider than the weights.
-        """
-        output, last = self._outputs(x, None if hidden is None else (hidden,), ("hidden",), lengths)
-        return output, last[0]
 
     def valid(self: Gru[Autodiff[I]]) -> Gru[I]:
         """Return the same layers on the inner backend."""

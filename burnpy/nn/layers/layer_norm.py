@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.normalization import layer_norm
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
+from burnpy.nn.sizes import last_dims
 from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import Tensor
 
@@ -43,11 +42,7 @@ class LayerNorm(Module[B]):
     def __init__(
         self, normalized_shape: int | Sequence[int], *, eps: float = 1e-5, bias: bool = True, device: B | type[B]
     ) -> None:
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        if not shape:
-            raise ArgumentError("LayerNorm() was given normalized_shape=(); it has at least one size")
-        for size in shape:
-            positive("LayerNorm", normalized_shape=size)
+        shape = last_dims("LayerNorm", normalized_shape)
         self.eps = eps
         self.weight = Param(Tensor.ones(shape, device=device))
         self.bias = Param(Tensor.zeros(shape, device=device)) if bias else None

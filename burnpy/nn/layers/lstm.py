@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, a
+from burnpy.nn.functional.checks import floats
 from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
 from burnpy.nn.module import rebound
 from burnpy.tensor.tensor import Tensor
@@ -65,14 +66,15 @@ class LstmCell(RecurrentCell[B]):
         """
         return LstmState(*self._once(x, _pair("LstmCell", state), LstmState._fields))
 
-    def _step(
-        self, projected: Tensor[B], state: tuple[Tensor[B], ...], weight: Tensor[B], bias: Tensor[B] | None
+    def _states(
+        self, projected: Tensor[B], state: Sequence[Tensor[B]], bias: Tensor[B] | None, lengths: Any, reverse: bool
     ) -> tuple[Tensor[B], ...]:
-        """Return the next hidden and cell state: see `RecurrentCell._step`."""
-        hidden, cell = state
-        i, f, g, o = (projected + hidden @ weight).chunk(4, -1)
-        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-        return o.sigmoid() * cell.tanh(), cell
+        """Return the hidden and cell states: see `RecurrentCell._states`."""
+        given = {"x": projected, "hidden": state[0], "cell": state[1], "weight_hh": self.weight_hh.value}
+        placed = floats(type(self).__name__, 4, **given)
+        device: Any = placed[0].device
+        states, cells, _ = device.lstm(*[x._primitive for x in placed], lengths, reverse)
+        return placed[0]._like(states), placed[0]._like(cells)
 
     def valid(self: LstmCell[Autodiff[I]]) -> LstmCell[I]:
         """Return the same cell on the inner backend."""

@@ -1,4 +1,4 @@
-"""Activations made of straight pieces, as layers, for use in `Sequential`; elsewhere use functions and methods."""
+"""Piecewise linear activations as layers, for use in `Sequential`; elsewhere use functions and methods."""
 
 from __future__ import annotations
 

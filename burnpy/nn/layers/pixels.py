@@ -1,4 +1,4 @@
-"""Moving elements between channels and positions, as layers."""
+"""Pixel shuffle, its inverse, and channel shuffle, as layers."""
 
 from __future__ import annotations
 

@@ -2,22 +2,105 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, divisor_of, max_pool2d
+from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, divisor_of, max_pool1d, max_pool2d
 from burnpy.nn.module import Stateless
-from burnpy.nn.sizes import Pair, pair
+from burnpy.nn.sizes import Pair, Single, Size, pair, single
 from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 
 
-class MaxPool2d(Stateless):
+class Pooling(Stateless):
+    """The base class of the pooling layers.
+
+    A subclass names the function that validates its sizes: `single` for sequences, `pair` for images.
+    """
+
+    ceil_mode: bool
+    _size: ClassVar[Callable[..., Any]]
+
+    def _set_window(self, kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> None:
+        """Set the validated settings that all pooling layers have."""
+        layer = type(self).__name__
+        self.kernel_size: Any = self._size(layer, "kernel_size", kernel_size)
+        self.stride: Any = None if stride is None else self._size(layer, "stride", stride)
+        self.padding: Any = self._size(layer, "padding", padding, 0)
+        self.ceil_mode = ceil_mode
+
+
+class MaxPool(Pooling):
+    """The base class of the max pooling layers. A subclass names the function that it calls."""
+
+    _function: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        kernel_size: Size,
+        *,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        self._set_window(kernel_size, stride, padding, ceil_mode)
+        self.dilation: Any = self._size(type(self).__name__, "dilation", dilation)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Pool (N, channels, length) or (N, channels, height, width) over its windows; N may be omitted."""
+        return self._function(x, **self._settings())  # type: ignore[no-any-return]  # of burnpy.nn.functional
+
+    @explained
+    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
+        """Return the result of `forward` and the flat, row-major index of each maximum in its sequence or plane."""
+        return self._function(x, **self._settings(), return_indices=True)  # type: ignore[no-any-return]  # as above
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "kernel_size": self.kernel_size,
+            "stride": self.stride,
+            "padding": self.padding,
+            "dilation": self.dilation,
+            "ceil_mode": self.ceil_mode,
+        }
+
+
+class MaxPool1d(MaxPool):
+    """Max pooling over windows of sequences: see `burnpy.nn.functional.max_pool1d`.
+
+    Args:
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: implicit padding with -inf at each end of the sequences.
+        dilation: the step between elements of a window.
+        ceil_mode: whether the last window may extend beyond the sequence.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> MaxPool1d(2)(Tensor[NumPy].ones((2, 3, 4))).shape
+    (2, 3, 2)
+    """
+
+    kernel_size: int
+    stride: int | None
+    padding: int
+    dilation: int
+    _function = staticmethod(max_pool1d)
+    _size = staticmethod(single)
+
+
+class MaxPool2d(MaxPool):
     """Max pooling over windows of images: see `burnpy.nn.functional.max_pool2d`.
 
     Args:
@@ -36,47 +119,58 @@ class MaxPool2d(Stateless):
     (2, 3, 2, 2)
     """
 
+    kernel_size: tuple[int, int]
+    stride: tuple[int, int] | None
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    _function = staticmethod(max_pool2d)
+    _size = staticmethod(pair)
+
+
+class AvgPool1d(Pooling):
+    """Average pooling over windows of sequences: see `burnpy.nn.functional.avg_pool1d`.
+
+    Args:
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: zeros added at each end of the sequences.
+        ceil_mode: whether the last window may extend beyond the sequence.
+        count_include_pad: whether padding counts as elements of a window.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+    """
+
+    kernel_size: int
+    stride: int | None
+    padding: int
+    _size = staticmethod(single)
+
     def __init__(
         self,
-        kernel_size: Pair,
+        kernel_size: Single,
         *,
-        stride: Pair | None = None,
-        padding: Pair = 0,
-        dilation: Pair = 1,
+        stride: Single | None = None,
+        padding: Single = 0,
         ceil_mode: bool = False,
+        count_include_pad: bool = True,
     ) -> None:
-        self.kernel_size = pair("MaxPool2d", "kernel_size", kernel_size)
-        self.stride = None if stride is None else pair("MaxPool2d", "stride", stride)
-        self.padding = pair("MaxPool2d", "padding", padding, 0)
-        self.dilation = pair("MaxPool2d", "dilation", dilation)
-        self.ceil_mode = ceil_mode
+        self._set_window(kernel_size, stride, padding, ceil_mode)
+        self.count_include_pad = count_include_pad
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, height, width) to (N, channels, height', width'); N may be omitted."""
-        return max_pool2d(
+        """Pool (N, channels, length) to (N, channels, length'); N may be omitted."""
+        return avg_pool1d(
             x,
             self.kernel_size,
             stride=self.stride,
             padding=self.padding,
-            dilation=self.dilation,
             ceil_mode=self.ceil_mode,
-        )
-
-    @explained
-    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
-        """Return the result of `forward` and the flat, row-major index of each maximum in its plane."""
-        return max_pool2d(
-            x,
-            self.kernel_size,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=True,
+            count_include_pad=self.count_include_pad,
         )
 
 
-class AvgPool2d(Stateless):
+class AvgPool2d(Pooling):
     """Average pooling over windows of images: see `burnpy.nn.functional.avg_pool2d`.
 
     Args:
@@ -91,6 +185,11 @@ class AvgPool2d(Stateless):
         ArgumentError: a setting is invalid.
     """
 
+    kernel_size: tuple[int, int]
+    stride: tuple[int, int] | None
+    padding: tuple[int, int]
+    _size = staticmethod(pair)
+
     def __init__(
         self,
         kernel_size: Pair,
@@ -101,10 +200,7 @@ class AvgPool2d(Stateless):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        self.kernel_size = pair("AvgPool2d", "kernel_size", kernel_size)
-        self.stride = None if stride is None else pair("AvgPool2d", "stride", stride)
-        self.padding = pair("AvgPool2d", "padding", padding, 0)
-        self.ceil_mode = ceil_mode
+        self._set_window(kernel_size, stride, padding, ceil_mode)
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_of("AvgPool2d", divisor_override)
 
@@ -119,21 +215,3 @@ class AvgPool2d(Stateless):
             count_include_pad=self.count_include_pad,
             divisor_override=self.divisor_override,
         )
-
-
-class AdaptiveAvgPool2d(Stateless):
-    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
-
-    Args:
-        output_size: height and width of the output.
-
-    Raises:
-        ArgumentError: a size is not positive.
-    """
-
-    def __init__(self, output_size: Pair) -> None:
-        self.output_size = pair("AdaptiveAvgPool2d", "output_size", output_size)
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, height, width) to (N, channels, *output_size); N may be omitted."""
-        return adaptive_avg_pool2d(x, self.output_size)

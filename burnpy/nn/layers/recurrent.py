@@ -18,10 +18,10 @@ from burnpy.nn.variable import Param
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.generator import Generator
 
 B = TypeVar("B", bound=Backend)
@@ -30,7 +30,7 @@ B = TypeVar("B", bound=Backend)
 class RecurrentCell(Module[B]):
     """The base class of cells: weights for all gates, from the input and from the hidden state.
 
-    A subclass sets `gates` and writes `_step`. Matrices are PyTorch's, transposed; ``initializer`` is theirs.
+    A subclass sets `gates` and writes `_states`. Matrices are PyTorch's, transposed; ``initializer`` is theirs.
     """
 
     gates: ClassVar[int]  #: the number of gates
@@ -56,20 +56,21 @@ class RecurrentCell(Module[B]):
         self.bias_hh = Param(default((size,), device=device, generator=generator)) if bias else None
 
     @abstractmethod
-    def _step(
-        self, projected: Tensor[B], state: tuple[Tensor[B], ...], weight: Tensor[B], bias: Tensor[B] | None
+    def _states(
+        self, projected: Tensor[B], state: Sequence[Tensor[B]], bias: Tensor[B] | None, lengths: Any, reverse: bool
     ) -> tuple[Tensor[B], ...]:
-        """Return the next state, whose first part is the output.
+        """Return the parts of the state after each element, shape (N, T, hidden) each; the first is the output.
 
         Args:
-            projected: the contribution of the input to the gates, shape (…, gates · hidden).
-            state: the parts of the state, shape (…, hidden) each.
-            weight: ``weight_hh``.
+            projected: the contribution of the inputs to the gates, shape (N, T, gates · hidden).
+            state: the parts of the state, shape (N, hidden) each.
             bias: ``bias_hh``, or None if there is none or `one_bias` has added it to ``projected``.
+            lengths: the primitive of the lengths of sequences, or None.
+            reverse: whether the last element is read first.
         """
 
     def _projected(self, x: Tensor[B]) -> tuple[Tensor[B], Tensor[B] | None]:
-        """Return the contribution of inputs to the gates, and the bias that `_step` adds."""
+        """Return the contribution of inputs to the gates, and the bias for `_states`."""
         if self.bias_ih is None or self.bias_hh is None:
             return linear(x, self.weight_ih.value), None
         first, second = self.bias_ih.value, self.bias_hh.value
@@ -78,26 +79,16 @@ class RecurrentCell(Module[B]):
         return linear(x, self.weight_ih.value, first), second
 
     def _sequence(
-        self, x: Tensor[B], state: tuple[Tensor[B], ...], reverse: bool, valid: Sequence[BoolTensor[B]] | None
+        self, x: Tensor[B], state: Sequence[Tensor[B]], reverse: bool, lengths: IntTensor[B] | None
     ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
-        """Map (N, T, inputs) and a state to outputs (N, T, hidden) and the last state.
+        """Map (N, T, inputs) and a state to the hidden states (N, T, hidden) and the last state.
 
-        ``valid`` has a mask (N, 1) for each of the T elements: where it is false, the state stays, and the output is 0.
+        After the number of elements that ``lengths`` says, the state stays.
         """
-        inputs, bias = self._projected(x)
-        weight = self.weight_hh.value
-        projected = inputs.unbind(1)
-        outputs: list[Tensor[B]] = []
-        for t in range(len(projected) - 1, -1, -1) if reverse else range(len(projected)):
-            after = self._step(projected[t], state, weight, bias)
-            if valid is None:
-                state = after
-                outputs.append(after[0])
-            else:
-                mask = valid[t]
-                state = tuple(new.where(mask, old) for new, old in zip(after, state, strict=True))
-                outputs.append(after[0].where(mask, 0.0))
-        return stack(outputs[::-1] if reverse else outputs, 1), state
+        projected, bias = self._projected(x)
+        states = self._states(projected, state, bias, None if lengths is None else lengths._primitive, reverse)
+        end = 0 if reverse else x.shape[1] - 1
+        return states[0], tuple([part[:, end] for part in states])
 
     def _once(self, x: Tensor[B], state: Sequence[Tensor[B]] | None, parts: tuple[str, ...]) -> tuple[Tensor[B], ...]:
         """Return the state after one element (N, inputs) or (inputs,); ``parts`` are the names of a state's tensors."""
@@ -111,11 +102,13 @@ class RecurrentCell(Module[B]):
         shape = (*x.shape[:-1], self.hidden)
         known = checked_state(name, state, parts, shape, self.weight_hh.value, x)
         projected, bias = self._projected(x)
-        return self._step(projected, known, self.weight_hh.value, bias)
+        rows = [part.reshape((-1, 1, part.shape[-1])) for part in (projected, *known)]
+        states = self._states(rows[0], [part.squeeze(1) for part in rows[1:]], bias, None, False)
+        return tuple([part.reshape(shape) for part in states])
 
     @property
     def bias(self) -> bool:
-        """Whether the cell has biases."""
+        """True if the cell has biases."""
         return self.bias_ih is not None
 
     def torch_names(self) -> dict[str, str]:
@@ -179,15 +172,18 @@ class Recurrent(Module[B]):
         shape = (len(self.layers) * (1 + self.bidirectional), batch, self.hidden)
         known = checked_state(name, state, parts, shape, self.layers[0][0].weight_hh.value, x)
         initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
-        valid = None if lengths is None else _masks(name, x, lengths)
+        counts = None if lengths is None else _checked_lengths(name, x, lengths)
+        mask = (
+            None if counts is None else (IntTensor.arange(length, device=x.device) < counts.unsqueeze(1)).unsqueeze(2)
+        )
         last: list[tuple[Tensor[B], ...]] = []
         for k, directions in enumerate(self.layers):
             if k and self.dropout:
                 x = dropped(x, self.dropout, training=self.trains_on(x))
             outputs: list[Tensor[B]] = []
             for reverse, cell in enumerate(directions):
-                output, after = cell._sequence(x, initial[len(last)], bool(reverse), valid)
-                outputs.append(output)
+                states, after = cell._sequence(x, initial[len(last)], bool(reverse), counts)
+                outputs.append(states if mask is None else states.where(mask, 0.0))
                 last.append(after)
             x = outputs[0] if len(outputs) == 1 else cat(outputs, 2)
         return x, tuple(stack(part) for part in zip(*last, strict=True))
@@ -199,7 +195,7 @@ class Recurrent(Module[B]):
 
     @property
     def bias(self) -> bool:
-        """Whether the layers have biases."""
+        """True if the layers have biases."""
         return self.layers[0][0].bias_ih is not None
 
     def torch_names(self) -> dict[str, str]:
@@ -234,8 +230,8 @@ def checked_state(
     return tuple(state)
 
 
-def _masks(operation: str, x: Tensor[B], lengths: IntTensor[B] | Sequence[int]) -> tuple[BoolTensor[B], ...]:
-    """Return for each of the T elements a mask (N, 1) that is true where it is within the length."""
+def _checked_lengths(operation: str, x: Tensor[B], lengths: IntTensor[B] | Sequence[int]) -> IntTensor[B]:
+    """Return the lengths of sequences x, (N, T, inputs), as a tensor, checked."""
     batch, length, _ = x.shape
     if not isinstance(lengths, IntTensor):
         if not isinstance(lengths, (list, tuple)):
@@ -248,5 +244,5 @@ def _masks(operation: str, x: Tensor[B], lengths: IntTensor[B] | Sequence[int]) 
     device: Any = x.device.discrete
     if device.eager_checks and ((lengths < 0) | (lengths > length)).any().item():
         raise ArgumentError(f"{operation}() was given a length that is not from 0 to {length}, the elements of x")
-    places = IntTensor.arange(length, device=x.device).unsqueeze(1)
-    return (places < lengths).unsqueeze(-1).unbind(0)
+    placed: IntTensor[B] = together(operation, x, lengths)[1]
+    return placed

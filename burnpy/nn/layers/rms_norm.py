@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.group_normalization import rms_norm
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
+from burnpy.nn.sizes import last_dims
 from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import Tensor
 
@@ -40,11 +39,7 @@ class RmsNorm(Module[B]):
     """
 
     def __init__(self, normalized_shape: int | Sequence[int], *, eps: float | None = None, device: B | type[B]) -> None:
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        if not shape:
-            raise ArgumentError("RmsNorm() was given normalized_shape=(); it has at least one size")
-        for size in shape:
-            positive("RmsNorm", normalized_shape=size)
+        shape = last_dims("RmsNorm", normalized_shape)
         self.eps = eps
         self.weight = Param(Tensor.ones(shape, device=device))
 

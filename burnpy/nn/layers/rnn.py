@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
+from burnpy.nn.functional.checks import floats
+from burnpy.nn.layers.hidden_state import HiddenStateCell, HiddenStateNetwork
 from burnpy.nn.module import rebound
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.init import Initializer
     from burnpy.tensor.generator import Generator
-    from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
-class RnnCell(RecurrentCell[B]):
+class RnnCell(HiddenStateCell[B]):
     """A recurrent cell without gates, ``tanh(x @ weight_ih + hidden @ weight_hh + biases)``.
 
     The matrices are the transposes of PyTorch's.
@@ -71,33 +71,21 @@ class RnnCell(RecurrentCell[B]):
             generator=generator,
         )
 
-    def forward(self, x: Tensor[B], hidden: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the next hidden state, which is the output.
-
-        Args:
-            x: shape (N, inputs) or (inputs,).
-            hidden: the hidden state, shape (N, hidden) or (hidden,); zeros by default.
-
-        Raises:
-            ShapeError: the shapes do not match.
-            KindError: the state is not a float tensor.
-            DTypeError: x or the state is wider than the weights.
-        """
-        return self._once(x, None if hidden is None else (hidden,), ("hidden",))[0]
-
-    def _step(
-        self, projected: Tensor[B], state: tuple[Tensor[B], ...], weight: Tensor[B], bias: Tensor[B] | None
+    def _states(
+        self, projected: Tensor[B], state: Sequence[Tensor[B]], bias: Tensor[B] | None, lengths: Any, reverse: bool
     ) -> tuple[Tensor[B], ...]:
-        """Return the next hidden state: see `RecurrentCell._step`."""
-        total = projected + state[0] @ weight
-        return (total.tanh() if self.nonlinearity == "tanh" else total.relu(),)
+        """Return the hidden states: see `RecurrentCell._states`."""
+        placed = floats("RnnCell", 3, x=projected, hidden=state[0], weight_hh=self.weight_hh.value)
+        device: Any = placed[0].device
+        primitives = [x._primitive for x in placed]
+        return (placed[0]._like(device.rnn(*primitives, lengths, reverse, self.nonlinearity == "relu")),)
 
     def valid(self: RnnCell[Autodiff[I]]) -> RnnCell[I]:
         """Return the same cell on the inner backend."""
         return rebound(self)
 
 
-class Rnn(Recurrent[B]):
+class Rnn(HiddenStateNetwork[B]):
     """A multi-layer recurrent network without gates. The batch dimension comes first.
 
     Parameter paths are those of `burnpy.nn.Lstm`.
@@ -158,33 +146,6 @@ class Rnn(Recurrent[B]):
     def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> RnnCell[B]:
         """Return a new cell."""
         return RnnCell(inputs, hidden, nonlinearity=self.nonlinearity, **settings)
-
-    def forward(
-        self,
-        x: Tensor[B],
-        hidden: Tensor[B] | None = None,
-        *,
-        lengths: IntTensor[B] | Sequence[int] | None = None,
-    ) -> tuple[Tensor[B], Tensor[B]]:
-        """Return the outputs of the last layer for all elements, and the final hidden state.
-
-        Args:
-            x: shape (N, T, inputs), T at least 1.
-            hidden: the initial hidden state, shape (layers · directions, N, hidden); zeros by default.
-            lengths: of padded sequences, how many elements of each count, shape (N,). Outputs after those are 0, the
-                final state is that after the last of them, and the reverse direction begins there.
-
-        Returns:
-            Outputs of shape (N, T, directions · hidden), and the final hidden state.
-
-        Raises:
-            ShapeError: the shapes do not match.
-            KindError: the state is not a float tensor, or the lengths are not ints.
-            ArgumentError: a length is not from 0 to T, on devices that check values at once.
-            DTypeError: x or the state is wider than the weights.
-        """
-        output, last = self._outputs(x, None if hidden is None else (hidden,), ("hidden",), lengths)
-        return output, last[0]
 
     def valid(self: Rnn[Autodiff[I]]) -> Rnn[I]:
         """Return the same layers on the inner backend."""

@@ -66,10 +66,10 @@ class RunningNorm(Module[B]):
 
     @property
     def affine(self) -> bool:
-        """Whether the layer has a weight and a bias."""
+        """True if the layer has a weight and a bias."""
         return self.weight is not None or self.bias is not None
 
     @property
     def track_running_stats(self) -> bool:
-        """Whether the layer has running statistics."""
+        """True if the layer has running statistics."""
         return self.running_mean is not None

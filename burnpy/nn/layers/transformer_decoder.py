@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
-from burnpy.nn.layers.dropout import Dropout
-from burnpy.nn.layers.layer_norm import LayerNorm
-from burnpy.nn.layers.linear import Linear
-from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
+from burnpy.backend.errors import KindError, a
+from burnpy.nn.layers.attention import KeyValueCache
+from burnpy.nn.layers.transformer_base import TransformerLayer, TransformerStack
+from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.layers.attention import MultiHeadAttention
+    from burnpy.nn.layers.dropout import Dropout
+    from burnpy.nn.layers.layer_norm import LayerNorm
     from burnpy.tensor.bool_tensor import BoolTensor
-    from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
+if TYPE_CHECKING:
 
-class TransformerDecoderLayer(Module[B]):
+    class Masks(TypedDict, Generic[B], total=False):
+        """The masks that a call of a decoder takes as keyword arguments, for type checkers."""
+
+        mask: BoolTensor[B] | Tensor[B] | None
+        key_mask: BoolTensor[B] | None
+        memory_mask: BoolTensor[B] | Tensor[B] | None
+        memory_key_mask: BoolTensor[B] | None
+        causal: bool
+
+
+class TransformerDecoderLayer(TransformerLayer[B]):
     """A transformer decoder layer: self-attention, attention to a memory, and a feed-forward network.
 
     Each has a residual connection and a layer norm. Parameter paths are PyTorch's.
@@ -52,39 +64,10 @@ class TransformerDecoderLayer(Module[B]):
     (2, 5, 8)
     """
 
-    def __init__(
-        self,
-        size: int,
-        heads: int,
-        *,
-        feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Literal["relu", "gelu"] = "relu",
-        norm_first: bool = False,
-        eps: float = 1e-5,
-        device: B | type[B],
-        generator: Generator | None = None,
-    ) -> None:
-        positive("TransformerDecoderLayer", size=size, feedforward=feedforward)
-        if activation not in ("relu", "gelu"):
-            raise ArgumentError(
-                f"TransformerDecoderLayer() was given activation={activation!r}; it is 'relu' or 'gelu'"
-            )
-        self.size, self.heads, self.feedforward = size, heads, feedforward
-        self.activation: Literal["relu", "gelu"] = activation
-        self.norm_first = norm_first
-        self.eps = eps
-        self.self_attn = MultiHeadAttention(size, heads, dropout=dropout, device=device, generator=generator)
-        self.multihead_attn = MultiHeadAttention(size, heads, dropout=dropout, device=device, generator=generator)
-        self.linear1 = Linear(size, feedforward, device=device, generator=generator)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(feedforward, size, device=device, generator=generator)
-        self.norm1 = LayerNorm(size, eps=eps, device=device)
-        self.norm2 = LayerNorm(size, eps=eps, device=device)
-        self.norm3 = LayerNorm(size, eps=eps, device=device)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
+    multihead_attn: MultiHeadAttention[B]
+    norm3: LayerNorm[B]
+    dropout3: Dropout
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -103,66 +86,43 @@ class TransformerDecoderLayer(Module[B]):
         Masks are as in `MultiHeadAttention`, true where attention is allowed; ``causal`` is of the self-attention.
         With a cache of its keys and values, the result is a pair of the output and the next cache.
         """
-        first = self.norm1(x) if self.norm_first else x
-        own: dict[str, Any] = {"mask": mask, "key_mask": key_mask, "causal": causal}
-        kept: KeyValueCache[B] | None = None
-        if cache is None:
-            attended = self.self_attn(first, **own)
-        else:
-            attended, kept = self.self_attn(first, **own, cache=cache)
-        x = x + self.dropout1(attended)
-        x = x if self.norm_first else self.norm1(x)
-        second = self.norm2(x) if self.norm_first else x
-        read = self.multihead_attn(second, memory, mask=memory_mask, key_mask=memory_key_mask)
-        x = x + self.dropout2(read)
-        x = x if self.norm_first else self.norm2(x)
-        x = x + self._network(self.norm3(x) if self.norm_first else x)
-        x = x if self.norm_first else self.norm3(x)
-        return x if kept is None else (x, kept)
+        next_cache: KeyValueCache[B] | None = None
+
+        def self_attention(x: Tensor[B]) -> Tensor[B]:
+            nonlocal next_cache
+            if cache is None:
+                return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal)
+            out, next_cache = self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache)
+            return out
+
+        def cross_attention(x: Tensor[B]) -> Tensor[B]:
+            return self.multihead_attn(x, memory, mask=memory_mask, key_mask=memory_key_mask)
+
+        x = self._residual(x, self_attention, self.norm1, self.dropout1)
+        x = self._residual(x, cross_attention, self.norm2, self.dropout2)
+        x = self._residual(x, self._feed_forward, self.norm3, self.dropout3)
+        return x if next_cache is None else (x, next_cache)
 
     if TYPE_CHECKING:
 
         @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
         def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            x: Tensor[B],
-            memory: Tensor[B],
-            *,
-            mask: BoolTensor[B] | Tensor[B] | None = None,
-            key_mask: BoolTensor[B] | None = None,
-            memory_mask: BoolTensor[B] | Tensor[B] | None = None,
-            memory_key_mask: BoolTensor[B] | None = None,
-            causal: bool = False,
-            cache: None = None,
+            self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
         ) -> Tensor[B]: ...
         @overload
         def __call__(
-            self,
-            x: Tensor[B],
-            memory: Tensor[B],
-            *,
-            mask: BoolTensor[B] | Tensor[B] | None = None,
-            key_mask: BoolTensor[B] | None = None,
-            memory_mask: BoolTensor[B] | Tensor[B] | None = None,
-            memory_key_mask: BoolTensor[B] | None = None,
-            causal: bool = False,
-            cache: KeyValueCache[B],
+            self, x: Tensor[B], memory: Tensor[B], *, cache: KeyValueCache[B], **masks: Unpack[Masks[B]]
         ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Return the result of `forward`."""
             ...
-
-    def _network(self, x: Tensor[B]) -> Tensor[B]:
-        x = self.linear1(x)
-        x = x.relu() if self.activation == "relu" else x.gelu()
-        return self.dropout3(self.linear2(self.dropout(x)))
 
     def valid(self: TransformerDecoderLayer[Autodiff[I]]) -> TransformerDecoderLayer[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
 
 
-class TransformerDecoder(Module[B]):
+class TransformerDecoder(TransformerStack[B]):
     """A stack of `TransformerDecoderLayer`, followed by a layer norm if ``norm_first``.
 
     Each layer is initialized independently. Parameter paths are PyTorch's: ``layers.0.self_attn.in_proj_weight``,
@@ -194,43 +154,8 @@ class TransformerDecoder(Module[B]):
     ((2, 1, 8), 1)
     """
 
-    def __init__(
-        self,
-        count: int,
-        size: int,
-        heads: int,
-        *,
-        feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Literal["relu", "gelu"] = "relu",
-        norm_first: bool = False,
-        norm: bool | None = None,
-        eps: float = 1e-5,
-        device: B | type[B],
-        generator: Generator | None = None,
-    ) -> None:
-        positive("TransformerDecoder", count=count)
-        self.count, self.size, self.heads, self.feedforward = count, size, heads, feedforward
-        self.dropout = dropout
-        self.activation: Literal["relu", "gelu"] = activation
-        self.norm_first = norm_first
-        self.eps = eps
-        self.layers = tuple(
-            TransformerDecoderLayer(
-                size,
-                heads,
-                feedforward=feedforward,
-                dropout=dropout,
-                activation=activation,
-                norm_first=norm_first,
-                eps=eps,
-                device=device,
-                generator=generator,
-            )
-            for _ in range(count)
-        )
-        last = norm_first if norm is None else norm
-        self.norm = LayerNorm(size, eps=eps, device=device) if last else None
+    layers: tuple[TransformerDecoderLayer[B], ...]
+    _layer = TransformerDecoderLayer
 
     def forward(
         self,
@@ -249,50 +174,32 @@ class TransformerDecoder(Module[B]):
         Masks are as in `TransformerDecoderLayer`. With a cache for each layer, at first `empty_cache`, the result is a
         pair of the output and the next cache.
         """
-        masks: dict[str, Any] = {
+        masks: Masks[B] = {
             "mask": mask,
             "key_mask": key_mask,
             "memory_mask": memory_mask,
             "memory_key_mask": memory_key_mask,
             "causal": causal,
         }
-        kept: list[KeyValueCache[B]] = []
-        for layer, known in zip(self.layers, self._caches(cache), strict=True):
-            if known is None:
+        next_caches: list[KeyValueCache[B]] = []
+        for layer, layer_cache in zip(self.layers, self._caches(cache), strict=True):
+            if layer_cache is None:
                 x = layer(x, memory, **masks)
             else:
-                x, after = layer(x, memory, **masks, cache=known)
-                kept.append(after)
+                x, next_cache = layer(x, memory, **masks, cache=layer_cache)
+                next_caches.append(next_cache)
         x = x if self.norm is None else self.norm(x)
-        return x if cache is None else (x, tuple(kept))
+        return x if cache is None else (x, tuple(next_caches))
 
     if TYPE_CHECKING:
 
         @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
         def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            x: Tensor[B],
-            memory: Tensor[B],
-            *,
-            mask: BoolTensor[B] | Tensor[B] | None = None,
-            key_mask: BoolTensor[B] | None = None,
-            memory_mask: BoolTensor[B] | Tensor[B] | None = None,
-            memory_key_mask: BoolTensor[B] | None = None,
-            causal: bool = False,
-            cache: None = None,
+            self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
         ) -> Tensor[B]: ...
         @overload
         def __call__(
-            self,
-            x: Tensor[B],
-            memory: Tensor[B],
-            *,
-            mask: BoolTensor[B] | Tensor[B] | None = None,
-            key_mask: BoolTensor[B] | None = None,
-            memory_mask: BoolTensor[B] | Tensor[B] | None = None,
-            memory_key_mask: BoolTensor[B] | None = None,
-            causal: bool = False,
-            cache: tuple[KeyValueCache[B], ...],
+            self, x: Tensor[B], memory: Tensor[B], *, cache: tuple[KeyValueCache[B], ...], **masks: Unpack[Masks[B]]
         ) -> tuple[Tensor[B], tuple[KeyValueCache[B], ...]]: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Return the result of `forward`."""

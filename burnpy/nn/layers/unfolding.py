@@ -1,4 +1,4 @@
-"""The windows of images as matrices, and back, as layers."""
+"""`Unfold` and `Fold` (im2col and col2im) as layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`LrSchedule`: the base class of schedules, with the two that its product needs."""
+"""`LrSchedule`: the base class of schedules; constant schedules and products."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         return _close("isclose", self, other, rtol, atol, equal_nan)  # type: ignore[no-any-return]  # a BoolTensor
 
     def allclose(self, other: Self | S, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-        """Whether all elements are close, as a Python bool: see `isclose`, whose arguments it has."""
+        """Return whether all elements are close, as a Python bool: see `isclose`, whose arguments it has."""
         return bool(_close("allclose", self, other, rtol, atol, equal_nan).all())
 
 

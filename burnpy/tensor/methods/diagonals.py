@@ -70,7 +70,7 @@ class Diagonals(TensorBase[B]):
         )
 
     def diag(self, diagonal: int = 0) -> Self:
-        """Of a vector the matrix with it on a diagonal, as `diag_embed`; of a matrix the diagonal, as `diagonal`.
+        """The matrix with a vector on a diagonal, as `diag_embed`, or the diagonal of a matrix, as `diagonal`.
 
         Raises:
             ShapeError: x is neither.

@@ -17,9 +17,9 @@ class IntCounting(TensorBase[B]):
     __slots__ = ()
 
     def bincount(self, weights: Any = None, minlength: int = 0) -> Any:
-        """How often each int from 0 to the largest occurs in a 1-d x, int64; with ``weights``, the sums of these.
+        """The counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, the sums of these.
 
-        The size of the result depends on the values, so that a GPU is waited for.
+        The size of the result depends on the values, so that a GPU is synchronized.
 
         Args:
             weights: a float or int tensor of x's shape; None to count. The result has its dtype (int64 of ints), and

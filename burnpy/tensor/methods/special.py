@@ -1,4 +1,4 @@
-"""Special functions of float tensors: the error function's kin, the gamma function's family, and sinc."""
+"""Special functions of float tensors: error functions, the gamma function and its derivatives, and sinc."""
 
 from __future__ import annotations
 

@@ -62,6 +62,14 @@ def _with_values(indices: Any) -> Any:
     return reference
 
 
+def _recurrence(factor: Any, x: Any, dim: int) -> Any:
+    out = np.moveaxis(x.copy(), dim, 0)
+    by = np.moveaxis(factor, dim, 0)
+    for k in range(1, len(out)):
+        out[k] += by[k] * out[k - 1]
+    return np.moveaxis(out, 0, dim)
+
+
 _EXTREMES = [*_ALONG, *_SPECIAL, *_TIES, (Large((6, 40)), 0), (Large((6, 40)), 1)]
 
 row("cumprod", _product, [*_ALONG, *_SPECIAL, *_NEAR_ONE], loose=8)
@@ -70,3 +78,13 @@ row("cummax_index", _extreme(True), _EXTREMES)
 row("cummin_index", _extreme(False), _EXTREMES)
 row("cummax", _with_values(_extreme(True)), _EXTREMES)
 row("cummin", _with_values(_extreme(False)), _EXTREMES)
+row(
+    "recurrence",
+    _recurrence,
+    [
+        *((x(*values.shape), values, dim) for values, dim in _ALONG),
+        (Values((_NAN, 0.5, _INF, 1.0)), Values((1.0, 2.0, 1.0, _NAN)), 0),
+        *((Large((30, 70), -1.0, 1.0), Large((30, 70)), dim) for dim in (0, 1)),
+    ],
+    loose=8,
+)

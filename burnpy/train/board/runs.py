@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Run:
-    """A run as its log tells it."""
+    """A run, as read from its log."""
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -44,6 +45,8 @@ def _take(run: Run, line: dict[str, Any]) -> None:
     if kind == "start":
         run.settings |= line.get("settings") or {}
         run.state = "running"
+        for curve in run.curves.values():  # a resumed run takes the steps after its checkpoint again
+            del curve[bisect_right(curve, step, key=lambda point: point[0]) :]
     elif kind == "end":
         run.state = line.get("stopped") or "done"
     elif kind in ("batch", "valid", "epoch"):

@@ -29,13 +29,11 @@ def chart(title: str, curves: Mapping[str, Curve], colors: Mapping[str, str]) ->
         return f"{across:.1f},{down:.1f}"
 
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
-    for k in range(5):
-        y = low_y + (high_y - low_y) * k / 4
+    for y in ticks(low_y, high_y):
         _, down = at(low_x, y).split(",")
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{down}" y2="{down}" class="grid"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{down}" class="y">{y:.3g}</text>')
-    for k in range(3):
-        x = low_x + (high_x - low_x) * k / 2
+        parts.append(f'<text x="{LEFT - 6}" y="{down}" class="y">{y:.6g}</text>')
+    for x in ticks(low_x, high_x):
         across, _ = at(x, low_y).split(",")
         parts.append(f'<text x="{across}" y="{HEIGHT - 8}" class="x">{x:.6g}</text>')
     for run, curve in curves.items():
@@ -59,26 +57,38 @@ def matrix(title: str, rows: Sequence[Sequence[float]]) -> str:
     size = max(len(rows), 1)
     cell = min(48.0, 300 / size)
     edge = cell * size + 30
-    parts = [f'<svg viewBox="0 0 {edge:.0f} {edge:.0f}" class="matrix" role="img" aria-label="{escape(title)}">']
+    box = f'viewBox="0 0 {edge:.0f} {edge:.0f}" width="{edge:.0f}"'
+    parts = [f'<svg {box} class="matrix" role="img" aria-label="{escape(title)}">']
     for i, row in enumerate(rows):
         total = sum(row) or 1.0
         for j, count in enumerate(row):
             share = count / total
             x, y = 24 + j * cell, 24 + i * cell
-            ink = "white" if share > 0.5 else "black"
+            ink = "cell light" if share > 0.5 else "cell"
             parts.append(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}" fill-opacity="{share:.3f}">'
                 f"<title>{i} taken for {j}: {count:g}</title></rect>"
             )
             if size <= 12:
-                parts.append(
-                    f'<text x="{x + cell / 2:.1f}" y="{y + cell / 2:.1f}" fill="{ink}" class="cell">{count:g}</text>'
-                )
+                parts.append(f'<text x="{x + cell / 2:.1f}" y="{y + cell / 2:.1f}" class="{ink}">{count:g}</text>')
         label = f"{24 + (i + 0.5) * cell:.1f}"
         parts.append(
             f'<text x="12" y="{label}" class="cell">{i}</text><text x="{label}" y="14" class="cell">{i}</text>'
         )
     return "".join([*parts, "</svg>"])
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return three to seven round numbers from low to high.
+
+    >>> ticks(1, 80), ticks(0.198, 0.7)
+    ([20.0, 40.0, 60.0, 80.0], [0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step = next(step for step in (5 * power, 2 * power, power) if (high - low) / step >= 3)
+    slack = 1e-9 * step
+    first, last = math.ceil((low - slack) / step), math.floor((high + slack) / step)
+    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Dashboard:
-    """A logger for people: bars, losses and metrics as curves, best and last, memory and samples per second.
+    """A logger that draws progress bars, losses and metrics as curves, best and last, memory and samples per second.
 
     It draws on a terminal, where it needs the package ``rich`` (the extra ``burnpy[train]``). Elsewhere, as in a file,
     a notebook or CI, it writes a line for each epoch. It reads at most ten losses a second from the device.

@@ -1,4 +1,4 @@
-"""`Progress`: a bar for loops that no learner drives."""
+"""`Progress`: a progress bar for hand-written loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Progress:
-    """A progress bar with values beside it; on no terminal, a line after each tenth.
+    """A progress bar with values beside it; without a terminal, a line after each tenth.
 
     Args:
         total: the number of steps, or None if it is not known.

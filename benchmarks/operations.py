@@ -1,0 +1,98 @@
+"""Benchmark of scans, norms, ordering, scattering, sampling and adaptive pools, forward and with gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import ONE_THREAD, Effort, Notebook
+from benchmarks.networks import PEERS, functional, lines, measured
+from benchmarks.peers import Peer
+from benchmarks.processes import Job, collect
+from benchmarks.report import Section
+
+Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...], tuple[tuple[tuple[int, ...], int], ...]]
+"""A function of a library's ``nn.functional``, of tensors and of indices; the tensors' shapes; the indices' shapes, and
+the number that they are below. What it returns, if it is a float, is differentiated by all tensors."""
+
+_ROWS = ((128, 1024),)
+_INDEX = (((4096,), 256),)
+_IMAGES = (8, 16, 64, 64)
+CASES: dict[str, Case] = {
+    **{
+        f"{name}, {along}": (lambda f, x, name=name, dim=dim: getattr(x, name)(dim), _ROWS, ())
+        for name in ("cumsum", "cumprod", "logcumsumexp")
+        for along, dim in (("last dim", 1), ("first dim", 0))
+    },
+    **{
+        f"{name}, {along}": (lambda f, x, name=name, dim=dim: getattr(x, name)(dim)[0], _ROWS, ())
+        for name in ("cummax", "cummin")
+        for along, dim in (("last dim", 1), ("first dim", 0))
+    },
+    "norm": (lambda f, x: x.norm(), _ROWS, ()),
+    **{
+        f"norm, p = {p:g}, last dim": (lambda f, x, p=p: x.norm(p, 1), _ROWS, ()) for p in (1.0, 2.0, 3.0, float("inf"))
+    },
+    "norm, first dim": (lambda f, x: x.norm(2, 0), _ROWS, ()),
+    "index_add, rows of 32": (lambda f, x, y, i: x.index_add(0, i, y), ((256, 32), (4096, 32)), _INDEX),
+    "index_add, rows of 1": (lambda f, x, y, i: x.index_add(0, i, y), ((256,), (4096,)), _INDEX),
+    "index_select, rows of 32": (lambda f, x, i: x.index_select(0, i), ((256, 32),), _INDEX),
+    "gather": (lambda f, x, i: x.gather(1, i), _ROWS, (((128, 256), 1024),)),
+    "scatter_add": (lambda f, x, y, i: x.scatter_add(1, i, y), (*_ROWS, (128, 256)), (((128, 256), 1024),)),
+    **{
+        f"scatter_reduce, {how}": (
+            lambda f, x, y, i, how=how: x.scatter_reduce(1, i, y, how),
+            (*_ROWS, (128, 256)),
+            (((128, 256), 1024),),
+        )
+        for how in ("prod", "amax", "mean")
+    },
+    "embedding": (lambda f, x, i: f.embedding(i, x), ((1000, 64),), (((64, 64), 1000),)),
+    "sort": (lambda f, x: x.sort(1)[0], _ROWS, ()),
+    "argsort": (lambda f, x: x.argsort(1), _ROWS, ()),
+    "topk, 10": (lambda f, x: x.topk(10, 1)[0], _ROWS, ()),
+    "kthvalue": (lambda f, x: x.kthvalue(100, 1)[0], _ROWS, ()),
+    "median": (lambda f, x: x.median(1)[0], _ROWS, ()),
+    "quantile": (lambda f, x: x.quantile(0.3, 1), _ROWS, ()),
+    "unique": (lambda f, i: i.unique(), (), (((65536,), 1000),)),
+    "bincount": (lambda f, i: i.bincount(), (), (((65536,), 1000),)),
+    "grid_sample, bilinear": (
+        lambda f, x, y: f.grid_sample(x, y, align_corners=False),
+        (_IMAGES, (8, 64, 64, 2)),
+        (),
+    ),
+    "grid_sample, bicubic": (
+        lambda f, x, y: f.grid_sample(x, y, mode="bicubic", align_corners=False),
+        (_IMAGES, (8, 64, 64, 2)),
+        (),
+    ),
+    "adaptive_avg_pool2d, 64 to 7": (lambda f, x: f.adaptive_avg_pool2d(x, 7), (_IMAGES,), ()),
+    "adaptive_max_pool2d, 64 to 7": (lambda f, x: f.adaptive_max_pool2d(x, 7), (_IMAGES,), ()),
+    **{
+        f"pad, {mode}": (lambda f, x, mode=mode: f.pad(x, (2, 3, 1, 4), mode=mode), (_IMAGES,), ())
+        for mode in ("constant", "reflect", "replicate", "circular")
+    },
+    "unfold": (lambda f, x: f.unfold(x, 3, padding=1), (_IMAGES,), ()),
+}
+
+
+def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    """Measure a peer, in its own process."""
+    library = functional(peer)
+    for name, (f, shapes, indices) in CASES.items():
+        rng = np.random.default_rng(0)
+        arrays = [rng.standard_normal(shape).astype(np.float32) / 2 for shape in shapes]
+        fixed = [rng.integers(0, bound, shape) for shape, bound in indices]
+        measured(peer, effort, notebook, name, lambda *xs, f=f: f(library, *xs), arrays, fixed)
+
+
+def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
+    """Measure all peers."""
+    figures = collect({name: Job("operations", name, ONE_THREAD, {}) for name in PEERS}, effort, said)
+    how = (
+        "float32, one thread, processor time, the best of several runs; forward alone, and with all gradients. "
+        "Matrices are 128 × 1024, images 8 × 16 × 64 × 64."
+    )
+    return [Section("Scans, norms, ordering, scattering, sampling", how, "ms", list(PEERS), lines(figures, CASES))]

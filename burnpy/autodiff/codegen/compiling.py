@@ -1,0 +1,99 @@
+"""The compilation of generated methods, and the functions that they call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from burnpy.autodiff.codegen.expressions import saved_names
+from burnpy.autodiff.codegen.methods import rule_of, source
+from burnpy.autodiff.graph import EdgeKind, Node, Relay, Tracked, Vjp, new_node, next_seq, untracked
+from burnpy.backend.backend import Backend
+from burnpy.backend.entries import EMPTY, operation
+from burnpy.backend.primitives import Float, Shape
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.rules import Rule
+
+
+def compiled(name: str) -> Callable[..., Any]:
+    """Generate and compile the method of `Autodiff` for one operation."""
+    op = operation(getattr(Backend, name))
+    rule = rule_of(name)
+    names: dict[str, Any] = {
+        "Tracked": Tracked,
+        "next_seq": next_seq,
+        "untracked": untracked,
+        "new_node": new_node,
+        "promoted": promoted,
+        "default": op.function,
+    }
+    names |= {f"default_{a.name}": a.default for a in op.arguments if a.default is not EMPTY}
+    kinds: dict[Vjp, EdgeKind] = {}  # what the generated source saves for each vjp
+    if rule:
+        names |= _vjps(rule, kinds)
+    names["Kind"] = node_class(name, kinds)
+    exec(compile(source(name), f"<Autodiff.{name}>", "exec"), names)
+    method: Callable[..., Any] = names[name]
+    method.__doc__ = op.function.__doc__
+    method.__qualname__ = f"Autodiff.{name}"
+    method.__module__ = __name__
+    return method
+
+
+def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
+    """Return the vjps of a rule, by their names in the generated source, and add their kinds to ``kinds``."""
+    names: dict[str, Vjp] = {}
+    arguments = [a.name for a in rule.operation.float_arguments]
+    for k, (argument, vjp) in enumerate(zip(arguments, rule.vjps, strict=False)):
+        saved = saved_names(vjp)
+        names[f"vjp{k}"], names[f"unbroadcast{k}"] = vjp, unbroadcast(vjp)
+        kinds[vjp] = EdgeKind(argument, saved)
+        kinds[names[f"unbroadcast{k}"]] = EdgeKind(argument, (f"{argument}_shape", *saved))
+    if rule.matrices:
+        for k, vjp in enumerate(rule.matrices.vjps):
+            names[f"matrix_vjp{k}"] = vjp
+            kinds[vjp] = EdgeKind(arguments[k], saved_names(vjp))
+    if rule.joint:
+        from burnpy.autodiff.multi_output import called, called_with_one, record_outputs
+
+        names |= {"record_outputs": record_outputs, "joint": select_needed(rule.joint)}
+        hidden = ("", "", "")  # the vjp, whether it is alone, and needs
+        kinds[called] = kinds[called_with_one] = EdgeKind(None, (*hidden, *saved_names(rule.joint)))
+    return names
+
+
+def node_class(name: str, kinds: Mapping[Vjp, EdgeKind]) -> type[Node]:
+    """Create the node class of an operation, and that of its relays."""
+    attributes = {"__slots__": (), "operation": name, "edge_kinds": kinds}
+    relay = type(name, (Relay,), attributes)
+    return type(name, (Node,), attributes | {"relay": relay})
+
+
+def unbroadcast(vjp: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``vjp`` followed by the adjoint of broadcasting: a sum to the argument's shape.
+
+    It is used only where an argument's shape differs from the result's.
+    """
+
+    def vjp_and_sum(inner: Any, grad: Float, shape: Shape, *saved: Any) -> Float:
+        part = vjp(inner, grad, *saved)
+        return part if part.shape == shape else inner.sum_to(part, shape)
+
+    return vjp_and_sum
+
+
+def promoted(device: Any, *operands: Any) -> tuple[Any, ...]:
+    """Cast the primitives among the operands of an elementwise operation to their common dtype."""
+    cast = iter(device.promote(*[x for x in operands if x.__class__ is Tracked]))
+    return tuple([next(cast) if x.__class__ is Tracked else x for x in operands])
+
+
+def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a joint vjp reduced to the gradients of the tracked arguments."""
+
+    def vjp_and_select(inner: Any, grads: Any, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
+        parts = vjp(inner, grads, needs, *saved)
+        return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
+
+    return vjp_and_select

@@ -1,0 +1,90 @@
+"""The expressions of generated source: arguments, calls, results, and what a node saves for each vjp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from inspect import signature
+from typing import Any
+
+from burnpy.autodiff.graph import Vjp
+from burnpy.backend.entries import EMPTY, Argument, Operation
+
+
+def parameter(a: Argument) -> str:
+    """Generate the parameter of a method for an argument."""
+    return a.name if a.default is EMPTY else f"{a.name}=default_{a.name}"
+
+
+def call_of(op: Operation, values: Iterable[str]) -> str:
+    """Generate the call of the inner backend's operation."""
+    return f"self.computing.{op.name}({', '.join(values)})"
+
+
+def value_of(a: Argument) -> str:
+    """Generate the primitive that the inner backend gets for an argument."""
+    if not a.floats:
+        return a.name
+    if a.sequence:
+        return f"[x.value for x in {a.name}]"
+    return f"({a.name}.value if {a.name}.__class__ is Tracked else {a.name})" if a.scalar else f"{a.name}.value"
+
+
+def call_on_values(op: Operation) -> str:
+    """Generate the call of an operation with the float primitives in local variables, ``x_`` for ``x``."""
+    return call_of(op, [f"{a.name}_" if a.floats else a.name for a in op.arguments])
+
+
+def untracked_result(op: Operation, result: str) -> str:
+    """Generate the wrapping of a result, or of each member of a list, as untracked."""
+    return f"[untracked(x) for x in {result}]" if op.lists else f"untracked({result})"
+
+
+def untracked_results(op: Operation) -> str:
+    """Generate the return statement for several untracked results."""
+    results = [(f"results[{k}]", is_float) for k, is_float in enumerate(op.float_results)]
+    wraps = [untracked_result(op, result) if is_float else result for result, is_float in results]
+    return f"return {', '.join(wraps)}"
+
+
+def tracked_output(meta: str, indent: str) -> list[str]:
+    """Generate the wrapping of ``value`` as a `Tracked` without a node yet."""
+    return [indent + line for line in ("out = Tracked()", "out.value = value", f"out.meta = {meta}")]
+
+
+def saved_by(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> str:
+    """Generate the expression of what a node saves for a vjp: one primitive, or a tuple, as `graph.kept_of` reads it.
+
+    ``fit`` is the expression of the argument's shape, saved first for a vjp that undoes broadcasting.
+    """
+    saved = [*([] if fit is None else [fit]), *saved_values(op, vjp)]
+    if len(saved) == 1 and saved[0] in {"value", *(f"{a.name}_" for a in op.float_arguments)}:
+        return saved[0]
+    return f"({', '.join(saved)},)" if saved else "()"
+
+
+def saved_names(vjp: Vjp) -> tuple[str, ...]:
+    """Return the names of the values that a vjp needs saved: those of its parameters."""
+    return tuple(name for name in list(signature(vjp).parameters)[2:] if name != "needs")
+
+
+_RESULTS = ("out", "out1", "out2", "out3")
+
+
+def saved_values(op: Operation, vjp: Callable[..., Any]) -> list[str]:
+    """Return the expressions of the values that a vjp needs saved."""
+    floats = {a.name for a in op.float_arguments}
+    saved = []
+    for name in saved_names(vjp):
+        base = name.removesuffix("_shape").removesuffix("_dtype")
+        if name == "out":
+            saved.append("value")
+        elif name in _RESULTS:
+            saved.append(f"results[{_RESULTS.index(name)}]")
+        elif name in floats:
+            saved.append(f"{name}_")
+        elif base in floats and base != name:
+            attribute = name.removeprefix(base + "_")
+            saved.append(f"{base}.measured()[1]" if attribute == "dtype" else f"{base}_.{attribute}")
+        else:
+            saved.append(name)
+    return saved

@@ -1,0 +1,123 @@
+"""`Mixed[B]`: a backend that multiplies matrices in 16 bits and computes everything else in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, final
+from weakref import ref
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.decorators.decorator import Decorator
+from burnpy.backend.dtypes import dtype_of, float32, kind_of
+from burnpy.backend.entries import Operation
+from burnpy.backend.errors import DTypeError
+from burnpy.backend.primitives import DType, Float
+
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+
+@final
+class Mixed(Decorator[I], Generic[I]):
+    """A backend for mixed precision: products of float32 have 16-bit operands, and accumulate and return float32.
+
+    Products are matrix products, convolutions, linear layers and attention, in forward and backward passes. All else is
+    computed in float32: softmax, norms, losses, optimizers. No dtype that a program sees changes, so that a model
+    trains with `Autodiff[Mixed[CuPy]]` as it does with `Autodiff[CuPy]`. `Autodiff` saves the 16-bit operands for the
+    backward pass, in half the memory. A weight that is used several times is rounded once.
+
+    bfloat16 has the range of float32, and 8 bits of precision. float16 has 11 bits and overflows at 65,504: scale the
+    loss by `burnpy.optim.GradScaler`. float64 is computed as it is, and so are products of 16-bit tensors.
+
+    A backend multiplies 16-bit matrices in its `product_in_float32`. Neither NumPy nor CuPy overrides it yet: their
+    operands are rounded to 16 bits, stored so, and multiplied in float32, which gives the numbers and the memory of
+    mixed precision at the speed of float32.
+
+    Within the rules of decompositions and other operations that are no products, matrices are multiplied in float32.
+
+    Args:
+        inner: the backend that computes.
+        dtype: "bfloat16", which on NumPy needs the package ``ml_dtypes``, or "float16".
+
+    Raises:
+        DTypeError: the dtype is neither.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Mixed[NumPy]].from_data([[1.0, 1.0009765625]])
+    >>> (x @ x.mT).item(), x.square().sum().item()
+    (2.0, 2.0019540786743164)
+    >>> (x @ x.mT).dtype
+    dtype('float32')
+    >>> half = Tensor.from_data([[1.0, 1.0009765625]], device=Mixed(NumPy, "float16"))
+    >>> (half @ half.mT).item()
+    2.0019540786743164
+    """
+
+    word = "rounds operands of"
+
+    def __init__(self, inner: I | type[I], dtype: str | DType = "bfloat16") -> None:
+        super().__init__(inner)
+        self._dtype = self.operand_dtype = dtype_of(dtype, "float")
+        self._operands: dict[int, tuple[ref[Any], Float]] = {}  # by the id of a float32 primitive, its operand
+        self._of_float32: dict[int, ref[Any]] = {}  # the operands that were rounded from float32, by id
+
+    @classmethod
+    def canonical(cls, inner: Any, *options: Any) -> tuple[Any, ...]:
+        """Replace the inner backend by its device, and the dtype by its canonical form."""
+        device, *rest = super().canonical(inner, *options)
+        dtype = dtype_of(rest[0] if rest else "bfloat16", "float")
+        if dtype.name not in ("bfloat16", "float16"):
+            raise DTypeError(f'Mixed() was given the dtype {dtype}; it takes "bfloat16" or "float16"')
+        return (device, dtype)
+
+    @property
+    def name(self) -> str:
+        """``Mixed[NumPy]``; with float16, ``Mixed[NumPy, float16]``."""
+        dtype = self._dtype.name
+        return f"Mixed[{self.inner.name}{'' if dtype == 'bfloat16' else f', {dtype}'}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mixed, (self.inner, self._dtype.name)
+
+    @property
+    def full_precision(self) -> Backend:
+        """The inner device, whose products of float32 are in float32."""
+        return self.inner.full_precision
+
+    def product_operand(self, x: Float) -> Float:
+        """Return x in 16 bits if it is float32; rounded once for as long as x exists unchanged."""
+        if x.dtype is not float32:
+            return x
+        known = self._operands.get(id(x))
+        if known is not None and known[0]() is x:
+            return known[1]
+        rounded = self.inner.cast(x, self._dtype)
+        operands, of_float32, key, rounded_key = self._operands, self._of_float32, id(x), id(rounded)
+        of_float32[rounded_key] = ref(rounded, lambda _: of_float32.pop(rounded_key, None))
+        operands[key] = ref(x, lambda _: operands.pop(key, None)), rounded
+        return rounded
+
+    def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call the inner backend, with 16-bit operands if ``op`` is a product of float32."""
+        if op.consumes:
+            self._forget(op, args)
+        if not op.product or not self._is_of_float32(op, args):
+            return f(*args)
+        operands = [
+            self.product_operand(x) if a.name in op.product else x for a, x in zip(op.arguments, args, strict=True)
+        ]
+        return self.inner.product_in_float32(op, tuple(operands))
+
+    def _is_of_float32(self, op: Operation, args: tuple[Any, ...]) -> bool:
+        """Whether a product is of float32 and of what was rounded from it, not of another dtype."""
+        floats = [x for a, x in zip(op.arguments, args, strict=True) if a.floats and x is not None]
+        if any(x.dtype.itemsize > 4 or kind_of(x.dtype) != "float" for x in floats):
+            return False
+        return any(x.dtype is float32 or id(x) in self._of_float32 for x in floats)
+
+    def _forget(self, op: Operation, args: tuple[Any, ...]) -> None:
+        """Drop what was rounded of the arguments whose memory the operation may overwrite."""
+        for a, x in zip(op.arguments, args, strict=True):
+            if a.name in op.consumes:
+                for member in x if a.sequence else (x,):
+                    self._operands.pop(id(member), None)

@@ -1,0 +1,354 @@
+"""Recurrences over whole sequences: long short-term memory, gated recurrent units, and networks without gates.
+
+The contribution of the inputs to the gates, one matrix product for all elements, is an argument. Backward passes use
+what the forward pass returns besides the hidden states, and compute the gradient by the weight as one product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.primitives import Bool, Float, Int
+from burnpy.backend.schema import Algebra, derived
+
+GENERAL = Algebra.GENERAL
+_WHOLE = slice(None, None, 1)
+
+
+class Recurrence(OperationsBase):
+    """Recurrences over sequences x (N, T, gates · H), T at least 1, from a state (N, H); floats of one dtype.
+
+    The weight is (H, gates · H). ``lengths`` (N,), of int64, are the numbers of elements that count, None for all: at
+    the elements after those, the state stays as it is. With ``reverse``, sequences are read from element T - 1 to 0.
+    Results have the states after each element, at that element's place.
+    """
+
+    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26))
+    def lstm(
+        self, x: Float, hidden: Float, cell: Float, weight: Float, lengths: Int | None, reverse: bool
+    ) -> tuple[Float, Float, Float]:
+        """Long short-term memory: the hidden states, the cell states, and the gates i, f, g, o (N, T, 4 · H).
+
+        Source: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
+        """
+        elements: list[tuple[Float, ...]] = []
+        for t in _order(x, reverse):
+            sums = self.add(_at(self, x, t), self.matmul(hidden, weight))
+            given: tuple[Float, ...] = (*_split(self, sums, 4), cell)
+            after, cell_after, *gates = lstm_step(self, *given)
+            hidden, cell = _held(self, lengths, t, (after, cell_after), (hidden, cell))
+            elements.append((hidden, cell, self.cat(gates, 1)))
+        states, cells, every = _stacked(self, elements, reverse)
+        return states, cells, every
+
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (16 * grad[2] + 32))
+    def lstm_backward(
+        self,
+        grad: Float,
+        grad_cells: Float,
+        hidden: Float,
+        cell: Float,
+        weight: Float,
+        states: Float,
+        cells: Float,
+        gates: Float,
+        lengths: Int | None,
+        reverse: bool,
+    ) -> tuple[Float, Float, Float, Float]:
+        """Gradients of `lstm` with respect to x, hidden, cell and weight.
+
+        ``grad`` and ``grad_cells`` are those of its first two results; ``states``, ``cells`` and ``gates`` its results.
+        """
+        return lstm_gradients(
+            self, grad, grad_cells, None, hidden, cell, weight, states, cells, gates, lengths, reverse
+        )
+
+    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21))
+    def gru(
+        self, x: Float, hidden: Float, weight: Float, bias: Float, lengths: Int | None, reverse: bool
+    ) -> tuple[Float, Float]:
+        """Gated recurrent units: the hidden states, and the gates r, z, n with n's recurrent part (N, T, 4 · H).
+
+        ``bias`` (3 · H,) is added to the product of the hidden state and the weight.
+
+        Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine
+        Translation, 2014.
+        """
+        elements: list[tuple[Float, ...]] = []
+        for t in _order(x, reverse):
+            sums = self.add(self.matmul(hidden, weight), bias)
+            given = (*_split(self, _at(self, x, t), 3), *_split(self, sums, 3), hidden)
+            after, *gates = gru_step(self, *given)
+            (hidden,) = _held(self, lengths, t, (after,), (hidden,))
+            elements.append((hidden, self.cat(gates, 1)))
+        states, every = _stacked(self, elements, reverse)
+        return states, every
+
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (12 * grad[2] + 25))
+    def gru_backward(
+        self,
+        grad: Float,
+        hidden: Float,
+        weight: Float,
+        states: Float,
+        gates: Float,
+        lengths: Int | None,
+        reverse: bool,
+    ) -> tuple[Float, Float, Float, Float]:
+        """Gradients of the first result of `gru` with respect to x, hidden, weight and bias.
+
+        ``states`` and ``gates`` are its results.
+        """
+        return gru_gradients(self, grad, None, hidden, weight, states, gates, lengths, reverse)
+
+    @derived(GENERAL, product=("weight",), like="x", flops=lambda x: prod(x) * (2 * x[2] + 4))
+    def rnn(self, x: Float, hidden: Float, weight: Float, lengths: Int | None, reverse: bool, relu: bool) -> Float:
+        """A recurrent network without gates: the hidden states tanh(x + hidden @ weight), or with relu for tanh.
+
+        Source: Elman, Finding Structure in Time, 1990.
+        """
+        elements: list[tuple[Float, ...]] = []
+        for t in _order(x, reverse):
+            after = rnn_step(self, self.add(_at(self, x, t), self.matmul(hidden, weight)), relu)
+            (hidden,) = _held(self, lengths, t, (after,), (hidden,))
+            elements.append((hidden,))
+        (states,) = _stacked(self, elements, reverse)
+        return states
+
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (4 * grad[2] + 5))
+    def rnn_backward(
+        self,
+        grad: Float,
+        hidden: Float,
+        weight: Float,
+        states: Float,
+        lengths: Int | None,
+        reverse: bool,
+        relu: bool,
+    ) -> tuple[Float, Float, Float]:
+        """Gradients of `rnn` with respect to x, hidden and weight; ``states`` is its result."""
+        before = states_before(self, hidden, states, reverse)
+        carried: Float | None = None
+        elements: list[tuple[Float, ...]] = []
+        for t in _order(states, not reverse):
+            total = _sum(self, _at(self, grad, t), carried)
+            (by_state,), skipped = _counted(self, lengths, t, (total,))
+            by_sum = rnn_step_backward(self, by_state, _at(self, states, t), relu)
+            carried = _sum(self, self.matmul_nt(by_sum, weight), skipped[0])
+            elements.append((by_sum,))
+        (by_x,) = _stacked(self, elements, not reverse)
+        return by_x, carried, weight_gradient(self, before, by_x)
+
+
+def lstm_step(b: Any, i: Float, f: Float, g: Float, o: Float, cell: Float) -> tuple[Float, ...]:
+    """The next hidden state and cell state, and the gates, from the sums before the functions of the gates."""
+    i, f, g, o = b.sigmoid(i), b.sigmoid(f), b.tanh(g), b.sigmoid(o)
+    cell = b.add(b.mul(f, cell), b.mul(i, g))
+    return b.mul(o, b.tanh(cell)), cell, i, f, g, o
+
+
+def lstm_step_backward(
+    b: Any,
+    by_hidden: Float,
+    by_cell: Float,
+    i: Float,
+    f: Float,
+    g: Float,
+    o: Float,
+    before: Float,
+    after: Float,
+    *by_gates: Float,
+) -> tuple[Float, ...]:
+    """The gradients by the sums of the gates and by the cell state ``before``; ``by_gates`` adds to those by gates."""
+    bounded = b.tanh(after)
+    by_cell = b.add(by_cell, b.mul(b.mul(by_hidden, o), _one_minus(b, b.mul(bounded, bounded))))
+    parts = [b.mul(by_cell, g), b.mul(by_cell, before), b.mul(by_cell, i), b.mul(by_hidden, bounded)]
+    if by_gates:
+        parts = [b.add(x, y) for x, y in zip(parts, by_gates, strict=True)]
+    by_i, by_f, by_g, by_o = parts
+    return (
+        b.mul(by_i, _sigmoid_slope(b, i)),
+        b.mul(by_f, _sigmoid_slope(b, f)),
+        b.mul(by_g, _one_minus(b, b.mul(g, g))),
+        b.mul(by_o, _sigmoid_slope(b, o)),
+        b.mul(by_cell, f),
+    )
+
+
+def gru_step(
+    b: Any, xr: Float, xz: Float, xn: Float, hr: Float, hz: Float, hn: Float, hidden: Float
+) -> tuple[Float, ...]:
+    """The next hidden state, the gates r, z and n, and n's recurrent part, from the parts of x and of the state."""
+    r, z = b.sigmoid(b.add(xr, hr)), b.sigmoid(b.add(xz, hz))
+    n = b.tanh(b.add(xn, b.mul(r, hn)))
+    return b.add(n, b.mul(z, b.sub(hidden, n))), r, z, n, hn
+
+
+def gru_step_backward(
+    b: Any, by_hidden: Float, r: Float, z: Float, n: Float, hn: Float, before: Float, *by_gates: Float
+) -> tuple[Float, ...]:
+    """The gradients by the sums of r, z and n, by n's recurrent part, and by the state ``before`` through z.
+
+    ``by_gates`` are further gradients by the gates and n's recurrent part.
+    """
+    by_z, by_n = b.mul(by_hidden, b.sub(before, n)), b.mul(by_hidden, _one_minus(b, z))
+    if by_gates:
+        by_z, by_n = b.add(by_z, by_gates[1]), b.add(by_n, by_gates[2])
+    by_n = b.mul(by_n, _one_minus(b, b.mul(n, n)))
+    by_r, by_hn = b.mul(by_n, hn), b.mul(by_n, r)
+    if by_gates:
+        by_r, by_hn = b.add(by_r, by_gates[0]), b.add(by_hn, by_gates[3])
+    by_r, by_z = b.mul(by_r, _sigmoid_slope(b, r)), b.mul(by_z, _sigmoid_slope(b, z))
+    return by_r, by_z, by_n, by_hn, b.mul(by_hidden, z)
+
+
+def rnn_step(b: Any, x: Float, relu: bool) -> Float:
+    """The next hidden state."""
+    return b.relu(x) if relu else b.tanh(x)
+
+
+def rnn_step_backward(b: Any, by_hidden: Float, hidden: Float, relu: bool) -> Float:
+    """The gradient by the sum of which ``hidden`` is the function."""
+    if relu:
+        return b.relu_backward(by_hidden, hidden)
+    return b.mul(by_hidden, _one_minus(b, b.mul(hidden, hidden)))
+
+
+def lstm_gradients(
+    b: Any,
+    grad: Float,
+    grad_cells: Float,
+    grad_gates: Float | None,
+    hidden: Float,
+    cell: Float,
+    weight: Float,
+    states: Float,
+    cells: Float,
+    gates: Float,
+    lengths: Int | None,
+    reverse: bool,
+) -> tuple[Float, Float, Float, Float]:
+    """Gradients of `lstm` as of `lstm_backward`, through the gates as well."""
+    before, cells_before = states_before(b, hidden, states, reverse), states_before(b, cell, cells, reverse)
+    carried: Float | None = None
+    carried_cell: Float | None = None
+    elements: list[tuple[Float, ...]] = []
+    for t in _order(states, not reverse):
+        totals = (_sum(b, _at(b, grad, t), carried), _sum(b, _at(b, grad_cells, t), carried_cell))
+        (by_hidden, by_cell), (skipped, skipped_cell) = _counted(b, lengths, t, totals)
+        given = (*_split(b, _at(b, gates, t), 4), _at(b, cells_before, t), _at(b, cells, t))
+        more = () if grad_gates is None else _split(b, _at(b, grad_gates, t), 4)
+        *parts, by_before = lstm_step_backward(b, by_hidden, by_cell, *given, *more)
+        by_sums = b.cat(parts, 1)
+        carried = _sum(b, b.matmul_nt(by_sums, weight), skipped)
+        carried_cell = _sum(b, by_before, skipped_cell)
+        elements.append((by_sums,))
+    (by_x,) = _stacked(b, elements, not reverse)
+    return by_x, carried, carried_cell, weight_gradient(b, before, by_x)
+
+
+def gru_gradients(
+    b: Any,
+    grad: Float,
+    grad_gates: Float | None,
+    hidden: Float,
+    weight: Float,
+    states: Float,
+    gates: Float,
+    lengths: Int | None,
+    reverse: bool,
+) -> tuple[Float, Float, Float, Float]:
+    """Gradients of `gru` as of `gru_backward`, through the gates as well."""
+    before = states_before(b, hidden, states, reverse)
+    carried: Float | None = None
+    elements: list[tuple[Float, ...]] = []
+    for t in _order(states, not reverse):
+        total = _sum(b, _at(b, grad, t), carried)
+        (by_hidden,), (skipped,) = _counted(b, lengths, t, (total,))
+        more = () if grad_gates is None else _split(b, _at(b, grad_gates, t), 4)
+        given = (*_split(b, _at(b, gates, t), 4), _at(b, before, t))
+        by_r, by_z, by_n, by_hn, by_before = gru_step_backward(b, by_hidden, *given, *more)
+        by_product = b.cat([by_r, by_z, by_hn], 1)
+        carried = _sum(b, b.add(b.matmul_nt(by_product, weight), by_before), skipped)
+        elements.append((b.cat([by_r, by_z, by_n], 1), by_product))
+    by_x, by_products = _stacked(b, elements, not reverse)
+    return by_x, carried, weight_gradient(b, before, by_products), b.sum(by_products, (0, 1), False)
+
+
+def _order(x: Float, reverse: bool) -> range:
+    """The indices of the elements of sequences in the order in which they are read."""
+    return range(x.shape[1])[::-1] if reverse else range(x.shape[1])
+
+
+def _at(b: Any, x: Float, t: int) -> Float:
+    """One element of each sequence."""
+    return b.slice(x, (_WHOLE, t))
+
+
+def _split(b: Any, x: Float, count: int) -> tuple[Float, ...]:
+    """Parts of equal size of the last of two dimensions."""
+    size = x.shape[1] // count
+    return tuple([b.slice(x, (_WHOLE, slice(k * size, (k + 1) * size, 1))) for k in range(count)])
+
+
+def _stacked(b: Any, elements: Sequence[tuple[Float, ...]], reverse: bool) -> list[Float]:
+    """Join the results of each element, in the order of reading, into sequences."""
+    columns = zip(*(elements[::-1] if reverse else elements), strict=True)
+    return [b.cat([b.reshape(x, (x.shape[0], 1, x.shape[1])) for x in column], 1) for column in columns]
+
+
+def states_before(b: Any, first: Float, states: Float, reverse: bool) -> Float:
+    """The states before each element: the first one, and those after the others."""
+    n, t, h = states.shape
+    first = b.reshape(first, (n, 1, h))
+    if reverse:
+        return b.cat([b.slice(states, (_WHOLE, slice(1, None, 1))), first], 1)
+    return b.cat([first, b.slice(states, (_WHOLE, slice(0, t - 1, 1)))], 1)
+
+
+def _counts(b: Any, lengths: Int, t: int) -> Bool:
+    """For each sequence, (N, 1), whether an element is within the length."""
+    return b.discrete.gt(b.discrete.reshape(lengths, (lengths.shape[0], 1)), t)
+
+
+def _held(
+    b: Any, lengths: Int | None, t: int, after: tuple[Float, ...], before: tuple[Float, ...]
+) -> tuple[Float, ...]:
+    """The state after an element: that before it where the element does not count."""
+    if lengths is None:
+        return after
+    counts = _counts(b, lengths, t)
+    return tuple([b.where(counts, x, y) for x, y in zip(after, before, strict=True)])
+
+
+def _counted(
+    b: Any, lengths: Int | None, t: int, grads: tuple[Float, ...]
+) -> tuple[tuple[Float, ...], tuple[Float | None, ...]]:
+    """The gradients by the state after an element where it counts, else 0; and where it does not count, else 0."""
+    if lengths is None:
+        return grads, (None,) * len(grads)
+    counts = _counts(b, lengths, t)
+    skips = b.discrete.bitwise_not(counts)
+    return tuple([b.where(counts, x, 0.0) for x in grads]), tuple([b.where(skips, x, 0.0) for x in grads])
+
+
+def _sum(b: Any, x: Float, y: Float | None) -> Float:
+    return x if y is None else b.add(x, y)
+
+
+def weight_gradient(b: Any, before: Float, by_sums: Float) -> Float:
+    """The gradient by the weight: one product over all elements of all sequences."""
+    n, t, h = before.shape
+    return b.matmul_tn(b.reshape(before, (n * t, h)), b.reshape(by_sums, (n * t, by_sums.shape[2])))
+
+
+def _one_minus(b: Any, x: Float) -> Float:
+    return b.add(b.neg(x), 1.0)
+
+
+def _sigmoid_slope(b: Any, y: Float) -> Float:
+    """The derivative of the sigmoid by its result."""
+    return b.mul(y, _one_minus(b, y))

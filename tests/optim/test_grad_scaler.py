@@ -1,0 +1,137 @@
+"""`GradScaler`: scales, skipped steps, and what carries the mark of an overflow."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, Tensor
+from burnpy.backend import Mixed, NumPy, Profiled
+from burnpy.errors import ArgumentError, DeviceError, KindError, StateError
+from burnpy.nn import Linear
+from burnpy.optim import Adam, GradientsParams, GradScaler, RmsProp, Sgd, clip_by_global_norm
+from burnpy.record import load, save
+
+Train = Autodiff[NumPy]
+
+
+def scaled_grads(model: Linear[Any], x: float, scaler: GradScaler[Any]) -> GradientsParams[Any]:
+    data = Tensor.full((1, 2), x, device=model.device)
+    return GradientsParams.from_grads(scaler.scale(model(data).sum()).backward(), model)
+
+
+def test_unscaled_gradients_are_those_without_scaling() -> None:
+    model, scaler = Linear(2, 3, device=Train), GradScaler(NumPy)
+    grads, scaler = scaler.unscale(scaled_grads(model, 3.0, scaler))
+    assert grads["weight"].tolist() == [[3.0] * 3] * 2
+    assert grads.found_inf is not None
+    assert not grads.found_inf.item()
+    assert scaler.loss_scale == 65536.0
+    assert scaler.into_record() == {"scale": 65536.0, "steps": 1}
+
+
+@pytest.mark.parametrize("optim", [Adam(), Sgd(momentum=0.9), RmsProp(), Sgd()], ids=lambda o: type(o).__name__)
+def test_a_step_of_infinite_gradients_changes_nothing(optim: Any) -> None:
+    model, scaler = Linear(2, 1, device=Train), GradScaler(NumPy)
+    grads, scaler = scaler.unscale(scaled_grads(model, 1.0, scaler))
+    model = optim.step(0.1, model, grads)
+    before = {ident: {n: x.to_numpy().copy() for n, x in s.values.items()} for ident, s in optim.state().items()}
+    grads, scaler = scaler.unscale(scaled_grads(model, 1e38, scaler))
+    assert grads.found_inf is not None
+    assert grads.found_inf.item()
+    assert scaler.loss_scale == 32768.0
+    after = optim.step(0.1, model, clip_by_global_norm(grads, 1.0))
+    for path, value in model.named_params().items():
+        np.testing.assert_array_equal(after.named_params()[path].value.to_numpy(), value.value.to_numpy())
+    for ident, state in optim.state().items():
+        for name, x in state.values.items():
+            np.testing.assert_array_equal(x.to_numpy(), before[ident][name])
+    grads, scaler = scaler.unscale(scaled_grads(after, 1.0, scaler))
+    again = optim.step(0.1, after, grads)
+    assert again.weight.value.tolist() != after.weight.value.tolist()
+
+
+def test_the_scale_grows_after_an_interval_without_overflow() -> None:
+    model, scaler = Linear(2, 1, device=Train), GradScaler(NumPy, init_scale=8.0, growth_interval=2)
+    scales = []
+    for x in (1.0, 1.0, 1.0, float("nan"), 1.0, 1.0):
+        _, scaler = scaler.unscale(scaled_grads(model, x, scaler))
+        scales.append(scaler.loss_scale)
+    assert scales == [8.0, 16.0, 16.0, 8.0, 8.0, 16.0]
+
+
+def test_nothing_waits_for_the_device() -> None:
+    device = Profiled(NumPy)
+    model, scaler, optim = Linear(2, 1, device=Autodiff(device)), GradScaler(device), Adam()
+    with Profiled.record() as p:
+        grads, scaler = scaler.unscale(scaled_grads(model, 1.0, scaler))
+        optim.step(0.1, model, grads)
+    assert "to_numpy" not in {row.operation for row in p.rows()}
+
+
+def test_float16_products_train_only_with_a_scale() -> None:
+    device = Mixed(NumPy, "float16")
+
+    def slope(scaler: GradScaler[Any] | None) -> float:
+        x = Tensor.full((1, 1), 1e-4, device=Autodiff(device)).require_grad()
+        w = Tensor.full((1, 1), 1e-4, device=Autodiff(device)).require_grad()
+        loss = ((x @ w) * 1e-8).sum()
+        grads = (loss if scaler is None else scaler.scale(loss)).backward()
+        return grads[w].item() / (1.0 if scaler is None else scaler.loss_scale)
+
+    assert slope(None) == 0.0
+    assert slope(GradScaler(device)) == pytest.approx(1e-12, rel=0.01)
+
+
+def test_found_inf_is_carried_on() -> None:
+    model, scaler = Linear(2, 1, device=Train), GradScaler(NumPy)
+    fine, _ = scaler.unscale(scaled_grads(model, 1.0, scaler))
+    bad, _ = scaler.unscale(scaled_grads(model, float("inf"), scaler))
+    plain = GradientsParams.from_grads(model(Tensor[Train].ones((1, 2))).sum().backward(), model)
+    for grads in (bad * 2.0, bad + fine, plain + bad, bad.without("bias"), bad.map(lambda g: g * 0.0)):
+        assert grads.found_inf is not None
+        assert grads.found_inf.item()
+    moved = pickle.loads(pickle.dumps(bad.to_device(NumPy)))
+    assert moved.found_inf.item()
+    assert (plain + plain).found_inf is None
+    both = (fine + plain).found_inf
+    assert both is not None
+    assert not both.item()
+
+
+def test_a_checkpoint_has_a_place_for_it() -> None:
+    model, scaler = Linear(2, 1, device=Train), GradScaler(NumPy, growth_interval=3)
+    _, scaler = scaler.unscale(scaled_grads(model, float("inf"), scaler))
+    _, scaler = scaler.unscale(scaled_grads(model, 1.0, scaler))
+    with tempfile.TemporaryDirectory() as folder:
+        save(f"{folder}/run.safetensors", scaler=scaler)
+        again = GradScaler(NumPy, growth_interval=3).load_record(load(f"{folder}/run.safetensors").scaler)
+    assert again.into_record() == scaler.into_record() == {"scale": 32768.0, "steps": 1}
+
+
+def test_mistakes() -> None:
+    model, scaler = Linear(2, 1, device=Train), GradScaler(NumPy)
+    wrong: tuple[dict[str, Any], ...] = (
+        {"init_scale": 0.0},
+        {"growth_factor": 0.5},
+        {"backoff_factor": 2.0},
+        {"growth_interval": 0},
+    )
+    for settings in wrong:
+        with pytest.raises(ArgumentError, match=next(iter(settings))):
+            GradScaler(NumPy, **settings)
+    with pytest.raises(DeviceError, match="beneath, so give it NumPy"):
+        GradScaler(Train)
+    with pytest.raises(DeviceError, match="the scale is on NumPy"):
+        scaler.scale(Tensor[Autodiff[Mixed[NumPy]]].ones(()))
+    with pytest.raises(KindError, match=r"from_grads\(grads, model\)"):
+        scaler.unscale(model(Tensor[Train].ones((1, 2))).sum().backward())  # type: ignore[arg-type]  # which is the mistake
+    grads, scaler = scaler.unscale(scaled_grads(model, 1.0, scaler))
+    with pytest.raises(StateError, match="unscaled already"):
+        scaler.unscale(grads)
+    with pytest.raises(StateError, match="into_record"):
+        scaler.load_record({"step": 3})

@@ -1,0 +1,119 @@
+"""The kernels of gathering and of accumulating at indices agree with NumPy at all shapes and layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy.compiled import indexing, kernel, operations
+
+D: Any = NumPy()
+SHAPES = {"last dim": ((5, 9), 1), "first dim": ((9, 5), 0), "middle": ((3, 6, 11), 1), "vector": ((12,), 0)}
+
+
+@pytest.fixture(autouse=True)
+def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "_LEAST", 1)
+
+
+def without(operation: str, *args: Any) -> Any:
+    """The result without kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "_failure", ["off for this test"])
+        patch.setattr(operations, "_templates", {})
+        return getattr(D, operation)(*args)
+
+
+def made(case: str, dtype: str, count: int = 7) -> tuple[Any, ...]:
+    """x, the dimension, an index for each element, and as many values."""
+    shape, dim = SHAPES[case]
+    rng = np.random.default_rng(3)
+    many = (*shape[:dim], count, *shape[dim + 1 :])
+    return (
+        (9 * rng.normal(size=shape)).astype(dtype),
+        dim,
+        rng.integers(0, shape[dim], many),
+        (9 * rng.normal(size=many)).astype(dtype),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("case", SHAPES)
+def test_an_index_for_each_element(case: str, dtype: str, noted: list[Any]) -> None:
+    x, dim, index, src = made(case, dtype)
+    noted.clear()
+    np.testing.assert_array_equal(D.gather(x, dim, index), np.take_along_axis(x, index, dim))
+    found = D.scatter_add(x, dim, index, src)
+    assert [k.program.name for k in noted] == ["gather", "scatter"]
+    bound = 1e-5 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(found, without("scatter_add", x, dim, index, src), rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_an_index_for_each_slice(case: str, noted: list[Any]) -> None:
+    x, dim, index, src = made(case, "float32")
+    index = index.reshape(-1)[:7]
+    noted.clear()
+    np.testing.assert_allclose(
+        D.index_add(x, dim, index, src), without("index_add", x, dim, index, src), rtol=1e-5, atol=1e-5
+    )
+    for reduce in ("prod", "amin", "amax"):
+        args = (x, dim, index, src, reduce)
+        np.testing.assert_allclose(D.index_reduce(*args), without("index_reduce", *args), rtol=1e-5)
+    assert [k.program.name for k in noted] == ["scatter"] * 4
+
+
+def test_special_values_and_views() -> None:
+    x, dim, index, src = made("middle", "float32")
+    src[0, :, 0], src[1, :, 1], src[2, :, 2] = np.nan, np.inf, -0.0
+    flipped = np.ascontiguousarray(src[..., ::-1])[..., ::-1]
+    far = np.asfortranarray(x)
+    for reduce in ("prod", "amin", "amax"):
+        args = (dim, index[0, :, 0], flipped, reduce)
+        np.testing.assert_array_equal(D.index_reduce(far, *args), without("index_reduce", x, *args))
+    np.testing.assert_array_equal(D.gather(far, dim, index[..., ::-1]), D.gather(x, dim, index[..., ::-1].copy()))
+
+
+def test_an_index_out_of_range_is_not_followed() -> None:
+    x, dim, index, src = made("first dim", "float32")
+    index[3, 2] = 9
+    for call in (
+        lambda: D.gather(x, dim, index),
+        lambda: D.scatter_add(x, dim, index, src),
+        lambda: D.index_add(x, dim, index[:, 2], src),
+    ):
+        with pytest.raises(IndexError):
+            call()
+
+
+def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
+    x, dim, index, src = made("last dim", "float32", 0)
+    noted.clear()
+    assert D.gather(x, dim, index).shape == (5, 0)
+    np.testing.assert_array_equal(D.scatter_add(x, dim, index, src), x)
+    half = D.gather(x.astype("float16"), 1, np.zeros((5, 3), np.int64))
+    assert half.dtype == np.float16
+    assert not noted
+
+
+@pytest.mark.parametrize("case", ["last dim", "middle"])
+def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, dim, index, src = made(case, "float32")
+    wanted, ranges = D.scatter_add(x, dim, index, src), list[int]()
+
+    def by_ones(work: Any, size: int, each: float = 1) -> None:
+        ranges.append(size)
+        for k in reversed(range(size)):
+            work(k, k + 1)
+
+    monkeypatch.setattr(kernel, "shared", by_ones)
+    monkeypatch.setattr(kernel, "COUNT", 2)
+    monkeypatch.setattr(kernel, "_SHARED", 0)
+    np.testing.assert_array_equal(D.scatter_add(x, dim, index, src), wanted)
+    assert max(ranges) > 1

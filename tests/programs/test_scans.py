@@ -1,0 +1,119 @@
+"""The kernels of scans give the bits of NumPy's accumulation, at all shapes, layouts and special values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy.compiled import kernel, operations, scans
+
+D: Any = NumPy()
+SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
+    "rows": ((16, 40), 1),
+    "rows that no block divides": ((13, 9), 1),
+    "three rows": ((3, 50), 1),
+    "one row": ((60,), 0),
+    "columns": ((20, 64), 0),
+    "columns that no vector divides": ((5, 7, 19), 1),
+    "two columns": ((4, 9, 2), 1),
+    "many columns": ((6, 300), 0),
+    "length 2": ((9, 2), 1),
+}
+OPERATIONS = ("cumsum", "cumprod", "cummax", "cummin", "cummax_index", "cummin_index")
+
+
+@pytest.fixture(autouse=True)
+def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scans, "LEAST", 1)
+    monkeypatch.setattr(scans, "WIDE", 1 << 40)
+
+
+def drawn(shape: tuple[int, ...], dtype: str, special: bool = False) -> Any:
+    rng = np.random.default_rng(sum(shape))
+    x = rng.uniform(-1.5, 1.5, shape).astype(dtype)
+    if special:
+        values = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0], dtype)
+        x = np.where(rng.random(shape) < 0.4, rng.choice(values, shape), x)
+    return x
+
+
+def without(operation: str, *args: Any) -> Any:
+    """The result without kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "_failure", ["off for this test"])
+        patch.setattr(operations, "_templates", {})
+        return getattr(D, operation)(*args)
+
+
+def same_bits(found: Any, wanted: Any) -> None:
+    for a, b in zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]:
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        undefined = np.isnan(a) if a.dtype.kind == "f" else np.zeros(a.shape, bool)
+        np.testing.assert_array_equal(undefined, np.isnan(b) if b.dtype.kind == "f" else undefined)
+        assert np.where(undefined, 0, a).tobytes() == np.where(undefined, 0, b).tobytes()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("case", SHAPES)
+def test_scans_have_the_bits_of_accumulation(case: str, operation: str, noted: list[Any]) -> None:
+    shape, dim = SHAPES[case]
+    for dtype in ("float32", "float64"):
+        for special in (False, True):
+            x = drawn(shape, dtype, special)
+            noted.clear()
+            found = getattr(D, operation)(x, dim)
+            assert [k.program.name for k in noted] == ["scan"]
+            same_bits(found, without(operation, x, dim))
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_recurrences_agree_with_float64(case: str, noted: list[Any]) -> None:
+    shape, dim = SHAPES[case]
+    factor, x = drawn(shape, "float64"), drawn(shape[::-1], "float64").reshape(shape)
+    noted.clear()
+    found = D.recurrence(factor.astype("float32"), x.astype("float32"), dim)
+    assert [k.program.name for k in noted] == ["scan"]
+    wanted = without("recurrence", factor, x, dim)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+    np.testing.assert_allclose(D.recurrence(factor, x, dim), wanted, rtol=1e-10, atol=1e-12 * np.abs(wanted).max())
+
+
+def test_views_do_not_matter() -> None:
+    x = drawn((12, 5, 14), "float32")
+    for view in (x[::-1], x[:, ::2], x.transpose(2, 0, 1), np.broadcast_to(x[:, :1], (12, 9, 14))):
+        for dim in range(3):
+            same_bits(D.cumsum(view, dim), without("cumsum", view, dim))
+            same_bits(D.cummin(view, dim), without("cummin", view, dim))
+
+
+@pytest.mark.parametrize("case", ["rows that no block divides", "columns that no vector divides"])
+def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, dim = SHAPES[case]
+    x = drawn(shape, "float32", True)
+    wanted, ranges = D.cumsum(x, dim), list[int]()
+
+    def by_ones(work: Any, size: int, each: float = 1) -> None:
+        ranges.append(size)
+        for k in reversed(range(size)):
+            work(k, k + 1)
+
+    monkeypatch.setattr(kernel, "shared", by_ones)
+    monkeypatch.setattr(kernel, "COUNT", 2)
+    monkeypatch.setattr(kernel, "_SHARED", 0)
+    same_bits(D.cumsum(x, dim), wanted)
+    assert max(ranges) > 1
+
+
+def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
+    noted.clear()
+    assert D.cumsum(np.zeros((0, 3), "float32"), 1).shape == (0, 3)
+    assert D.cummax(np.zeros((3, 0), "float32"), 0)[1].shape == (3, 0)
+    np.testing.assert_array_equal(D.cumsum(np.arange(5), 0), [0, 1, 3, 6, 10])
+    assert D.cumsum(np.ones(2100, "float16"), 0).dtype == np.float16
+    assert not noted
