@@ -17,7 +17,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-parity test-cupy test-gpu check format bench clean
+.PHONY: help demo test test-fast test-parity test-cupy test-gpu check format bench bench-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -56,6 +56,9 @@ format: $(INSTALLED)-check ## bring the code into its format
 bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch where it is installed
 	@$(PY) -c 'import torch' 2>/dev/null || echo "PyTorch is left out, as it is not installed; to compare with it: $(PY) -m pip install torch"
 	@$(PY) -m benchmarks $(ARGS)
+
+bench-check: $(INSTALLED)-bench ## measure, and fail if a ratio to PyTorch is worse than the committed one of this processor (ARGS="--only training" for a part)
+	@$(PY) -m benchmarks --check $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

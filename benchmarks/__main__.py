@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, show the tables, and draw a picture."""
+"""``python -m benchmarks``: measure, show the tables, draw a picture, and compare with the committed results."""
 
 from __future__ import annotations
 
@@ -8,16 +8,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import chains, checkpointing, data, imports, learner, linalg, networks, operations, tiny, training
+from benchmarks import (
+    chains,
+    checkpointing,
+    data,
+    imports,
+    inference,
+    kernels,
+    learner,
+    linalg,
+    networks,
+    operations,
+    results,
+    tiny,
+    training,
+)
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.picture import draw
-from benchmarks.report import Section, machine, to_markdown, to_terminal
+from benchmarks.report import Section, machine, to_terminal
+from benchmarks.results import Group
 
 GROUPS = {
     "imports": imports.sections,
     "tiny": tiny.sections,
     "chains": chains.sections,
     "training": training.sections,
+    "inference": inference.sections,
+    "kernels": kernels.sections,
     "checkpointing": checkpointing.sections,
     "data": data.sections,
     "learner": learner.sections,
@@ -26,11 +43,10 @@ GROUPS = {
     "operations": operations.sections,
 }
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
-RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line, measure, and report."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line, measure, and report; return the exit status, 1 if a comparison fails."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--effort", choices=EFFORTS, default="full", help="smoke only finds out whether all of it runs")
     parser.add_argument(
@@ -41,24 +57,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--processes", type=int, metavar="N", help="fresh processes for each peer")
     parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="where the picture goes")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} beside this program")
+    parser.add_argument(
+        "--write", action="store_true", help=f"put the results into {results.FILE.name} and {results.PAGE.name}"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help=f"fail if a ratio is worse than in {results.FILE.name} by more than its spread",
+    )
     options = parser.parse_args(arguments)
     effort = EFFORTS[options.effort]
     if options.processes:
         effort = replace(effort, processes=options.processes)
-    print("\n".join(machine()))
-    sections: list[Section] = []
+    effort = replace(effort, compilers=not options.check)  # no budget is about them
+    here = results.here()
+    print("\n".join([here, *machine()]))
+    committed = results.load()
+    if options.check and not set(committed.get(here, {})) & set(options.only):
+        print(f"There is no reference for this machine, {here}; `python -m benchmarks --write` makes one.")
+        return 0
+    measured: dict[str, list[Section]] = {}
     for group in options.only:
-        tables = GROUPS[group](effort, said)
+        measured[group] = GROUPS[group](effort, said)
         said("")
-        to_terminal(tables)
-        sections += tables
+        to_terminal(measured[group])
+    sections = [section for group in measured.values() for section in group]
     picture = draw(sections, options.out / "benchmarks.png")
     print(f"the picture is {picture}" if picture else "no picture: matplotlib is not installed")
     if options.write:
         command = " ".join(["python -m benchmarks", *(arguments if arguments is not None else sys.argv[1:])])
-        RESULTS.write_text(to_markdown(sections, command))
-        print(f"the tables are in {RESULTS}")
+        groups = {name: Group(command, machine(), tables) for name, tables in measured.items()}
+        own = committed.get(here, {}) | groups
+        committed[here] = {name: own[name] for name in GROUPS if name in own}
+        results.store(committed)
+        print(f"the tables are in {results.PAGE}")
+    if options.check:
+        reference = [section for group in committed[here].values() for section in group.sections]
+        comparison = results.compare(sections, reference)
+        print(comparison)
+        return 0 if comparison.passed else 1
+    return 0
 
 
 def said(progress: str) -> None:
@@ -68,4 +106,4 @@ def said(progress: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

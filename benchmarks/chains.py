@@ -29,6 +29,8 @@ then affects only one of them."""
 
 TWICE = 10_000
 FLAT = ("x * y", "sin")
+FLAT_ROUNDS = 2
+"""The number of measurements of the long chain, and of as many nodes in short ones."""
 BUDGETS = {"× 1.0000001": 0.5, "x * y": 0.5, "sin": 0.5, "matmul 8×8": 0.5, "+ bias": 0.8, "slices": 0.5}
 
 
@@ -108,26 +110,39 @@ def best(run: Callable[[], Any], seconds: float, collect: bool) -> float:
 def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
     """Measure a peer, in its own process."""
 
-    def per_node(f: Callable[..., Any], arrays: Sequence[Array], n: int, collect: bool) -> float:
+    def per_node(
+        f: Callable[..., Any], arrays: Sequence[Array], n: int, collect: bool = True, count: int | None = None
+    ) -> float:
+        """Return the time per node of a chain of n nodes: the best of several, or the mean of ``count`` of them."""
         leaves = [peer.leaf(array) for array in arrays]
-        return best(lambda: peer.gradients(f, leaves), effort.seconds, collect) / n
+        if count is None:
+            return best(lambda: peer.gradients(f, leaves), effort.seconds, collect) / n
+
+        def several() -> None:
+            for _ in range(count):
+                peer.gradients(f, leaves)
+
+        return best(several, 0.0, collect) / (n * count)
 
     def twice(f: Callable[..., Any], arrays: Sequence[Array], n: int) -> float:
         return best(peer.gradients_recorded(f, arrays), effort.seconds, True) / n
 
     lengths = {n: chains(peer, n) for n in effort.nodes if n <= options["limit"]}
-    nested = min(TWICE, effort.nodes[-1])
+    nested, first, last = min(TWICE, effort.nodes[-1]), effort.nodes[0], effort.nodes[-1]
     measured: dict[str, Callable[[], float]] = {}  # figures of one ratio are adjacent, to be measured close in time
     for name in BUDGETS:
         for n, functions in lengths.items():
-            for on in (True, False) if name in FLAT and options["flat"] else (True,):
-                measured[f"{name}/{n}/{'on' if on else 'off'}"] = partial(per_node, *functions[name], n, on)
+            measured[f"{name}/{n}"] = partial(per_node, *functions[name], n)
+            if name in FLAT and options["flat"] and n in (first, last):
+                for on in (False, True):
+                    key = f"{name}/{last} of {n}/{'on' if on else 'off'}"
+                    measured[key] = partial(per_node, *functions[name], n, on, last // n)
         if options["flat"]:
             f, arrays = chains(peer, nested)[name]
-            measured[f"{name}/once"] = partial(per_node, f, arrays, nested, True)
+            measured[f"{name}/once"] = partial(per_node, f, arrays, nested)
             measured[f"{name}/twice"] = partial(twice, f, arrays, nested)
     for n in (m for m in effort.nodes if m <= TWICE):
-        measured[f"own slices/{n}"] = partial(per_node, *own_slices(peer, n), 2 * n, True)
+        measured[f"own slices/{n}"] = partial(per_node, *own_slices(peer, n), 2 * n)
     for _ in range(ROUNDS if effort.seconds else 1):
         for key, measure in measured.items():
             notebook.enter(key, measure)
@@ -147,7 +162,7 @@ def _chains(figures: Figures, effort: Effort) -> Section:
     lines = []
     for name, budget in BUDGETS.items():
         for n in effort.nodes:
-            key = f"{name}/{n}/on"
+            key = f"{name}/{n}"
             ratio = figures.ratio(("burnpy", key), ("torch", key))
             keys = dict.fromkeys(PEERS, key)
             lines.append(Line.of(f"{name}, {n:,} nodes", figures, keys, 1e6, ratio, budget, curve=(name, n)))
@@ -164,20 +179,29 @@ def _chains(figures: Figures, effort: Effort) -> Section:
 
 def _flatness(figures: Figures, effort: Effort) -> Section:
     first, last = effort.nodes[0], effort.nodes[-1]
+    count = last // first
+    columns = {
+        f"burnpy, {count:,} of {first:,}": ("burnpy", first),
+        f"burnpy, one of {last:,}": ("burnpy", last),
+        f"torch, {count:,} of {first:,}": ("torch", first),
+        f"torch, one of {last:,}": ("torch", last),
+    }
     lines = []
     for name in FLAT:
         for collector, budget in (("off", 1.2), ("on", 1.4)):
-            short, long = f"{name}/{first}/{collector}", f"{name}/{last}/{collector}"
-            work = f"{name}, garbage collector {collector}"
-            columns = {
-                f"burnpy, {first:,}": ("burnpy", short),
-                f"burnpy, {last:,}": ("burnpy", long),
-                f"torch, {first:,}": ("torch", short),
-                f"torch, {last:,}": ("torch", long),
-            }
-            ratio = figures.ratio(("burnpy", long), ("burnpy", short))
-            lines.append(Line.across(work, figures, columns, 1e6, ratio, budget))
-    how = f"Time per node of {last:,} nodes over that of {first:,}: 1 would be flat."
+            keys = {n: f"{name}/{last} of {n}/{collector}" for n in (first, last)}
+            cells = {column: (peer, keys[n]) for column, (peer, n) in columns.items()}
+            for peer in ("burnpy", "torch"):
+                ratio = figures.ratio((peer, keys[last]), (peer, keys[first]))
+                work = f"{name}, garbage collector {collector}"
+                if peer == "burnpy":
+                    lines.append(Line.across(work, figures, cells, 1e6, ratio, budget))
+                else:
+                    lines.append(Line(f"{work}: torch's ratio", {}, ratio, None))
+    how = (
+        f"As many nodes in one chain as in {count:,} short ones, one after the other. The ratio is the time of the "
+        "long chain over that of the short ones: 1 would be flat."
+    )
     return Section("Long chains against short ones", how, "µs", list(columns), lines)
 
 

@@ -32,6 +32,7 @@ class Effort:
     seconds: float  #: time for each tiny operation and each short chain, in each process
     nodes: tuple[int, ...]  #: lengths of chains
     steps: int  #: training steps
+    compilers: bool = True  #: whether to measure peers that compile, which takes them longer than the measurements
 
 
 FULL = Effort(processes=5, seconds=0.05, nodes=(1_000, 10_000, 100_000, 1_000_000), steps=60)

@@ -18,7 +18,7 @@ from time import sleep
 from typing import IO, Any
 
 from benchmarks.measure import Effort, Figures, Said
-from benchmarks.peers import Key, installed
+from benchmarks.peers import COMPILERS, Key, installed
 
 SETTLING = 0.1
 """Seconds to wait before a turn with several threads: threads of OpenBLAS and OpenMP busy-wait for a while after work,
@@ -90,7 +90,8 @@ class Worker:
 def collect(jobs: Mapping[str, Job], effort: Effort, said: Said) -> Figures:
     """Run every job in ``effort.processes`` fresh processes, starting each round with another job."""
     figures = Figures(missing={column for column, job in jobs.items() if not installed(job.peer)})
-    present = [column for column in jobs if column not in figures.missing]
+    skipped = () if effort.compilers else COMPILERS
+    present = [column for column, job in jobs.items() if column not in figures.missing and job.peer not in skipped]
     for turn in range(effort.processes):
         first = turn % max(len(present), 1)
         order = present[first:] + present[:first]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from benchmarks.measure import Figures, Spread
 from benchmarks.peers import MODULES
 
 Cell: TypeAlias = Spread | str | None
+NOT_INSTALLED = "not installed"
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Line:
     ratio: Spread | None
     budget: float | None
     curve: tuple[str, int] | None = None  #: the name and length of a chain, for the plot
+    roofline: Spread | None = None  #: burnpy's share of the rate that the machine reaches, see `benchmarks.roofline`
 
     @staticmethod
     def of(
@@ -37,10 +42,11 @@ class Line:
         ratio: Spread | None,
         budget: float | None,
         curve: tuple[str, int] | None = None,
+        roofline: Spread | None = None,
     ) -> Line:
         """Create a line from the figures of one key per column."""
         columns = {column: (column, key) for column, key in keys.items()}
-        return Line.across(work, figures, columns, factor, ratio, budget, curve)
+        return replace(Line.across(work, figures, columns, factor, ratio, budget, curve), roofline=roofline)
 
     @staticmethod
     def across(
@@ -60,7 +66,7 @@ class Line:
             if spread:
                 cells[column] = spread.times(factor)
             elif job in figures.missing:
-                cells[column] = "not installed"
+                cells[column] = NOT_INSTALLED
             else:
                 error = errors.get(key, errors.get(""))
                 cells[column] = None if error is None else f"fails: {error}"
@@ -69,9 +75,12 @@ class Line:
     @property
     def met(self) -> str:
         """The rating of the median ratio: "yes" within the budget, else "NO"; "not measured"; "–" without a budget."""
-        if self.budget is None or any(isinstance(c, str) and c.startswith("fails") for c in self.cells.values()):
+        if self.budget is None:
             return "–"
-        return "not measured" if self.ratio is None else "yes" if self.ratio.middle <= self.budget else "NO"
+        if self.ratio is not None:
+            return "yes" if self.ratio.middle <= self.budget else "NO"
+        failed = any(isinstance(c, str) and c.startswith("fails") for c in self.cells.values())
+        return "–" if failed else "not measured"
 
 
 @dataclass(frozen=True)
@@ -86,11 +95,15 @@ class Section:
     digits: int = 3
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the rows as text, with columns for ratio and budget if a line has either."""
+        """Return the header and the rows as text, with columns for roofline, ratio and budget if a line has them."""
         rated = any(line.ratio or line.budget for line in self.lines)
         unit = f", {self.unit}" if self.unit else ""
         header = ["work", *(column + unit for column in self.columns)]
         rows = [[line.work, *(self._cell(line.cells.get(column)) for column in self.columns)] for line in self.lines]
+        if any(line.roofline for line in self.lines):
+            header.append("roofline")
+            for row, line in zip(rows, self.lines, strict=True):
+                row.append(f"{line.roofline.middle:.0%}" if line.roofline else "–")
         if rated:
             header += ["ratio (lowest–highest)", "budget", "met"]
             for row, line in zip(rows, self.lines, strict=True):
@@ -108,10 +121,16 @@ class Section:
     @property
     def notes(self) -> str:
         """The description of the measurement, and the reasons of failures."""
-        failures = {
-            c for line in self.lines for c in line.cells.values() if isinstance(c, str) and c.startswith("fails")
-        }
-        return " ".join([self.how, *(f"{failure}." for failure in sorted(failures))])
+        words = [c for line in self.lines for c in line.cells.values() if isinstance(c, str)]
+        failures = {c for c in words if c.startswith("fails")}
+        absent = [column for column in self.columns if self._absent(column)]
+        left_out = [f"{', '.join(absent)}: left out, as {'they are' if len(absent) > 1 else 'it is'} not installed."]
+        return " ".join([self.how, *(f"{failure}." for failure in sorted(failures)), *(left_out if absent else [])])
+
+    def _absent(self, column: str) -> bool:
+        """Whether the peer of a column is not installed."""
+        cells = [line.cells[column] for line in self.lines if line.cells.get(column) is not None]
+        return bool(cells) and all(cell == NOT_INSTALLED for cell in cells)
 
 
 def to_terminal(sections: Sequence[Section]) -> None:
@@ -134,26 +153,39 @@ def to_terminal(sections: Sequence[Section]) -> None:
         console.print(table)
 
 
-def machine() -> list[str]:
-    """Return the processor, the versions, the system and the date."""
+def processor() -> str:
+    """Return the name of the processor. Virtual machines give one name to many, so family and model belong to it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        processor = f"{names[0]}, {len(names)} logical cores"
-    except (OSError, IndexError):
-        processor = platform.processor() or platform.machine()
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    words = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    name = words.get("model name", platform.machine())
+    return f"{name} (family {words['cpu family']}, model {words['model']})" if "cpu family" in words else name
+
+
+def blas() -> str:
+    """Return the name and version of the library that multiplies NumPy's matrices."""
+    found: Any = np.show_config(mode="dicts")
+    library = found["Build Dependencies"]["blas"]
+    return f"{library['name']} {library['version']}"
+
+
+def machine() -> list[str]:
+    """Return the versions, the system and the date."""
     versions = [f"Python {sys.version.split()[0]}"]
-    for _, package in MODULES.values():
+    for package in dict.fromkeys((*(package for _, package in MODULES.values()), "llvmlite")):
         with suppress(PackageNotFoundError):
             versions.append(f"{package} {version(package)}")
     libc = " ".join(platform.libc_ver())
-    return [processor, ", ".join(versions), f"{platform.system()}, {libc}", f"{datetime.now(UTC):%Y-%m-%d}"]
+    cores = f"{os.cpu_count()} logical cores"
+    return [", ".join(versions), f"{platform.system()}, {libc}, {cores}", f"{datetime.now(UTC):%Y-%m-%d}"]
 
 
 def markdown_of(section: Section) -> str:
     """Return a section as Markdown."""
     header, rows = section.table()
-    lines = [f"## {section.title}", "", section.notes, "", _row(header), _row(["---", *["---:"] * (len(header) - 1)])]
+    lines = [f"### {section.title}", "", section.notes, "", _row(header), _row(["---", *["---:"] * (len(header) - 1)])]
     return "\n".join([*lines, *map(_row, rows), ""])
 
 
@@ -161,23 +193,14 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def to_markdown(sections: Sequence[Section], command: str) -> str:
-    """Return the page of results as Markdown, with a summary of the budgets."""
+def budgets(sections: Sequence[Section]) -> list[str]:
+    """Return how many budgets are kept, and a list of those that are not."""
     rated = [line for section in sections for line in section.lines if line.met in ("yes", "NO")]
     kept = sum(line.met == "yes" for line in rated)
     missed = [f"- {s.title}: {line.work}" for s in sections for line in s.lines if line.met == "NO"]
-    head = [
-        "# Measured",
-        "",
-        f"Made by `{command}`.",
-        "Ratios are burnpy's figure over PyTorch's unless a section says otherwise: below 1 is better. Each is",
-        "the median over fresh processes that take turns, with the lowest and highest; a time is a median too.",
-        "",
-        *(f"- {line}" for line in machine()),
-        "",
-        f"Budgets kept: {kept} of {len(rated)}." + (" Missed:" if missed else ""),
+    return [
+        f"Budgets kept: {kept} of {len(rated)}.{' Missed:' if missed else ''}",
         "",
         *missed,
-        "",
+        *([""] if missed else []),
     ]
-    return "\n".join([*head, *(markdown_of(section) for section in sections)]).rstrip() + "\n"

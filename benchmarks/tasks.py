@@ -28,6 +28,8 @@ class Task:
     optimizer: str = "Adam"
     rate: float = 1e-3
     max_norm: float | None = None  #: the global norm that gradients are clipped to
+    products: float = 0.0  #: the multiplications of the products and convolutions of a forward pass of one member
+    unneeded: float = 0.0  #: as many that the backward pass does without: those of gradients by the inputs
 
 
 def mlp(rng: np.random.Generator, small: bool) -> Task:
@@ -37,7 +39,11 @@ def mlp(rng: np.random.Generator, small: bool) -> Task:
     for k, (inputs, outputs) in enumerate(pairwise(sizes)):
         weights |= _linear(rng, f"layers.{k}", inputs, outputs)
     images = rng.uniform(0.0, 1.0, (BATCHES, 2 if small else 128, sizes[0]))
-    return Task("MLP", {"sizes": sizes}, weights, images, rng.integers(0, CLASSES, images.shape[:2]))
+    products = [a * b for a, b in pairwise(sizes)]
+    labels = rng.integers(0, CLASSES, images.shape[:2])
+    return Task(
+        "MLP", {"sizes": sizes}, weights, images, labels, products=float(sum(products)), unneeded=float(products[0])
+    )
 
 
 def cnn(rng: np.random.Generator, small: bool) -> Task:
@@ -53,7 +59,10 @@ def cnn(rng: np.random.Generator, small: bool) -> Task:
     weights |= _linear(rng, "logits", features, CLASSES)
     images = rng.normal(0.0, 1.0, (BATCHES, 2 if small else 64, channels[0], pixels, pixels))
     labels = rng.integers(0, CLASSES, images.shape[:2])
-    return Task("CNN", {"channels": channels, "features": features}, weights, images, labels)
+    products = [9 * a * b * (pixels >> k) ** 2 for k, (a, b) in enumerate(pairwise(channels))]
+    sizes = {"channels": channels, "features": features}
+    total = float(sum(products) + features * CLASSES)
+    return Task("CNN", sizes, weights, images, labels, products=total, unneeded=float(products[0]))
 
 
 def gpt(rng: np.random.Generator, small: bool) -> Task:
@@ -76,7 +85,9 @@ def gpt(rng: np.random.Generator, small: bool) -> Task:
     weights |= _norm("blocks.norm", size) | _linear(rng, "logits", size, alphabet)
     sizes = {"alphabet": alphabet, "length": length, "size": size, "heads": 4, "layers": layers}
     text = rng.integers(0, alphabet, (BATCHES, 2 if small else 16, length + 1))
-    return Task("mini-GPT", sizes, weights, text[..., :-1], text[..., 1:], "AdamW", 1e-3, MAX_NORM)
+    each = layers * (12 * size**2 + length * size) + size * alphabet  # scores and values of the places before
+    products = float(length * each)
+    return Task("mini-GPT", sizes, weights, text[..., :-1], text[..., 1:], "AdamW", 1e-3, MAX_NORM, products)
 
 
 def lstm(rng: np.random.Generator, small: bool) -> Task:
@@ -125,9 +136,18 @@ TASKS: Mapping[str, Callable[[np.random.Generator, bool], Task]] = {
 }
 
 
-def task(model: str, dtype: str, *, small: bool = False) -> Task:
-    """Return a task in a float dtype, with the same numbers every time; ``small`` for the same operations on less."""
+def task(model: str, dtype: str, *, small: bool = False, batch: int | None = None) -> Task:
+    """Return a task in a float dtype, with the same numbers every time.
+
+    Args:
+        model: a key of `TASKS`.
+        dtype: the dtype of weights, and of inputs that are no ints.
+        small: whether to return the same operations on less.
+        batch: the size of the only batch, for inference; the task's own batches if None.
+    """
     template = TASKS[model](np.random.default_rng(0), small)
     floats = {path: value.astype(dtype) for path, value in template.weights.items()}
     inputs = template.inputs.astype(dtype) if template.inputs.dtype.kind == "f" else template.inputs
+    if batch is not None:
+        inputs = np.resize(inputs, (1, batch, *inputs.shape[2:]))
     return replace(template, weights=floats, inputs=inputs)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import ONE_THREAD, Effort, Figures, Notebook, seconds_each
-from benchmarks.peers import EXPRESSIONS, MODULES, Array, Peer
+from benchmarks.peers import EXPRESSIONS, Array, Peer
 from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
 
+PEERS = ("burnpy", "torch", "autograd", "MyGrad", "NumPy")
 MODES = {
     "untracked": "Tiny operations, untracked",
     "tracked": "Tiny operations, tracked, forward",
@@ -68,13 +69,13 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
     """Measure all peers."""
-    jobs = {name: Job("tiny", name, ONE_THREAD, {"tracked": name != "NumPy"}) for name in MODULES}
+    jobs = {name: Job("tiny", name, ONE_THREAD, {"tracked": name != "NumPy"}) for name in PEERS}
     figures = collect(jobs, effort, said)
     return [_section(figures, mode, title) for mode, title in MODES.items()]
 
 
 def _section(figures: Figures, mode: str, title: str) -> Section:
-    columns = [name for name in MODULES if name != "NumPy" or mode == "untracked"]
+    columns = [name for name in PEERS if name != "NumPy" or mode == "untracked"]
     lines = []
     for operation in EXPRESSIONS:
         key = f"{mode}/{operation}"

@@ -20,12 +20,16 @@ class Norms(ArrayBase):
                 return out
         return super().vector_norm(x, p, dims, keepdim)
 
+    def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """Return the sum of the squares of floats over ``dims``, which are not empty."""
+        return self._total(self.xp.multiply(x, x), dims, keepdim)
 
-def _by_squares(b: ArrayBase, x: Any, dims: Dims, keepdim: bool) -> Any:
+
+def _by_squares(b: Norms, x: Any, dims: Dims, keepdim: bool) -> Any:
     """The root of the sum of squares; None where it may have over- or underflowed."""
     xp = b.xp
     wide = x.astype(float32) if is_half(x.dtype) else x
-    total = b._total(xp.multiply(wide, wide), dims, keepdim)
+    total = b._sum_of_squares(wide, dims, keepdim)
     least, most = SAFE[wide.dtype]
     if not xp.logical_and(xp.greater(total, least), xp.less(total, most)).all():
         return None

@@ -16,20 +16,24 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
+from burnpy_numpy.compiled.adaptive import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.indexing import CompiledIndexing
+from burnpy_numpy.compiled.matrices import CompiledMatrices
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
 from burnpy_numpy.compiled.pooling import CompiledPooling
 from burnpy_numpy.compiled.recurrence import CompiledRecurrence
+from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
 from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
+from burnpy_numpy.linalg import LinearAlgebra
 from burnpy_numpy.matmul import product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
@@ -49,13 +53,16 @@ _dot: Any = np.ndarray.dot
 class NumPy(
     Softmax,  # of few elements, before others look at them
     Compiled,
+    CompiledAdaptive,
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,
     CompiledIndexing,
+    CompiledMatrices,
     CompiledPointwise,
     CompiledPooling,
     CompiledRecurrence,
+    CompiledSampling,
     CompiledScans,
     CompiledUpdates,
     Activation,
@@ -66,6 +73,7 @@ class NumPy(
     Ordering,
     Gathering,
     Accumulation,
+    LinearAlgebra,
     Shifts,
 ):
     """A backend that computes with NumPy arrays on the CPU.
@@ -138,21 +146,6 @@ class NumPy(
 
     def matmul_tn(self, x: Any, y: Any) -> Any:
         return self.matmul(x.T, y) if x.ndim == 2 else super().matmul_tn(x, y)
-
-    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
-        from burnpy_numpy.lapack import xp  # at first use, as few programs need it
-
-        return self._call(function, xp, *args)
-
-    def solve_triangular(self, a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
-        from burnpy_numpy.lapack import solve_triangular
-
-        return self._call(solve_triangular, a, b, upper, unitriangular)
-
-    def lu_factor(self, x: Any) -> Any:
-        from burnpy_numpy.lapack import lu_factor
-
-        return self._call(lu_factor, x)
 
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
         if dtype is float32 or dtype is float64:

@@ -25,7 +25,13 @@ class Ordering(ArrayBackend):
     def argsort(self, x: Any, dim: int, descending: bool) -> Any:
         if is_half(x.dtype):
             x = x.astype(float32)
-        if x.dtype not in _BITS or x.size < _PACKED or x.shape[dim] < 2:
+        if x.size < _PACKED or x.shape[dim] < 2:
+            return super().argsort(x, dim, descending)
+        if x.dtype is int64:
+            low = x.min()
+            if int(x.max()) - int(low) < 1 << 32:
+                x = np.subtract(x, low).astype(uint32)
+        if x.dtype not in _BITS:
             return super().argsort(x, dim, descending)
         return self._call(_order, x, dim, descending)
 

@@ -19,11 +19,16 @@ Array: TypeAlias = npt.NDArray[np.float32]
 MODULES = {
     "burnpy": ("benchmarks.peers.ours", "burnpy"),
     "torch": ("benchmarks.peers.pytorch", "torch"),
+    "torch.compile": ("benchmarks.peers.pytorch_compiled", "torch"),
+    "JAX": ("benchmarks.peers.jaxs", "jax"),
     "autograd": ("benchmarks.peers.hips", "autograd"),
     "MyGrad": ("benchmarks.peers.mygrads", "mygrad"),
     "NumPy": ("benchmarks.peers.plain", "numpy"),
 }
 """The peers by name: the module that implements the peer, and the package that it needs."""
+
+COMPILERS = ("torch.compile", "JAX")
+"""The peers that compile whole functions before they compute."""
 
 EXPRESSIONS = {
     "add": "x + y",
@@ -66,6 +71,10 @@ class Peer(ABC):
         """
         raise NotImplementedError
 
+    def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
+        """Return a tensor of ints, for functions of untracked or of tracked tensors."""
+        raise NotImplementedError
+
     def leaf(self, array: Array) -> Any:
         """Return a tracked tensor."""
         raise NotImplementedError
@@ -95,9 +104,16 @@ class Peer(ABC):
         """
         raise NotImplementedError
 
+    def inference(self, task: Task) -> Callable[[], Any]:
+        """Return a function that computes the logits of the task's first batch, without anything recorded."""
+        raise NotImplementedError
+
 
 class Training(ABC):
     """The training of a model, with a method for each phase of a step."""
+
+    phased: ClassVar[bool] = True
+    """Whether the phases are apart; otherwise ``update`` does the whole step."""
 
     @abstractmethod
     def forward(self, batch: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -75,14 +75,30 @@ class GruClassifier(Module[B]):
 MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt, "Lstm": LstmClassifier, "Gru": GruClassifier}
 
 
+def model_of(task: Task, device: Any) -> Any:
+    """Return the model of a task with its first weights."""
+    model = MODELS[task.model](device, **task.sizes).astype(next(iter(task.weights.values())).dtype)
+    report = model.state_report(task.weights)
+    assert len(report.applied) == len(task.weights), str(report)  # buffers keep their initial values
+    return model.load_record(task.weights, strict=False)
+
+
+def inputs_of(task: Task, device: Any) -> list[Any]:
+    """Return the batches of a task."""
+    kind: Any = Tensor if task.inputs.dtype.kind == "f" else IntTensor
+    return [kind.from_data(batch, device=device) for batch in task.inputs]
+
+
+def inference(task: Task, device: Any) -> Callable[[], Any]:
+    """Return a function that computes the logits of the first batch, on the plain backend."""
+    model, inputs = model_of(task, device), inputs_of(task, device)[0]
+    return lambda: model(inputs)
+
+
 class OurTraining(Training):
     def __init__(self, task: Task, device: Any) -> None:
-        model = MODELS[task.model](device, **task.sizes).astype(next(iter(task.weights.values())).dtype)
-        report = model.state_report(task.weights)
-        assert len(report.applied) == len(task.weights), str(report)  # buffers keep their initial values
-        self.model = model.load_record(task.weights, strict=False)
-        kind: Any = Tensor if task.inputs.dtype.kind == "f" else IntTensor
-        self.inputs = [kind.from_data(batch, device=device) for batch in task.inputs]
+        self.model = model_of(task, device)
+        self.inputs = inputs_of(task, device)
         self.labels = [IntTensor.from_data(batch.reshape(-1), device=device) for batch in task.labels]
         self.optim = {"Adam": Adam, "AdamW": AdamW}[task.optimizer]()
         self.rate, self.max_norm = task.rate, task.max_norm

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
 from benchmarks.tasks import Task
 from burnpy import Autodiff, IntTensor, Tensor
@@ -27,6 +30,9 @@ class Burnpy(Peer):
         read = "; ".join(f"grads[{leaf}]" for leaf in leaves)
         return f"grads = ({expression}).backward({seed or ''}); {read}"
 
+    def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
+        return IntTensor.from_data(array, device=Train if tracked else NumPy)
+
     def leaf(self, array: Array) -> Any:
         x = _class(array)[Train].from_data(array)
         return x.require_grad() if isinstance(x, Tensor) else x
@@ -43,6 +49,11 @@ class Burnpy(Peer):
         from benchmarks.peers.our_models import OurTraining
 
         return OurTraining(task, Autodiff[Profiled[NumPy]] if profiled else Train)
+
+    def inference(self, task: Task) -> Callable[[], Any]:
+        from benchmarks.peers.our_models import inference
+
+        return inference(task, NumPy)
 
 
 def _class(array: Array) -> Any:

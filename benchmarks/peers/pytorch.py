@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
@@ -29,6 +31,9 @@ class PyTorch(Peer):
     def differentiated(self, expression: str, leaves: Sequence[str], seed: str | None) -> str:
         return f"torch.autograd.grad({expression}, ({', '.join(leaves)},), {seed})"
 
+    def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
+        return torch.from_numpy(array.copy())
+
     def leaf(self, array: Array) -> Any:
         return torch.from_numpy(array.copy()).requires_grad_(array.dtype.kind == "f")
 
@@ -43,6 +48,11 @@ class PyTorch(Peer):
         from benchmarks.peers.pytorch_models import TorchTraining
 
         return TorchTraining(task)
+
+    def inference(self, task: Task) -> Callable[[], Any]:
+        from benchmarks.peers.pytorch_models import inference
+
+        return inference(task)
 
 
 PEER = PyTorch()

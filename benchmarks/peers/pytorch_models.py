@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -117,27 +117,49 @@ MODELS: dict[str, Any] = {
 NOT_TRANSPOSED = ("characters.weight", "places")
 
 
+def model_of(task: Task) -> Any:
+    """Return the model of a task with its first weights."""
+    first = {
+        re.sub(r"layers\.0\.0\.(\w+)", r"\1_l0", path): torch.from_numpy(
+            (value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy()
+        )
+        for path, value in task.weights.items()
+    }
+    model = MODELS[task.model](**task.sizes).to(next(iter(first.values())).dtype)
+    missing, unexpected = model.load_state_dict(first, strict=False)
+    assert not unexpected
+    assert all("running" in path or "tracked" in path for path in missing), missing
+    return model
+
+
+def inference(task: Task, *, compiled: bool = False) -> Callable[[], Any]:
+    """Return a function that computes the logits of the first batch."""
+    model, inputs = model_of(task).eval(), torch.from_numpy(task.inputs[0].copy())
+    function: Any = torch.compile(model, dynamic=False) if compiled else model
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return function(inputs)
+
+    return run
+
+
 class TorchTraining(Training):
     """Training with PyTorch's own optimizers, which change the parameters in place."""
 
-    def __init__(self, task: Task) -> None:
-        first = {
-            re.sub(r"layers\.0\.0\.(\w+)", r"\1_l0", path): torch.from_numpy(
-                (value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy()
-            )
-            for path, value in task.weights.items()
-        }
-        self.model = MODELS[task.model](**task.sizes).to(next(iter(first.values())).dtype)
-        missing, unexpected = self.model.load_state_dict(first, strict=False)
-        assert not unexpected
-        assert all("running" in path or "tracked" in path for path in missing), missing
+    def __init__(self, task: Task, *, compiled: bool = False) -> None:
+        self.model = model_of(task)
         self.inputs = [torch.from_numpy(batch.copy()) for batch in task.inputs]
         self.labels = [torch.from_numpy(batch.reshape(-1).copy()) for batch in task.labels]
         self.optimizer = getattr(torch.optim, task.optimizer)(self.model.parameters(), lr=task.rate)
         self.max_norm = task.max_norm
+        self.loss_of: Any = torch.compile(self._loss, dynamic=False) if compiled else self._loss
+
+    def _loss(self, x: Any, labels: Any) -> Any:
+        return functional.cross_entropy(self.model(x), labels)
 
     def forward(self, batch: int) -> None:
-        self.last = functional.cross_entropy(self.model(self.inputs[batch]), self.labels[batch])
+        self.last = self.loss_of(self.inputs[batch], self.labels[batch])
 
     def backward(self) -> None:
         self.last.backward()

@@ -98,6 +98,7 @@ MultiplicativeLR | a subclass of LrSchedule with a method at(step)
 CyclicLR | CyclicLr
 ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is the rate
 Adadelta | AdaDelta
+LBFGS | LBfgs | its minimize(rate, model, loss_and_grads) takes a function of the model
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
 swa_utils | Ema | a value: ema = ema.update(model)
 """

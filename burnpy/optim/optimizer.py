@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
 from burnpy.backend.operations.optimizer import Step
@@ -18,7 +18,7 @@ from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
 from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import Memory, Use
-from burnpy.optim.pending import batches, levels_of, pending_in, refuse
+from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.tensor.base import new_tensor
@@ -93,6 +93,9 @@ class Optimizer(metaclass=Explaining):
     weight_decay: float = 0.0
     maximize: bool = False
     groups: Sequence[Group] = ()
+
+    joint: ClassVar[bool] = False
+    """Whether one call of `update` always takes all parameters, as their updates depend on each other."""
 
     _memory: Memory = field(init=False, repr=False)
     _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)
@@ -205,21 +208,8 @@ class Optimizer(metaclass=Explaining):
         rate, name = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()"), type(self).__name__
         param_grads = self._by_param(grads, model)
         options = self._options(model)
-        outer: Any = model.device
-        levels = levels_of(outer)
-        device = levels[-1].inner if levels else outer  # the update is not recorded on any level
         states, unseen = memory.states, memory.unseen
-        if memory.loaded and not any(param.id in states for param in model.params()):
-            raise StateError(
-                f"the record that {name} has loaded knows no parameter of this {type(model).__name__}"
-                " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
-            )
-        pending, misfit = pending_in(model, param_grads._values, states, levels)
-        leaves = [item.param._value for item in pending]
-        if memory.has_replaced(leaves):
-            raise StateError(_already(name, type(model).__name__, [item.path for item in pending]))
-        if misfit is not None:
-            refuse(misfit, states.get(misfit.param._id))
+        device, pending = self._pending(memory, model, param_grads)
         # Updates of buffers may raise an error, so compute them before anything changes.
         with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads._updates else model
         found_inf = param_grads._found_inf  # where true, the step is to change nothing
@@ -229,7 +219,7 @@ class Optimizer(metaclass=Explaining):
         common = Step(rate, 1, self.weight_decay, self.maximize, in_place)
         slots = self.slots
         values: dict[str, Tensor[Any]] = {}
-        for batch in batches(pending, states, options, common, unseen):
+        for batch in batches(pending, states, options, common, unseen, self.joint):
             step, members = batch
             before = batch.states(states, slots, device, self.initial)
             old = [m.value for m in members]
@@ -242,12 +232,34 @@ class Optimizer(metaclass=Explaining):
             if in_place:
                 unseen.update(values)
         new = with_buffers.with_values(values)
-        replaced = memory.with_replaced(leaves)
+        replaced = memory.with_replaced([item.param._value for item in pending])
         if not in_place:
             unseen.difference_update(values)
             memory.states = states
         memory.loaded = False
         return new, replaced
+
+    def _pending(self, memory: Memory, model: Module[Any], grads: GradientsParams[Any]) -> tuple[Any, list[Pending]]:
+        """Return the device of the update, which records nothing, and the parameters to update.
+
+        Raises:
+            StateError: the state or a loaded record is of another model, or the parameters were replaced already.
+            ShapeError: a gradient has another shape or dtype than its parameter.
+        """
+        name, states = type(self).__name__, memory.states
+        outer: Any = model.device
+        levels = levels_of(outer)
+        if memory.loaded and not any(param.id in states for param in model.params()):
+            raise StateError(
+                f"the record that {name} has loaded knows no parameter of this {type(model).__name__}"
+                " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
+            )
+        pending, misfit = pending_in(model, grads._values, states, levels)
+        if memory.has_replaced([item.param._value for item in pending]):
+            raise StateError(_already(name, type(model).__name__, [item.path for item in pending]))
+        if misfit is not None:
+            refuse(misfit, states.get(misfit.param._id))
+        return levels[-1].inner if levels else outer, pending
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
 

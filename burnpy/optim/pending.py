@@ -162,6 +162,7 @@ def batches(
     options: Mapping[str, Options],
     common: Step,
     unseen: Container[str],
+    joint: bool = False,
 ) -> list[Batch]:
     """Return the parameters in batches of one `Step` each.
 
@@ -174,7 +175,11 @@ def batches(
         options: the settings of those in groups, by id.
         common: the settings of the others; ``owned`` if the device updates states in place.
         unseen: the ids of those whose states were not exposed, and so may be updated in place.
+        joint: whether all are one batch, whose number is that of the parameter with the fewest updates.
     """
+    if joint and pending:
+        number = 1 + min([0 if (state := states.get(item.param._id)) is None else state.step for item in pending])
+        return [Batch(common._replace(number=number, owned=False), [*pending])]
     by_step: dict[Any, Batch] = {}
     lr, decay = common.lr, common.weight_decay
     for item in pending:

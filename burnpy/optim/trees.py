@@ -37,8 +37,23 @@ def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
         KindError: a leaf of the tree is not a float tensor.
         ArgumentError: the gradients are a tree of another structure, or the tree has no leaves.
     """
-    params: dict[str, Param[Any]] = {}
     name = f"{type(optimizer).__name__}.step()"
+    model, restored = in_tree(name, tree)
+    return restored(
+        optimizer.step(lr, model, grads if isinstance(grads, Gradients) else _by_path(name, model, tree, grads))
+    )
+
+
+def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return a model whose parameters are the leaves of a tree, and the function that makes a tree of such a model.
+
+    With ``tracked=True`` the function gives the leaves of the model; otherwise the tree's own where they are the same.
+
+    Raises:
+        KindError: a leaf of the tree is not a float tensor.
+        ArgumentError: the tree has no leaves.
+    """
+    params: dict[str, Param[Any]] = {}
 
     def held(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Tensor):
@@ -56,15 +71,18 @@ def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
     if not params:
         raise ArgumentError(f"{name} was given a tree without tensors")
     model: Any = new_module(Leaves, {str(key): part for key, part in fields.items()}, tuple(map(str, fields)), None)
-    after = optimizer.step(lr, model, grads if isinstance(grads, Gradients) else _by_path(name, model, tree, grads))
-    values = after.named_params()
 
-    def updated(leaf: Any, path: str) -> Any:
-        new = values[path].value
-        return leaf if new is params[path].value else new
+    def restored(after: Any, tracked: bool = False) -> Any:
+        values = after.named_params()
 
-    result = _mapped(outer, updated)
-    return result["x"] if isinstance(tree, Tensor) else result
+        def updated(leaf: Any, path: str) -> Any:
+            new = values[path].value
+            return leaf if new is params[path].value and not tracked else new
+
+        result = _mapped(outer, updated)
+        return result["x"] if isinstance(tree, Tensor) else result
+
+    return model, restored
 
 
 def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[Any]:

@@ -12,7 +12,7 @@ from burnpy.train.early_stopping import EarlyStopping
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Saved, ValidEnd
 from burnpy.train.every import Epochs, Every, Steps
 from burnpy.train.jsonl import Jsonl
-from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger
+from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
 from burnpy.train.lr_finder import LrRange, find_lr
 from burnpy.train.result import Result
 from burnpy.train.step import Step
@@ -53,6 +53,7 @@ __all__ = [
     "Stop",
     "Strategy",
     "TensorBoard",
+    "Trainable",
     "ValidEnd",
     "find_lr",
 ]

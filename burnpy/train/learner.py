@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from burnpy.backend.errors import ArgumentError, KindError, a
+from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.nn.module import Module
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.grads_params import GradientsParams
@@ -21,10 +21,30 @@ from burnpy.train.result import Result
 from burnpy.train.step import Step
 from burnpy.train.strategy import OneDevice, Strategy
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault  # to type checkers always there
+
+    V = TypeVarWithDefault("V", default=Any)  # without a validation step
+    W = TypeVarWithDefault("W", default=Any)
+else:
+    V, W = TypeVar("V"), TypeVar("W")
+
 M = TypeVar("M", bound=Module[Any])
-V = TypeVar("V")
 T = TypeVar("T")
-W = TypeVar("W")
+M_co = TypeVar("M_co", covariant=True)
+V_co = TypeVar("V_co", covariant=True)
+
+
+class Trainable(Protocol[M_co, V_co]):
+    """A module of class ``M`` whose `Module.valid` is a ``V``: what a learner of steps on these can train."""
+
+    def valid(self) -> V_co:
+        """Return the model on the inner backend."""
+        ...
+
+    def with_new_ids(self) -> M_co:
+        """Return a model of the same class."""
+        ...
 
 
 class Logger(Protocol):
@@ -149,7 +169,7 @@ class Learner(Generic[M, T, V, W]):
 
     def fit(
         self,
-        model: M,
+        model: Trainable[M, V],
         train: Batches[T],
         valid: Batches[W] | None = None,
         *,
@@ -174,6 +194,7 @@ class Learner(Generic[M, T, V, W]):
         Raises:
             ArgumentError: there are no batches, the gradients do not fit, or what is resumed differs from this run.
             NonFiniteError: the loss is NaN or infinite; the message names epoch, batch and step.
+            NotTrackedError: the model is on a plain backend, which records no graph.
             RecordError: ``resume`` is not a checkpoint of a run.
         """
         for event in self.events(model, train, valid, epochs=epochs, resume=resume, fast_dev_run=fast_dev_run):
@@ -183,7 +204,7 @@ class Learner(Generic[M, T, V, W]):
 
     def events(
         self,
-        model: M,
+        model: Trainable[M, V],
         train: Batches[T],
         valid: Batches[W] | None = None,
         *,
@@ -206,4 +227,13 @@ class Learner(Generic[M, T, V, W]):
                 ("valid_step", "validation batches") if valid is not None else ("validation batches", "valid_step")
             )
             raise ArgumentError(f"fit() was given {given} and no {missing}; give both or neither")
-        return run(self, model, train, valid, epochs, resume, fast_dev_run)
+        mine: Any = model
+        if not isinstance(mine, Module):
+            hint = "; make one of the class" if isinstance(mine, type) else ""
+            raise KindError(f"fit() takes a model, and was given {mine!r:.80}{hint}")
+        if not mine.device.differentiates:
+            raise NotTrackedError(
+                f"fit() was given {a(type(mine).__name__)} on {mine.device}, which records no graph; make the model on "
+                f"Autodiff[{mine.device}] to train it"
+            )
+        return run(self, mine, train, valid, epochs, resume, fast_dev_run)

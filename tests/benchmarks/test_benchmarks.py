@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, data, learner, linalg, networks, operations, tiny, training
+from benchmarks import chains, data, inference, kernels, learner, linalg, networks, operations, roofline, tiny, training
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
 from benchmarks.processes import Job, together
-from benchmarks.report import Line, Section, to_markdown
+from benchmarks.report import Line, Section
+from benchmarks.results import Group, to_markdown
 from benchmarks.tasks import TASKS
 
 pytestmark = pytest.mark.slow
@@ -40,6 +41,29 @@ def test_linalg(peer: str) -> None:
     linalg.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert linalg.LOGDET in notebook.values
+
+
+@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+def test_inference_and_large_rows(peer: str) -> None:
+    if peer == "torch":
+        pytest.importorskip("torch")
+    models, rows = Notebook(), Notebook()
+    inference.work(load(peer), SMOKE, models, {})
+    kernels.work(load(peer), SMOKE, rows, {})
+    assert not models.errors | rows.errors
+    assert set(models.values) == {f"{model}/{batch}" for model in TASKS for batch in inference.BATCHES}
+    assert set(rows.values) == {f"{name}/{what}" for name in kernels.CASES for what in ("forward", "both")}
+
+
+def test_roofline() -> None:
+    notebook = Notebook()
+    roofline.work(load("NumPy"), SMOKE, notebook, {"threads": 1})
+    assert not notebook.errors
+    figures = Figures(turns={"burnpy": [{"k": 2.0}], roofline.MACHINE: [{"product": 1e-9, "copy": 1e-10}]})
+    assert roofline.Amount(1e9, 1e9).share(figures, "burnpy", "k") == Spread(0.5, 0.5, 0.5)  # a second of products
+    assert roofline.Amount(1e9, 1e10).share(figures, "burnpy", "k") == Spread(0.5, 0.5, 0.5)
+    assert roofline.Amount().share(figures, "burnpy", "k") is None
+    assert notebook.values.keys() == {"product", "copy"}
 
 
 @pytest.mark.parametrize("model", TASKS)
@@ -135,10 +159,10 @@ def test_report(tmp_path: Path) -> None:
         Line.of("broken", figures, {"burnpy": "broken"}, 1e6, None, 0.4),
     ]
     section = Section("Title", "How.", "µs", ["burnpy", "MyGrad"], lines)
-    page = to_markdown([section], "python -m benchmarks")
+    page = to_markdown({"A machine": {"group": Group("python -m benchmarks", ["Linux"], [section])}})
     assert "Budgets kept: 1 of 2." in page
     assert "- Title: missed" in page
-    assert "not installed" in page
+    assert "MyGrad: left out, as it is not installed." in page
     assert "ValueError: no" in page
     pytest.importorskip("matplotlib")
     assert draw([section], tmp_path / "out.png") == tmp_path / "out.png"

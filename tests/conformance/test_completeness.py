@@ -39,6 +39,7 @@ BY_DEFAULT = {
 REACHED = {
     "adagrad_update": "step(optim.AdaGrad())",
     "adam_update": "step(optim.Adam())",
+    "adaptive_max_pool2d_indices": "functional.adaptive_max_pool2d(image, 1)",
     "adopt_numpy": "Tensor[Counted].from_data(x.to_numpy(), copy=False)",
     "amsgrad_update": "step(optim.Adam(amsgrad=True))",
     "attention": "functional.scaled_dot_product_attention(image, image, image)",
@@ -69,6 +70,7 @@ REACHED = {
     "to_bool": "x.bool()",
     "to_float": "i.float()",
     "to_int": "x.int()",
+    "weighted_gather": "functional.grid_sample(image, image)",
 }
 """How users reach operations that have no method or function of their own name."""
 
@@ -84,10 +86,12 @@ INTERNAL = {
     "cummax_index": "the indices of cummax",
     "cummin_index": "the indices of cummin",
     "topk_index": "the indices of topk",
+    "gathered_products": "the gradient of weighted_gather by its weights",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
     "recurrence": "the gradients of cumprod and logcumsumexp",
+    "weighted_scatter": "the gradient of weighted_gather by x",
     "sum_to": "the gradient of an operand that was broadcast",
 }
 """What operations are for that users do not reach, apart from those that end in _backward."""

@@ -13,6 +13,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.data import BatchRandom, Stream, StreamLoader, collate
+from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
 
 N = 17
@@ -91,6 +92,15 @@ def test_shards_make_up_the_batches() -> None:
     assert [a + b for a, b in zip(*parts, strict=True)] == whole
     with pytest.raises(ArgumentError, match="batch 5 of epoch 0 has 2 samples, fewer than the 3 ranks"):
         list(loader().shard(0, 3).epoch(0))
+
+
+def test_shards_of_mixed_samples_make_up_the_batches() -> None:
+    made = collate(device=NumPy, transform=[noisy, Mixup(0.5)])
+    stream = Numbers().map(lambda sample: {"x": float(sample["i"]), "y": [1.0, float(sample["e"])]})
+    whole = StreamLoader(stream, made, batch_size=6, seed=4)
+    parts = [[bits(batch) for batch in whole.shard(rank, 2).epoch(1)] for rank in range(2)]
+    joined = [[b"".join(columns) for columns in zip(*ranks, strict=True)] for ranks in zip(*parts, strict=True)]
+    assert joined == [bits(batch) for batch in whole.epoch(1)]
 
 
 class Failing(Stream[int]):

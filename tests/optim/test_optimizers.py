@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from burnpy.optim import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Lion, NAdam, Optimizer, RAdam, RmsProp, Sgd
+from burnpy.optim import AdaDelta, AdaGrad, Adam, Adamax, AdamW, LBfgs, Lion, NAdam, Optimizer, RAdam, RmsProp, Sgd
 from tests.optim.models import gradients, vector
 
 GRADIENTS = ((0.5, -1.0), (-0.25, 0.75), (1.0, 2.0), (0.125, -0.5))
@@ -108,7 +108,7 @@ def test_every_step_is_the_formula_with_the_rate_of_that_step(optim: Optimizer, 
 
 def test_half_precision_and_0d() -> None:
     optims = (Sgd(momentum=0.9), Adam(), RmsProp(), AdaGrad(), NAdam(), RAdam(), Adamax(), AdaDelta(eps=1e-3), Lion())
-    for optim in optims:
+    for optim in (*optims, LBfgs()):
         model = vector(1.0, 2.0, dtype="float16")
         for _ in range(3):
             model = optim.step(0.1, model, gradients(model, [1.0, -1.0]))

@@ -16,6 +16,7 @@ from burnpy.optim import (
     AdamW,
     CosineLr,
     Group,
+    LBfgs,
     Optimizer,
     OptimizerRecord,
     RmsProp,
@@ -33,6 +34,7 @@ OPTIMIZERS = {
     "adamw": lambda: AdamW(groups=[Group("*.bias", weight_decay=0.0)]),
     "rmsprop": lambda: RmsProp(centered=True, momentum=0.5),
     "adagrad": lambda: AdaGrad(lr_decay=0.01),
+    "lbfgs": lambda: LBfgs(history_size=3),
 }
 
 

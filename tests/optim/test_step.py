@@ -25,6 +25,7 @@ from burnpy.optim import (
     AdamW,
     GradientsParams,
     Group,
+    LBfgs,
     Lion,
     NAdam,
     Optimizer,
@@ -242,6 +243,12 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
         lambda: Adamax(betas=(0.9,)),  # type: ignore[arg-type]
         lambda: AdaDelta(rho=1.0),
         lambda: Lion(betas=0.9),  # type: ignore[arg-type]
+        lambda: LBfgs(history_size=0),
+        lambda: LBfgs(max_iter=0),
+        lambda: LBfgs(max_eval=0),
+        lambda: LBfgs(tolerance_grad=-1.0),
+        lambda: LBfgs(weight_decay=0.1),
+        lambda: LBfgs(groups=[Group("a", lr=0.5)]),
         lambda: AdaGrad(lr_decay=-0.1),
         lambda: AdaGrad(initial_sum=math.nan),
         lambda: Adam(maximize=1),  # type: ignore[arg-type]
@@ -250,7 +257,9 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
     ],
 )
 def test_settings_out_of_range(make: Any) -> None:
-    with pytest.raises(errors.ArgumentError, match=r"(Sgd|[NR]?Adam|AdamW|Adamax|RmsProp|AdaGrad|AdaDelta|Lion)\("):
+    with pytest.raises(
+        errors.ArgumentError, match=r"(Sgd|[NR]?Adam|AdamW|Adamax|RmsProp|AdaGrad|AdaDelta|Lion|LBfgs)\("
+    ):
         make()
 
 

@@ -153,6 +153,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul_tn": lambda x, y: x.mT @ y,
     "max_dim": torch.max,
     "max_pool2d": F.max_pool2d,
+    "adaptive_max_pool2d_indices": lambda x, size: F.adaptive_max_pool2d(x, size, return_indices=True)[1],
     "max_pool2d_indices": lambda *arguments: F.max_pool2d(*arguments, return_indices=True)[1],
     "maximum": lambda x, y: torch.maximum(x, operand(y, x)),
     "mean": over(torch.mean),
@@ -200,7 +201,12 @@ NONE = {
     **dict.fromkeys(("gru", "lstm", "rnn"), "the layers are compared in test_nn.py"),
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
+    "recurrence": "cumprod and logcumsumexp, whose gradients it computes, are compared",
     "run": "PyTorch has no programs",
+    **dict.fromkeys(
+        ("weighted_gather", "weighted_scatter", "gathered_products"),
+        "functional.grid_sample is compared in test_networks.py",
+    ),
 }
 """Operations that are not compared here; nor are updates (test_optim.py) and, by themselves, gradients."""
 

@@ -36,14 +36,14 @@ def made(case: str, dtype: str, count: int = 7) -> tuple[Any, ...]:
     rng = np.random.default_rng(3)
     many = (*shape[:dim], count, *shape[dim + 1 :])
     return (
-        rng.normal(size=shape).astype(dtype),
+        (9 * rng.normal(size=shape)).astype(dtype),
         dim,
         rng.integers(0, shape[dim], many),
-        rng.normal(size=many).astype(dtype),
+        (9 * rng.normal(size=many)).astype(dtype),
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 @pytest.mark.parametrize("case", SHAPES)
 def test_an_index_for_each_element(case: str, dtype: str, noted: list[Any]) -> None:
     x, dim, index, src = made(case, dtype)

@@ -91,6 +91,15 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     ),
     "rms_norm": ("rms_norm", (x(70, 90), x(90), (1,), 0.1), ("rms_norm",)),
     "rms_norm_backward": ("rms_norm_backward", (x(70, 90), x(70, 90), x(90), (1,), 0.1), ("rms_norm_backward",)),
+    **{
+        f"norm {name}": ("vector_norm", (x(*shape), 2.0, dims, keep), ("sum_of_squares",))
+        for name, shape, dims, keep in (
+            ("of rows", (70, 90), (1,), False),
+            ("of two dims", (9, 10, 90), (1, 2), True),
+            ("of all", (3, 40, 70), (0, 1, 2), False),
+            ("of all of many", (20, 4096), (0, 1), True),
+        )
+    },
     "attention": ("attention", (x(2, 3, 40, 8), x(2, 3, 40, 8), x(2, 3, 40, 5), None, 0, 0.3), ("attention_weights",)),
     "attention_backward": (
         "attention_backward",

@@ -18,11 +18,13 @@ _LEAST = 512
 """The number of elements that are moved, from which kernels are used."""
 _BYTES = 32
 """The size of the vectors by which runs are accumulated."""
+_DTYPES = frozenset({float32, float64, int64})
+"""The dtypes of kernels; int64 is gathered and added only."""
 _COMBINE = {"prod": "mul", "amin": "min", "amax": "max"}
 
 
 class CompiledIndexing(ArrayBackend):
-    """Operations at indices of float32 and float64. What an index out of range means, the other methods say."""
+    """Operations at indices of float32, float64 and int64. What an index out of range means, the other methods say."""
 
     def gather(self, x: Any, dim: int, index: Any) -> Any:
         if index.size >= _LEAST and _suits(x, index, dim):
@@ -61,7 +63,7 @@ def _inner(x: Any, dim: int) -> int:
 def _suits(x: Any, index: Any, dim: int) -> bool:
     """Return whether there is an index for each element of whole slices of x, of a usual dtype."""
     return (
-        (x.dtype is float32 or x.dtype is float64)
+        x.dtype in _DTYPES
         and index.dtype is int64
         and all(n == m or d == dim for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)))
     )
@@ -72,7 +74,7 @@ def _combined(combine: str, out: Any, dim: int, index: Any, src: Any) -> bool:
     dtype = out.dtype
     if (
         src.size < _LEAST
-        or not (dtype is float32 or dtype is float64)
+        or not (dtype in _DTYPES and (dtype is not int64 or combine == "add"))
         or src.dtype is not dtype
         or index.dtype is not int64
         or not out.flags.c_contiguous

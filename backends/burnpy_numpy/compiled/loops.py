@@ -105,6 +105,13 @@ class Loops(Writer):
                 values.append(applied(self, op, [values[a] for a in args], dtype))
         return [values[k] for k in program.outputs]
 
+    @contextmanager
+    def of_width(self, width: int) -> Generator[None]:
+        """Write what is written meanwhile for vectors of another width."""
+        self.width, before = width, self.width
+        yield
+        self.width = before
+
     def lanes(self, pointer: str, places: list[str], dtype: str) -> list[str]:
         """Return the addresses of places in an array: one of a vector, or one for each element."""
         return [self.element(pointer, place, dtype) for place in places]

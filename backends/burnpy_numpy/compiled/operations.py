@@ -24,6 +24,8 @@ LEAST = 2048
 """The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
 _LEAST_NORMALIZED = 512
 """The same for normalizations over the last dimensions, which are ten calls of NumPy."""
+_PART = 1 << 12
+"""The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
@@ -129,6 +131,22 @@ class Compiled(ArrayBackend):
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
+    def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        columns = math.prod([x.shape[d] for d in dims])
+        whole = columns == x.size
+        if whole:  # the sum of rows, which are as long as rows may be
+            columns = next((n for n in (x.size, _PART) if n <= LONGEST and x.size % n == 0), LONGEST + 1)
+        kernel = None
+        if dims[0] == x.ndim - len(dims) and columns <= LONGEST:
+            kernel = elementwise_kernel("sum_of_squares", (), x)
+        if kernel is None:
+            return super()._sum_of_squares(x, dims, keepdim)
+        (out,) = kernel([x], (), x.size // columns, columns)
+        if whole:
+            out = out.sum()
+        shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+        return out.reshape(shape)
+
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         kernel = _normalizing("rms_norm", eps, dims, weight, (x,), (weight,))
         if kernel is None:
@@ -186,6 +204,11 @@ def template_kernel(module: str, name: str, *parameters: Any) -> NamedKernel | N
         template = getattr(import_module(f"burnpy_numpy.compiled.{module}"), name)
         kernel = _templates[key] = named_kernel(template, *parameters)
         return kernel
+
+
+def block_starts(count: int, width: int) -> Any:
+    """Return the first of each block of ``width``; the last block may overlap with the one before."""
+    return np.minimum(np.arange(0, count, width), count - width)
 
 
 def forget() -> None:

@@ -39,3 +39,8 @@ def cross_entropy_weights(b: Any, grad: Any, x: Any, logsumexp: Any) -> Any:
     """
     e = b.exp(b.sub(x, logsumexp))
     return b.mul(e, b.div(grad, b.sum(e, (1,), True)))
+
+
+def sum_of_squares(b: Any, x: Any) -> Any:
+    """The sum of the squares of each row."""
+    return b.sum(b.square(x), (1,), True)

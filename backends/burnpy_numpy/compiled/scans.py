@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST, template_kernel
+from burnpy_numpy.compiled.operations import LEAST, block_starts, template_kernel
 from burnpy_numpy.ordering import WIDE
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ class _Scan:
         """Return the scan, and the indices of extremes, if it has any."""
         length, inner = x.shape[self.dim], _beside(x, self.dim)
         if inner == 1:  # blocks of rows
-            starts = _starts(x.size // length, self.width) * length
+            starts = block_starts(x.size // length, self.width) * length
             sizes = (length, 1, length)
         else:
             firsts = np.arange(0, x.size, length * inner)
-            starts = np.add.outer(firsts, _starts(inner, self.width)).reshape(-1)
+            starts = np.add.outer(firsts, block_starts(inner, self.width)).reshape(-1)
             sizes = (length, inner, 1)
         x, out = np.ascontiguousarray(x), np.empty(x.shape, x.dtype)
         other = None if factor is None else np.ascontiguousarray(factor)
@@ -95,8 +95,3 @@ def _scan_of(combine: str, x: Any, dim: int) -> _Scan | None:
 def _beside(x: Any, dim: int) -> int:
     """Return the number of elements that lie beside each other along the dimensions after ``dim``."""
     return math.prod(x.shape[dim + 1 :])
-
-
-def _starts(count: int, width: int) -> Any:
-    """Return the first of each block of ``width``; the last block may overlap with the one before."""
-    return np.minimum(np.arange(0, count, width), count - width)

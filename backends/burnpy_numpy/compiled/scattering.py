@@ -25,7 +25,7 @@ def scatter(dtype: str, combine: str, runs: bool, nested: bool, width: int) -> s
     and the next. ``begin`` and ``end`` are outer elements.
 
     Args:
-        dtype: the dtype of x.
+        dtype: the dtype of x: float32, float64, or int64, which is only added.
         combine: "add", "mul", "max" or "min".
         runs: whether there is an index for each run of ``inner`` elements, the same for all outer elements.
         nested: whether ``inner`` is not 1.
@@ -86,5 +86,5 @@ def _moved(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, ther
 def _combine(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, there: str, mask: str | None) -> None:
     target = w.element(out, there, dtype)
     old, new = w.load(target, dtype, mask), w.load(w.element(x, here, dtype), dtype, mask)
-    op = COMBINE[combine]
+    op = "add" if dtype == "int64" else COMBINE[combine]
     w.store(w.call(op, old, new) if op.endswith("imum") else w.binary(op, old, new), target, mask)

@@ -126,6 +126,30 @@ class Pooling(OperationsBase):
             grad = total
         return grad
 
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x))
+    def adaptive_max_pool2d_indices(self, x: Float, size: Pair) -> Int:
+        """Row-major index, within its (height, width) plane, of the maximum of each window of `adaptive_avg_pool2d`.
+
+        Of equal maxima the first is selected, and of NaNs, which are above all numbers.
+        """
+        d, width, starts, lengths = self.discrete, x.shape[3], [], []
+        for dim, count in zip(
+            (2, 3), size, strict=True
+        ):  # windows one after the other, which repeat their last element
+            bounds = np.array(adaptive_windows(x.shape[dim], count))
+            longest = int((bounds[:, 1] - bounds[:, 0]).max())
+            places = np.minimum(np.add.outer(bounds[:, 0], np.arange(longest)), bounds[:, 1:] - 1)
+            starts.append(bounds[:, 0])
+            lengths.append(longest)
+            if places.size != x.shape[dim]:
+                x = self.index_select(x, dim, d.from_numpy(places.reshape(-1)))
+        n, c, wide = *x.shape[:2], lengths[1]
+        split = self.permute(self.reshape(x, (n, c, size[0], lengths[0], size[1], wide)), (0, 1, 2, 4, 3, 5))
+        within = self.argmax(self.reshape(split, (n, c, *size, lengths[0] * wide)), 4, False)
+        corner = d.from_numpy(np.add.outer(starts[0] * width, starts[1]))
+        row = d.floor_divide(within, wide)
+        return d.add(corner, d.add(d.mul(row, width), d.sub(within, d.mul(row, wide))))
+
 
 def _shares(
     b: Pooling,

@@ -26,7 +26,7 @@ class Recurrence(OperationsBase):
     Results have the states after each element, at that element's place.
     """
 
-    @derived(GENERAL, product=True, flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26))
+    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26))
     def lstm(
         self, x: Float, hidden: Float, cell: Float, weight: Float, lengths: Int | None, reverse: bool
     ) -> tuple[Float, Float, Float]:
@@ -34,17 +34,17 @@ class Recurrence(OperationsBase):
 
         Source: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
         """
-        found: list[tuple[Float, ...]] = []
+        elements: list[tuple[Float, ...]] = []
         for t in _order(x, reverse):
             sums = self.add(_at(self, x, t), self.matmul(hidden, weight))
             given: tuple[Float, ...] = (*_split(self, sums, 4), cell)
             after, cell_after, *gates = lstm_step(self, *given)
             hidden, cell = _held(self, lengths, t, (after, cell_after), (hidden, cell))
-            found.append((hidden, cell, self.cat(gates, 1)))
-        states, cells, every = _stacked(self, found, reverse)
+            elements.append((hidden, cell, self.cat(gates, 1)))
+        states, cells, every = _stacked(self, elements, reverse)
         return states, cells, every
 
-    @derived(GENERAL, product=True, flops=lambda grad: prod(grad) * (16 * grad[2] + 32))
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (16 * grad[2] + 32))
     def lstm_backward(
         self,
         grad: Float,
@@ -66,7 +66,7 @@ class Recurrence(OperationsBase):
             self, grad, grad_cells, None, hidden, cell, weight, states, cells, gates, lengths, reverse
         )
 
-    @derived(GENERAL, product=True, flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21))
+    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21))
     def gru(
         self, x: Float, hidden: Float, weight: Float, bias: Float, lengths: Int | None, reverse: bool
     ) -> tuple[Float, Float]:
@@ -77,17 +77,17 @@ class Recurrence(OperationsBase):
         Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine
         Translation, 2014.
         """
-        found: list[tuple[Float, ...]] = []
+        elements: list[tuple[Float, ...]] = []
         for t in _order(x, reverse):
             sums = self.add(self.matmul(hidden, weight), bias)
             given = (*_split(self, _at(self, x, t), 3), *_split(self, sums, 3), hidden)
             after, *gates = gru_step(self, *given)
             (hidden,) = _held(self, lengths, t, (after,), (hidden,))
-            found.append((hidden, self.cat(gates, 1)))
-        states, every = _stacked(self, found, reverse)
+            elements.append((hidden, self.cat(gates, 1)))
+        states, every = _stacked(self, elements, reverse)
         return states, every
 
-    @derived(GENERAL, product=True, flops=lambda grad: prod(grad) * (12 * grad[2] + 25))
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (12 * grad[2] + 25))
     def gru_backward(
         self,
         grad: Float,
@@ -104,21 +104,21 @@ class Recurrence(OperationsBase):
         """
         return gru_gradients(self, grad, None, hidden, weight, states, gates, lengths, reverse)
 
-    @derived(GENERAL, product=True, like="x", flops=lambda x: prod(x) * (2 * x[2] + 4))
+    @derived(GENERAL, product=("weight",), like="x", flops=lambda x: prod(x) * (2 * x[2] + 4))
     def rnn(self, x: Float, hidden: Float, weight: Float, lengths: Int | None, reverse: bool, relu: bool) -> Float:
         """A recurrent network without gates: the hidden states tanh(x + hidden @ weight), or with relu for tanh.
 
         Source: Elman, Finding Structure in Time, 1990.
         """
-        found: list[tuple[Float, ...]] = []
+        elements: list[tuple[Float, ...]] = []
         for t in _order(x, reverse):
             after = rnn_step(self, self.add(_at(self, x, t), self.matmul(hidden, weight)), relu)
             (hidden,) = _held(self, lengths, t, (after,), (hidden,))
-            found.append((hidden,))
-        (states,) = _stacked(self, found, reverse)
+            elements.append((hidden,))
+        (states,) = _stacked(self, elements, reverse)
         return states
 
-    @derived(GENERAL, product=True, flops=lambda grad: prod(grad) * (4 * grad[2] + 5))
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (4 * grad[2] + 5))
     def rnn_backward(
         self,
         grad: Float,
@@ -132,14 +132,14 @@ class Recurrence(OperationsBase):
         """Gradients of `rnn` with respect to x, hidden and weight; ``states`` is its result."""
         before = states_before(self, hidden, states, reverse)
         carried: Float | None = None
-        found: list[tuple[Float, ...]] = []
+        elements: list[tuple[Float, ...]] = []
         for t in _order(states, not reverse):
             total = _sum(self, _at(self, grad, t), carried)
             (by_state,), skipped = _counted(self, lengths, t, (total,))
             by_sum = rnn_step_backward(self, by_state, _at(self, states, t), relu)
             carried = _sum(self, self.matmul_nt(by_sum, weight), skipped[0])
-            found.append((by_sum,))
-        (by_x,) = _stacked(self, found, not reverse)
+            elements.append((by_sum,))
+        (by_x,) = _stacked(self, elements, not reverse)
         return by_x, carried, weight_gradient(self, before, by_x)
 
 
@@ -235,7 +235,7 @@ def lstm_gradients(
     before, cells_before = states_before(b, hidden, states, reverse), states_before(b, cell, cells, reverse)
     carried: Float | None = None
     carried_cell: Float | None = None
-    found: list[tuple[Float, ...]] = []
+    elements: list[tuple[Float, ...]] = []
     for t in _order(states, not reverse):
         totals = (_sum(b, _at(b, grad, t), carried), _sum(b, _at(b, grad_cells, t), carried_cell))
         (by_hidden, by_cell), (skipped, skipped_cell) = _counted(b, lengths, t, totals)
@@ -245,8 +245,8 @@ def lstm_gradients(
         by_sums = b.cat(parts, 1)
         carried = _sum(b, b.matmul_nt(by_sums, weight), skipped)
         carried_cell = _sum(b, by_before, skipped_cell)
-        found.append((by_sums,))
-    (by_x,) = _stacked(b, found, not reverse)
+        elements.append((by_sums,))
+    (by_x,) = _stacked(b, elements, not reverse)
     return by_x, carried, carried_cell, weight_gradient(b, before, by_x)
 
 
@@ -264,7 +264,7 @@ def gru_gradients(
     """Gradients of `gru` as of `gru_backward`, through the gates as well."""
     before = states_before(b, hidden, states, reverse)
     carried: Float | None = None
-    found: list[tuple[Float, ...]] = []
+    elements: list[tuple[Float, ...]] = []
     for t in _order(states, not reverse):
         total = _sum(b, _at(b, grad, t), carried)
         (by_hidden,), (skipped,) = _counted(b, lengths, t, (total,))
@@ -273,8 +273,8 @@ def gru_gradients(
         by_r, by_z, by_n, by_hn, by_before = gru_step_backward(b, by_hidden, *given, *more)
         by_product = b.cat([by_r, by_z, by_hn], 1)
         carried = _sum(b, b.add(b.matmul_nt(by_product, weight), by_before), skipped)
-        found.append((b.cat([by_r, by_z, by_n], 1), by_product))
-    by_x, by_products = _stacked(b, found, not reverse)
+        elements.append((b.cat([by_r, by_z, by_n], 1), by_product))
+    by_x, by_products = _stacked(b, elements, not reverse)
     return by_x, carried, weight_gradient(b, before, by_products), b.sum(by_products, (0, 1), False)
 
 
@@ -294,9 +294,9 @@ def _split(b: Any, x: Float, count: int) -> tuple[Float, ...]:
     return tuple([b.slice(x, (_WHOLE, slice(k * size, (k + 1) * size, 1))) for k in range(count)])
 
 
-def _stacked(b: Any, found: Sequence[tuple[Float, ...]], reverse: bool) -> list[Float]:
-    """Join what was found for each element, in the order of reading, into sequences."""
-    columns = zip(*(found[::-1] if reverse else found), strict=True)
+def _stacked(b: Any, elements: Sequence[tuple[Float, ...]], reverse: bool) -> list[Float]:
+    """Join the results of each element, in the order of reading, into sequences."""
+    columns = zip(*(elements[::-1] if reverse else elements), strict=True)
     return [b.cat([b.reshape(x, (x.shape[0], 1, x.shape[1])) for x in column], 1) for column in columns]
 
 

@@ -1,7 +1,8 @@
-"""Resampling along one dimension: each element of the result is a weighted sum of few elements of x, its taps.
+"""Resampling: each element of the result is a weighted sum of few elements of x, its taps.
 
-Interpolation of images is resampling along one dimension after another. The places and weights are constants, made on
-the CPU from sizes alone, and cached. The transpose is of the same form, with other taps.
+Along one dimension, the taps follow from sizes; in general, their places and weights are arguments. Interpolation of
+images is resampling along one dimension after another. The places and weights are constants then, made on the CPU from
+sizes alone, and cached. The transpose is of the same form, with other taps.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Float
+from burnpy.backend.primitives import Bool, Float, Int, Shape
 from burnpy.backend.schema import Algebra, derived
 
 _CUBIC = -0.75
@@ -36,7 +37,7 @@ class Taps(NamedTuple):
 
 
 class Resampling(OperationsBase):
-    """Resampling along a dimension, and its transpose."""
+    """Resampling along a dimension and at given places, and the transposes."""
 
     @derived(Algebra.LINEAR, flops=lambda out: 4 * prod(out))
     def resample(self, x: Float, dim: int, size: int, how: Sampling) -> Float:
@@ -50,6 +51,54 @@ class Resampling(OperationsBase):
     def resample_backward(self, grad: Float, dim: int, size: int, how: Sampling) -> Float:
         """Gradient of `resample` with respect to x, which has ``size`` elements along ``dim``."""
         return _weighted(self, grad, dim, transposed_taps(size, grad.shape[dim], how))
+
+    @derived(Algebra.BILINEAR, flops=lambda x, weights: 2 * prod(weights) * x[1])
+    def weighted_gather(self, x: Float, places: Int, weights: Float) -> Float:
+        """The sum over t of ``x[n, c, places[n, t, p]] · weights[n, t, p]``, of shape (n, c, p).
+
+        ``places``, int64, and ``weights`` are of one shape. A negative place stands for an element 0.
+        """
+        total = None
+        for t in range(places.shape[1]):
+            there, index = _taps_of(self, x.shape, places, t)
+            value = self.where(there, self.gather(x, 2, index), 0.0)
+            part = self.mul(value, _slice_of(self, weights, t))
+            total = part if total is None else self.add(total, part)
+        shape = (*x.shape[:2], places.shape[2])
+        return self.full(shape, 0.0, x.dtype) if total is None else total
+
+    @derived(Algebra.BILINEAR, flops=lambda grad, weights: 2 * prod(weights) * grad[1])
+    def weighted_scatter(self, grad: Float, places: Int, weights: Float, size: int) -> Float:
+        """Gradient of `weighted_gather` with respect to x, which has ``size`` elements along its last dimension."""
+        total = self.full((*grad.shape[:2], size), 0.0, grad.dtype)
+        for t in range(places.shape[1]):
+            there, index = _taps_of(self, grad.shape, places, t)
+            part = self.where(there, self.mul(grad, _slice_of(self, weights, t)), 0.0)
+            total = self.scatter_add(total, 2, index, part)
+        return total
+
+    @derived(Algebra.BILINEAR, flops=lambda x, out: 2 * prod(out) * x[1])
+    def gathered_products(self, grad: Float, x: Float, places: Int) -> Float:
+        """Gradient of `weighted_gather` with respect to the weights: the sum over c of ``grad[n, c, p]`` times x."""
+        parts = []
+        for t in range(places.shape[1]):
+            there, index = _taps_of(self, x.shape, places, t)
+            value = self.where(there, self.gather(x, 2, index), 0.0)
+            parts.append(self.sum(self.mul(grad, value), (1,), True))
+        return self.cat(parts, 1) if parts else self.full(places.shape, 0.0, grad.dtype)
+
+
+def _taps_of(b: Resampling, shape: Shape, places: Int, t: int) -> tuple[Bool, Int]:
+    """Return which of the t-th places, (n, 1, p), are not negative, and their index, (n, c, p), with 0 for others."""
+    d = b.discrete
+    place = d.slice(places, (slice(None), slice(t, t + 1, 1)))
+    there = d.ge(place, 0)
+    return there, d.expand(d.maximum(place, 0), (*shape[:2], places.shape[2]))
+
+
+def _slice_of(b: Resampling, weights: Float, t: int) -> Float:
+    """Return the t-th weights, (n, 1, p)."""
+    return b.slice(weights, (slice(None), slice(t, t + 1, 1)))
 
 
 def _weighted(b: Resampling, x: Float, dim: int, table: Taps) -> Float:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-import numpy as np
-
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
-from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_no_sequences
 from burnpy.nn.sizes import Pair, Single, pair, single
@@ -149,28 +146,9 @@ def _maxima(operation: str, x: Tensor[B], size: tuple[int, int]) -> tuple[Tensor
     lead, (high, wide) = x.shape[:-2], x.shape[-2:]
     if not high or not wide:
         raise ShapeError(f"{operation}() was given x of shape {x.shape}, which has no elements to choose from")
-    x, starts, tall = _windows(x, -2, size[0])
-    x, lefts, broad = _windows(x, -1, size[1])
-    n = len(lead)
-    x = x.reshape((*lead, size[0], tall, size[1], broad)).permute((*range(n), n, n + 2, n + 1, n + 3))
-    values, within = x.reshape((*lead, *size, tall * broad)).max(-1)
-    device: Any = x.device.discrete
-    corner = values._int(device.from_numpy(np.add.outer(starts * wide, lefts)))
-    return values, corner + within // broad * wide + within % broad
-
-
-def _windows(x: Tensor[B], dim: int, count: int) -> tuple[Tensor[B], Any, int]:
-    """Return x with its adaptive windows one after the other along ``dim``, their starts, and their common size.
-
-    Smaller windows repeat their last element, which as the later of two equal ones is never chosen.
-    """
-    bounds = adaptive_windows(x.shape[dim], count)
-    starts = np.array([start for start, _ in bounds], np.int64)
-    longest = max(stop - start for start, stop in bounds)
-    if count * longest == x.shape[dim]:
-        return x, starts, longest
-    stops = np.array([[stop] for _, stop in bounds], np.int64)
-    places = np.minimum(np.add.outer(starts, np.arange(longest)), stops - 1)
-    device: Any = x.device
-    index = device.discrete.from_numpy(places.reshape(-1))
-    return x._like(device.index_select(x._primitive, x.ndim + dim, index)), starts, longest
+    b: Any = x._backend
+    planes = x if len(lead) == 2 else x.unsqueeze(0)
+    index = b.adaptive_max_pool2d_indices(planes._primitive, size)
+    flat = b.discrete.reshape(index, (*planes.shape[:2], size[0] * size[1]))
+    values = x._like(b.gather(planes.flatten(2)._primitive, 2, flat)).reshape((*lead, *size))
+    return values, x._int(b.discrete.reshape(index, (*lead, *size)))

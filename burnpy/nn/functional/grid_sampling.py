@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
@@ -13,9 +13,14 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
 from burnpy.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from burnpy.tensor.int_tensor import IntTensor
+
 B = TypeVar("B", bound=Backend)
 
 _CUBIC = -0.75
+_FAR = -(1 << 40)
+"""The place of an element outside of the image, in elements: whatever is added to it, it stays negative."""
 
 
 @explained
@@ -72,21 +77,21 @@ def grid_sample(
     if mode != "bicubic":
         across = _inside(across, shape[3], padding_mode, align_corners)
         down = _inside(down, shape[2], padding_mode, align_corners)
-    flat = x.flatten(2)
     rows, columns = _taps(down, mode), _taps(across, mode)
     if mode == "bicubic" and padding_mode != "zeros":
         rows = [(_inside(at, shape[2], padding_mode, align_corners), weight) for at, weight in rows]
         columns = [(_inside(at, shape[3], padding_mode, align_corners), weight) for at, weight in columns]
-    total: Any = None
-    for row, row_weight in rows:
-        line: Any = None
-        for column, column_weight in columns:
-            part = _picked(flat, row, column, shape[2], shape[3])
-            part = part if column_weight is None else part * column_weight.unsqueeze(1)
-            line = part if line is None else line + part
-        line = line if row_weight is None else line * row_weight.unsqueeze(1)
-        total = line if total is None else total + line
-    return total  # type: ignore[no-any-return]  # there is at least one tap
+    n, taps, area = shape[0], len(rows), places[1] * places[2]
+    rows_of = _offsets([at for at, _ in rows], shape[2])
+    columns_of = _offsets([at for at, _ in columns], shape[3])
+    at = (rows_of * shape[3]).reshape((n, taps, 1, area)) + columns_of.reshape((n, 1, taps, area))
+    down_by, across_by = (stack([weight for _, weight in found], 1) for found in (rows, columns))
+    weights = down_by.reshape((n, taps, 1, area)) * across_by.reshape((n, 1, taps, area))
+    sizes = (n, taps * taps, area)
+    out = x._backend.weighted_gather(
+        x.flatten(2)._primitive, at.reshape(sizes)._primitive, weights.reshape(sizes)._primitive
+    )
+    return x._like(out).reshape((n, shape[1], *places[1:3]))
 
 
 @explained
@@ -147,10 +152,11 @@ def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bo
     return position.clamp(0.0, float(size - 1))
 
 
-def _taps(position: Tensor[B], mode: str) -> list[tuple[Tensor[B], Tensor[B] | None]]:
+def _taps(position: Tensor[B], mode: str) -> list[tuple[Tensor[B], Tensor[B]]]:
     """Return the places of the elements that a position depends on, whole numbers, and their weights."""
     if mode == "nearest":
-        return [(position.detach().round(), None)]
+        place = position.detach().round()
+        return [(place, place.ones_like())]
     low = position.detach().floor()
     share = position - low
     if mode == "bilinear":
@@ -167,12 +173,8 @@ def _cubic(distance: Tensor[B], *, near: bool) -> Tensor[B]:
     return ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
 
 
-def _picked(flat: Tensor[B], row: Tensor[B], column: Tensor[B], high: int, wide: int) -> Tensor[B]:
-    """Return the elements of images at rows and columns, (N, channels, height', width'); 0 outside of them."""
-    n, channels = flat.shape[:2]
-    there = (row >= 0.0) & (row <= float(high - 1)) & (column >= 0.0) & (column <= float(wide - 1))
-    down, across = (at.detach().masked_fill(~there, 0.0).int() for at in (row, column))
-    area = row.shape[1] * row.shape[2]
-    places = (down * wide + across).reshape((n, 1, area)).expand((n, channels, area))
-    picked = flat.gather(2, places).reshape((n, channels, *row.shape[1:]))
-    return picked.masked_fill(~there.unsqueeze(1), 0.0)
+def _offsets(positions: list[Tensor[B]], size: int) -> IntTensor[B]:
+    """Return whole numbers as ints, stacked along dim 1; far below 0 where they are not from 0 to size - 1."""
+    at = stack(positions, 1).detach()
+    outside = ~((at >= 0.0) & (at <= float(size - 1)))
+    return at.masked_fill(outside, 0.0).int().masked_fill(outside, _FAR)

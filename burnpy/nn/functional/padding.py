@@ -83,7 +83,7 @@ def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill:
     if x.shape == full:
         return x
     place = tuple([slice(max(low, 0), max(low, 0) + size, 1) for size, (low, _) in zip(x.shape, pairs, strict=True)])
-    return b.slice_scatter(b.full(full, fill, x.dtype), place, x)
+    return b.slice_scatter(b.expand(b.full((), fill, x.dtype), full), place, x)  # which copies what is expanded
 
 
 def _reflected(b: Any, x: Value, dim: int, low: int, high: int) -> list[Value]:

@@ -92,6 +92,18 @@ def _adaptive(x: Any, size: Any) -> Any:
     return out
 
 
+def _adaptive_indices(x: Any, size: Any) -> Any:
+    out = np.zeros((*x.shape[:2], *size), np.int64)
+    places = np.arange(x.shape[2] * x.shape[3]).reshape(x.shape[2:])
+    for i, j in np.ndindex(*size):
+        rows, columns = (
+            slice(k * n // m, -(-(k + 1) * n // m)) for k, n, m in zip((i, j), x.shape[2:], size, strict=True)
+        )
+        window = x[:, :, rows, columns].reshape((*x.shape[:2], places[rows, columns].size))
+        out[:, :, i, j] = places[rows, columns].ravel()[window.argmax(2)]
+    return out
+
+
 def _adaptive_backward(grad: Any, shape: Any) -> Any:
     total = np.zeros(shape)
     for i, j in np.ndindex(*grad.shape[2:]):
@@ -181,6 +193,17 @@ row(
         for k, (shape, kernel, stride, padding, ceil, *how) in enumerate(_AVERAGES)
     ],
     loose=4,
+)
+row(
+    "adaptive_max_pool2d_indices",
+    _adaptive_indices,
+    [
+        *((x(*shape), size) for shape, size in _SIZES),
+        *_SPECIAL,
+        (Values((1.0, 2.0, 2.0, 0.0, 2.0, -0.0, 0.0, _NAN, _NAN), (1, 1, 3, 3)), (2, 2)),
+        (Large((4, 6, 13, 19)), (5, 4)),
+        (Large((2, 3, 30, 15)), (3, 15)),
+    ],
 )
 row("adaptive_avg_pool2d", _adaptive, [*((x(*shape), size) for shape, size in _SIZES), *_SPECIAL], loose=4)
 row(

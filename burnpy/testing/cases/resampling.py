@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.operations.resampling import Sampling
-from burnpy.testing.cases.samples import Large, x
+from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Values, x
 from burnpy.testing.cases.table import row
 
 
@@ -44,6 +44,29 @@ def _transposed(grad: Any, dim: int, size: int, how: Sampling) -> Any:
     return np.moveaxis(np.moveaxis(grad, dim, -1) @ _matrix(size, grad.shape[dim], how), -1, dim)
 
 
+def _weighted_gather(x: Any, places: Any, weights: Any) -> Any:
+    out = np.zeros((*x.shape[:2], places.shape[2]))
+    for n, t, p in np.ndindex(*places.shape):
+        value = x[n, :, places[n, t, p]] if places[n, t, p] >= 0 else 0.0
+        out[n, :, p] += value * weights[n, t, p]
+    return out
+
+
+def _weighted_scatter(grad: Any, places: Any, weights: Any, size: int) -> Any:
+    out = np.zeros((*grad.shape[:2], size))
+    for n, t, p in np.ndindex(*places.shape):
+        if places[n, t, p] >= 0:
+            out[n, :, places[n, t, p]] += grad[n, :, p] * weights[n, t, p]
+    return out
+
+
+def _gathered_products(grad: Any, x: Any, places: Any) -> Any:
+    out = np.zeros(places.shape)
+    for n, t, p in np.ndindex(*places.shape):
+        out[n, t, p] = (grad[n, :, p] * (x[n, :, places[n, t, p]] if places[n, t, p] >= 0 else 0.0)).sum()
+    return out
+
+
 _HOW: list[tuple[int, int, Sampling]] = [  # sizes of x and of the result
     (3, 6, Sampling("nearest", False, 0.5)),
     (5, 3, Sampling("nearest", False, 5 / 3)),
@@ -78,4 +101,51 @@ row(
         (Large((3, 8, 40, 60)), 3, 30, _HOW[3][2]),
     ],
     loose=8,
+)
+
+_PLACES = Index((((0, 4, 2), (2, -1, 3)), ((1, 1, -7), (0, 2, 4))))
+_MANY = Index(
+    tuple(
+        tuple(tuple((40 * k + p) * 7 % 60 - 1 for p in range(40)) for k in (3 * n, 3 * n + 1, 3 * n + 2))
+        for n in (0, 1)
+    )
+)
+_NAN, _INF = float("nan"), float("inf")
+_ONE = Index((((0, 1), (-1, 2)),))
+
+row(
+    "weighted_gather",
+    _weighted_gather,
+    [
+        (x(2, 3, 5), _PLACES, x(2, 2, 3)),
+        (Values((1.0, _NAN, _INF), (1, 1, 3)), _ONE, Values((2.0, 0.0, 1.0, 3.0), (1, 2, 2))),
+        (x(0, 3, 5), EmptyIndex((0, 2, 3)), x(0, 2, 3)),
+        (x(2, 3, 5), EmptyIndex((2, 2, 0)), x(2, 2, 0)),
+        (x(2, 3, 5), EmptyIndex((2, 0, 3)), x(2, 0, 3)),
+        (Large((2, 7, 60)), _MANY, Large((2, 3, 40))),
+    ],
+    loose=8,
+)
+row(
+    "weighted_scatter",
+    _weighted_scatter,
+    [
+        (x(2, 3, 3), _PLACES, x(2, 2, 3), 5),
+        (Values((1.0, _INF), (1, 1, 2)), _ONE, Values((2.0, 1.0, _NAN, 3.0), (1, 2, 2)), 3),
+        (x(0, 3, 3), EmptyIndex((0, 2, 3)), x(0, 2, 3), 5),
+        (x(2, 3, 3), EmptyIndex((2, 0, 3)), x(2, 0, 3), 5),
+        (Large((2, 7, 40)), _MANY, Large((2, 3, 40)), 60),
+    ],
+    loose=16,
+)
+row(
+    "gathered_products",
+    _gathered_products,
+    [
+        (x(2, 3, 3), x(2, 3, 5), _PLACES),
+        (x(0, 3, 3), x(0, 3, 5), EmptyIndex((0, 2, 3))),
+        (x(2, 3, 0), x(2, 3, 5), EmptyIndex((2, 2, 0))),
+        (Large((2, 7, 40)), Large((2, 7, 60)), _MANY),
+    ],
+    loose=16,
 )

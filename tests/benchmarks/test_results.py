@@ -1,0 +1,97 @@
+"""The committed results: the page is made of the file, and a run that is worse fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as program
+from benchmarks import results
+from benchmarks.measure import Spread
+from benchmarks.report import Line, Section
+from benchmarks.results import Group, compare, load, store, to_markdown
+
+THEN = Section(
+    "Training",
+    "How.",
+    "ms",
+    ["burnpy"],
+    [
+        Line("step", {"burnpy": Spread(8.0, 7.0, 9.0)}, Spread(0.8, 0.75, 0.85), 0.9, roofline=Spread(0.5, 0.4, 0.6)),
+        Line("memory", {"burnpy": "fails: no"}, Spread(0.5, 0.5, 0.5), None),
+        Line("no ratio", {}, None, None),
+    ],
+)
+
+
+def measured(step: float, memory: float = 0.5) -> Section:
+    first, second, third = THEN.lines
+    one = replace(first, ratio=Spread(step, step - 0.02, step + 0.03))
+    return replace(THEN, lines=[one, replace(second, ratio=Spread(memory, memory, memory)), third])
+
+
+def test_the_page_is_made_of_the_file() -> None:
+    assert results.PAGE.read_text() == to_markdown(load())
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    found = {"A CPU, a BLAS": {"training": Group("python -m benchmarks", ["Python"], [THEN])}}
+    file, page = tmp_path / "results.json", tmp_path / "RESULTS.md"
+    store(found, file, page)
+    assert load(file) == found
+    assert "| step | 8 | 50% | 0.80 (0.75–0.85) | ≤ 0.9 | yes |" in page.read_text()
+    assert load(tmp_path / "absent.json") == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "memory", "worse"),
+    [(0.8, 0.5, 0), (0.5, 0.4, 0), (0.89, 0.515, 0), (0.91, 0.5, 1), (0.8, 0.53, 1), (0.95, 0.6, 2)],
+)
+def test_a_ratio_is_worse_by_more_than_its_spread(step: float, memory: float, worse: int) -> None:
+    comparison = compare([measured(step, memory)], [THEN])
+    assert (comparison.compared, len(comparison.worse), comparison.passed) == (2, worse, not worse)
+
+
+def test_a_noisy_run_is_given_its_own_spread() -> None:
+    noisy = replace(THEN.lines[0], ratio=Spread(0.95, 0.8, 1.1))
+    assert compare([replace(THEN, lines=[noisy])], [THEN]).passed
+
+
+def test_nothing_compared_is_no_success() -> None:
+    comparison = compare([replace(THEN, title="Another")], [THEN])
+    assert not comparison.passed
+    assert "Is PyTorch installed?" in str(comparison)
+
+
+@pytest.mark.parametrize(("step", "status"), [(0.8, 0), (0.95, 1)])
+def test_the_check_fails(
+    step: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed = {results.here(): {"training": Group("", [], [THEN])}}
+    monkeypatch.setattr(results, "load", lambda: committed)
+    monkeypatch.setitem(program.GROUPS, "training", lambda effort, said: [measured(step)])
+    arguments = ["--check", "--only", "training", "--out", str(tmp_path)]
+    assert program.main(arguments) == status
+    said = capsys.readouterr().out
+    assert "2 ratios compared" in said
+    assert ("- Training, step: 0.95 (0.93–0.98), committed 0.80 (0.75–0.85)" in said) == bool(status)
+
+
+def test_a_machine_without_a_reference(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(results, "load", lambda: {"Another CPU": {"training": Group("", [], [THEN])}})
+    assert program.main(["--check", "--only", "training"]) == 0
+    assert "There is no reference for this machine" in capsys.readouterr().out
+
+
+def test_a_group_that_is_measured_again_replaces_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    committed = {results.here(): {name: Group("before", [], [THEN]) for name in ("tiny", "training")}}
+    stored: list[results.Results] = []
+    monkeypatch.setattr(results, "load", lambda: committed)
+    monkeypatch.setattr(results, "store", stored.append)
+    monkeypatch.setitem(program.GROUPS, "training", lambda effort, said: [measured(0.7)])
+    assert program.main(["--write", "--only", "training", "--out", str(tmp_path)]) == 0
+    own = stored[0][results.here()]
+    assert own["tiny"].command == "before"
+    assert own["training"].sections == [measured(0.7)]
