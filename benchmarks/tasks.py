@@ -113,7 +113,10 @@ def _recurrent(rng: np.random.Generator, small: bool, model: str, gates: int) ->
     weights |= _linear(rng, "logits", hidden, CLASSES)
     sequences = rng.normal(0.0, 1.0, (BATCHES, batch, length, inputs))
     sizes = {"inputs": inputs, "hidden": hidden}
-    return Task(model, sizes, weights, sequences, rng.integers(0, CLASSES, sequences.shape[:2]))
+    labels = rng.integers(0, CLASSES, sequences.shape[:2])
+    of_inputs = length * gates * hidden * inputs
+    products = float(of_inputs + length * gates * hidden**2 + hidden * CLASSES)
+    return Task(model, sizes, weights, sequences, labels, products=products, unneeded=float(of_inputs))
 
 
 def _linear(rng: np.random.Generator, path: str, inputs: int, outputs: int) -> dict[str, Array]:

@@ -171,17 +171,24 @@ class StreamLoader(Generic[T]):
         self.share = Share()
         self._kept = Kept()
 
-    def epoch(self, epoch: int, *, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
+    def epoch(self, epoch: int, *, start: int = 0, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
         """The batches of an epoch, or those after a state, as an iterator; see `Loader.epoch`.
 
         Args:
             epoch: the number of the epoch, from 0.
+            start: the number of the first batch. The samples of those before it are read, and not mapped; with a state
+                nothing is read twice.
             state: the attribute ``state`` of an iterator that this returned, to continue after its last batch.
 
         Raises:
-            ArgumentError: the number is negative, or the state is none.
+            ArgumentError: a number is negative, the state is none, or there are a start and a state.
         """
         checked_count(epoch, "epoch", 0, "epoch()")
+        checked_count(start, "start", 0, "epoch()")
+        if start and state is not None:
+            raise ArgumentError(
+                "epoch() was given a start and a state, which both say where to begin; give one of them"
+            )
         before: Any = {"samples": 0, "batches": 0, "stream": None} if state is None else state
         if not isinstance(before, dict) or before.keys() != {"samples", "batches", "stream"}:
             raise ArgumentError("epoch() was given a state that no epoch(...).state gave; give that attribute, or None")
@@ -191,7 +198,7 @@ class StreamLoader(Generic[T]):
             functions.insert(0, stream.function)
             stream = stream.inner
         make = _MakeStreamBatch(tuple(functions), self.collator, self.seed, self.share)
-        engine = self._engine.opened(make, self._tasks(stream, epoch, before), None, self._kept)
+        engine = self._engine.opened(make, islice(self._tasks(stream, epoch, before), start, None), None, self._kept)
         return StreamEpoch(engine, self.collator, epoch, before)
 
     def _tasks(self, stream: Stream[Any], epoch: int, before: dict[str, Any]) -> Iterator[_Task]:
@@ -215,6 +222,16 @@ class StreamLoader(Generic[T]):
             state = {"samples": first + len(items), "batches": number + 1, "stream": place}
             yield _Task(epoch, number, first, items, state)
             first, number = first + len(items), number + 1
+
+    def settings(self) -> dict[str, Any]:
+        """What determines the batches, as plain values: a run that is resumed is to have the same."""
+        return {
+            "stream": type(self.stream).__name__,
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "drop_last": self.drop_last,
+            "ranks": self.share.size,
+        }
 
     def shard(self, rank: int, size: int) -> StreamLoader[T]:
         """A loader of one rank's part of every batch. Each rank reads the whole stream; see `Loader.shard`.

@@ -96,7 +96,7 @@ def _groups_of(x: Any, weight: Any, dims: Dims) -> _Groups | None:
 
 
 def _kernel(name: str, dtype: Any, eps: Any) -> NamedKernel | None:
-    """Return the kernel of a template of `normalizing`; None if kernels are off."""
+    """Return the kernel of a template of `normalization_kernels`; None if kernels are off."""
     from burnpy_numpy.compiled.kernel import enabled, named_kernel  # not imported before the first large normalization
 
     return named_kernel(*_template(name, dtype), float(eps)) if enabled() else None
@@ -105,7 +105,7 @@ def _kernel(name: str, dtype: Any, eps: Any) -> NamedKernel | None:
 @cache
 def _template(name: str, dtype: Any) -> tuple[Any, str, int]:
     """Return a template, and its parameters dtype and width."""
-    from burnpy_numpy.compiled import normalizing
+    from burnpy_numpy.compiled import normalization_kernels
     from burnpy_numpy.compiled.compiler import vector_bytes
 
-    return getattr(normalizing, name), dtype.name, vector_bytes() // dtype.itemsize
+    return getattr(normalization_kernels, name), dtype.name, vector_bytes() // dtype.itemsize

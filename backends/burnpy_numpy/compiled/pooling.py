@@ -35,7 +35,7 @@ class CompiledPooling(ArrayBackend):
 def _backward(grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
     """Return the gradient of max pooling; None if kernels are off."""
     from burnpy_numpy.compiled.kernel import named_kernel  # not imported before the first large gradient
-    from burnpy_numpy.compiled.max_pooling import max_pool_backward
+    from burnpy_numpy.compiled.pooling_kernels import max_pool_backward
 
     counts: Pair = out.shape[2:]
     padded = padded_shape(x.shape, kernel, stride, padding, dilation, counts) != x.shape
