@@ -106,7 +106,7 @@ def gru(rng: np.random.Generator, small: bool) -> Task:
 
 def _recurrent(rng: np.random.Generator, small: bool, model: str, gates: int) -> Task:
     batch, length, inputs, hidden = (2, 3, 3, 4) if small else (16, 32, 32, 64)
-    shapes = {"weight_ih": (inputs, gates * hidden), "weight_hh": (hidden, gates * hidden)}
+    shapes: dict[str, tuple[int, ...]] = {"weight_ih": (inputs, gates * hidden), "weight_hh": (hidden, gates * hidden)}
     shapes |= dict.fromkeys(("bias_ih", "bias_hh"), (gates * hidden,))
     bound = hidden**-0.5
     weights = {f"recurrent.layers.0.0.{name}": rng.uniform(-bound, bound, shape) for name, shape in shapes.items()}
