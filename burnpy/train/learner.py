@@ -236,4 +236,5 @@ class Learner(Generic[M, T, V, W]):
                 f"fit() was given {a(type(mine).__name__)} on {mine.device}, which records no graph; make the model on "
                 f"Autodiff[{mine.device}] to train it"
             )
-        return run(self, mine, train, valid, epochs, resume, fast_dev_run)
+        trained: Any = mine  # of class M, as the type of `model` says to type checkers
+        return run(self, trained, train, valid, epochs, resume, fast_dev_run)

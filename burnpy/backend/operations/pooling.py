@@ -143,7 +143,8 @@ class Pooling(OperationsBase):
             lengths.append(longest)
             if places.size != x.shape[dim]:
                 x = self.index_select(x, dim, d.from_numpy(places.reshape(-1)))
-        n, c, wide = *x.shape[:2], lengths[1]
+        n, c = x.shape[:2]
+        wide = lengths[1]
         split = self.permute(self.reshape(x, (n, c, size[0], lengths[0], size[1], wide)), (0, 1, 2, 4, 3, 5))
         within = self.argmax(self.reshape(split, (n, c, *size, lengths[0] * wide)), 4, False)
         corner = d.from_numpy(np.add.outer(starts[0] * width, starts[1]))
