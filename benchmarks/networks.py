@@ -119,11 +119,11 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
 
 def lines(figures: Figures, names: Iterable[str]) -> list[Line]:
     """Return the lines of cases that were `measured`."""
-    found = []
+    measured_lines = []
     for name in names:
         for what, work in (("forward", name), ("both", f"{name}, with gradients")):
             key = f"{name}/{what}"
             ratio = figures.ratio(("burnpy", key), ("torch", key))
             if figures.of("burnpy", key) or what == "forward":
-                found.append(Line.of(work, figures, dict.fromkeys(PEERS, key), 1e3, ratio, BUDGET))
-    return found
+                measured_lines.append(Line.of(work, figures, dict.fromkeys(PEERS, key), 1e3, ratio, BUDGET))
+    return measured_lines

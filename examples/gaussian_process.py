@@ -1,10 +1,10 @@
 """A Gaussian process learns the CO₂ in the air over Hawaii and foretells it: ``python examples/gaussian_process.py``.
 
 The monthly means from 1958 to 2001 at Mauna Loa come with statsmodels. The kernel, after Rasmussen and Williams (2006,
-section 5.4.3), is a sum of a smooth trend, a yearly cycle that changes slowly, irregularities of a year, those of
+section 5.4.3), is a sum of a smooth trend, a yearly cycle that changes slowly, irregularities of a year, others of some
 weeks, and noise. Its ten parameters are found from the months before 1990 by maximising the log marginal likelihood,
 whose gradient goes through a Cholesky decomposition. What it says of the months from 1990 on is compared with the data:
-the growth then slowed down, and it is surer than it should be. It takes about five seconds on one core.
+the growth then slowed down, and the process is surer than it should be. It takes about five seconds on one core.
 """
 
 from __future__ import annotations

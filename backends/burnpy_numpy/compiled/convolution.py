@@ -173,12 +173,12 @@ def _enabled() -> bool:
 
 
 def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
-    """Return the kernel of a template of `convolving`; None if it cannot be compiled."""
-    from burnpy_numpy.compiled import convolving
+    """Return the kernel of a template of `convolution_kernels`; None if it cannot be compiled."""
+    from burnpy_numpy.compiled import convolution_kernels
     from burnpy_numpy.compiled.kernel import named_kernel
 
     return named_kernel(
-        getattr(convolving, name), "float32" if dtype is float32 else "float64", tables.width, *tables.block
+        getattr(convolution_kernels, name), "float32" if dtype is float32 else "float64", tables.width, *tables.block
     )
 
 

@@ -85,7 +85,7 @@ def grid_sample(
     rows_of = _offsets([at for at, _ in rows], shape[2])
     columns_of = _offsets([at for at, _ in columns], shape[3])
     at = (rows_of * shape[3]).reshape((n, taps, 1, area)) + columns_of.reshape((n, 1, taps, area))
-    down_by, across_by = (stack([weight for _, weight in found], 1) for found in (rows, columns))
+    down_by, across_by = (stack([weight for _, weight in axis], 1) for axis in (rows, columns))
     weights = down_by.reshape((n, taps, 1, area)) * across_by.reshape((n, 1, taps, area))
     sizes = (n, taps * taps, area)
     out = x._backend.weighted_gather(

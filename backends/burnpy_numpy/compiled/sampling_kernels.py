@@ -112,9 +112,9 @@ def weighted_scatter(dtype: str) -> str:
 
 def _places(w: Loops, pointer: str, elements: str) -> tuple[Vector, list[str]]:
     """Load places; return which of them are in range, and all, with 0 in place of those that are not."""
-    found = w.load(pointer, "int64", None)
+    loaded = w.load(pointer, "int64", None)
     limit = w.splat(elements, "int64")
-    there = Vector(w.assign(f"icmp ult {w.type('int64')} {found.text}, {limit.text}"), "bool")
+    there = Vector(w.assign(f"icmp ult {w.type('int64')} {loaded.text}, {limit.text}"), "bool")
     inside = []
     for k in range(w.width):
         place = w.number(pointer, str(k))

@@ -30,18 +30,18 @@ def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> st
         with w.loop("0", vectors) as v:
             column = w.number(starts, v)
             with w.loop("0", n) as k:
-                row = w.assign(f"sub i64 {last}, {k}") if upper else k
+                row = w.minus(last, k) if upper else k
                 line, place = w.element(matrix, w.times(row, n), dtype), w.plus(w.times(row, columns), column)
                 total = w.variable(w.load(w.element(right, place, dtype), dtype, None))
                 with w.loop("0", k) as j:
-                    known = w.assign(f"sub i64 {last}, {j}") if upper else j
+                    known = w.minus(last, j) if upper else j
                     factor = w.load_one(w.element(line, known, dtype), dtype)
                     at = w.element(solution, w.plus(w.times(known, columns), column), dtype)
                     w.set(total, w.sub(w.get(total, dtype), w.mul(factor, w.load(at, dtype, None))))
-                found = w.get(total, dtype)
+                solved = w.get(total, dtype)
                 if not unitriangular:
-                    found = w.div(found, w.load_one(w.element(line, row, dtype), dtype))
-                w.store(found, w.element(solution, place, dtype), None)
+                    solved = w.div(solved, w.load_one(w.element(line, row, dtype), dtype))
+                w.store(solved, w.element(solution, place, dtype), None)
     return w.function()
 
 
@@ -68,9 +68,9 @@ def cholesky_factor(dtype: str) -> str:
                 with w.loop("0", j) as k:
                     product = w.mul(*(w.load(w.element(p, k, dtype), dtype, None) for p in (left, other)))
                     w.set(total, w.sub(w.get(total, dtype), product))
-                found = w.div(w.get(total, dtype), w.load(w.element(other, j, dtype), dtype, None))
-                w.store(found, w.element(left, j, dtype), None)
-                w.set(squares, w.sub(w.get(squares, dtype), w.mul(found, found)))
+                entry = w.div(w.get(total, dtype), w.load(w.element(other, j, dtype), dtype, None))
+                w.store(entry, w.element(left, j, dtype), None)
+                w.set(squares, w.sub(w.get(squares, dtype), w.mul(entry, entry)))
             rest = w.get(squares, dtype)
             positive = w.first(w.compare("ogt", rest, w.constant(0.0, dtype)))
             w.set_number(wrong, w.assign(f"select i1 {positive}, i64 {w.number(wrong, '0')}, i64 1"))
