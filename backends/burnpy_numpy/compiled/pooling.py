@@ -28,13 +28,13 @@ class CompiledPooling(ArrayBackend):
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
-        found = None
+        compiled = None
         if grad.dtype is out.dtype is x.dtype:
-            found = _kernel("max_pool_backward", x.shape, x.dtype, out.shape, (kernel, stride, padding, dilation))
-        if found is None:
+            compiled = _kernel("max_pool_backward", x.shape, x.dtype, out.shape, (kernel, stride, padding, dilation))
+        if compiled is None:
             return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
         total = np.zeros(x.shape, x.dtype)
-        _run(found, (grad, out, x, total), x.shape, out.shape, (stride, padding, dilation))
+        _run(compiled, (grad, out, x, total), x.shape, out.shape, (stride, padding, dilation))
         return total
 
     def avg_pool2d(
@@ -48,12 +48,12 @@ class CompiledPooling(ArrayBackend):
         divisor: int | None,
     ) -> Any:
         shape = (*x.shape[:2], *window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode))
-        found = _kernel("avg_pool", x.shape, x.dtype, shape, (kernel, stride, padding, (1, 1)))
-        if found is None:
+        compiled = _kernel("avg_pool", x.shape, x.dtype, shape, (kernel, stride, padding, (1, 1)))
+        if compiled is None:
             return super().avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
         shares = window_shares(x.shape, kernel, stride, padding, shape[2:], count_include_pad, divisor)
         out = np.empty(shape, x.dtype)
-        _run(found, (x, _filled(shares, shape, x.dtype), out), x.shape, shape, (stride, padding, (1, 1)))
+        _run(compiled, (x, _filled(shares, shape, x.dtype), out), x.shape, shape, (stride, padding, (1, 1)))
         return out
 
     def avg_pool2d_backward(
@@ -66,13 +66,13 @@ class CompiledPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        found = _kernel("avg_pool_backward", shape, grad.dtype, grad.shape, (kernel, stride, padding, (1, 1)))
-        if found is None:
+        compiled = _kernel("avg_pool_backward", shape, grad.dtype, grad.shape, (kernel, stride, padding, (1, 1)))
+        if compiled is None:
             return super().avg_pool2d_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
         shares = window_shares(shape, kernel, stride, padding, grad.shape[2:], count_include_pad, divisor)
         total = np.zeros(shape, grad.dtype)
         arrays = (grad, _filled(shares, grad.shape, grad.dtype), total)
-        _run(found, arrays, shape, grad.shape, (stride, padding, (1, 1)))
+        _run(compiled, arrays, shape, grad.shape, (stride, padding, (1, 1)))
         return total
 
 

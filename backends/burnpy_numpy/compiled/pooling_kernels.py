@@ -61,14 +61,14 @@ class _Windows(Loops):
 
     def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
         """The rows or columns of a window, or 0 for those beyond x, and bits that say which those are."""
-        found = []
+        positions = []
         for k in range(count):
             place, inside = self.plus(start, self.times(step, k)), "true"
             if self._padded:
                 inside = self.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
                 place = self.either(inside, place, "0", "i64")
-            found.append((place, inside))
-        return found
+            positions.append((place, inside))
+        return positions
 
     def one(self, array: str, index: str) -> Vector:
         """Load one number of an array."""

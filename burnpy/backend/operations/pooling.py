@@ -165,7 +165,7 @@ def _shares(
 ) -> Float:
     """Divide x by the number of counted elements of each window, or by ``divisor``."""
     share = window_shares(shape, kernel, stride, padding, x.shape[2:], count_include_pad, divisor)
-    return b.mul(x, share if isinstance(share, float) else b.from_numpy(share.astype(x.dtype)))
+    return b.mul(x, b.from_numpy(share.astype(x.dtype)) if isinstance(share, np.ndarray) else share)
 
 
 def window_shares(
