@@ -115,6 +115,11 @@ NUMBERS: dict[str, F] = {
     "bucketize": lambda x: of(x, "bucketize")(x, sequence(x)),
     "bucketize, right": lambda x: of(x, "bucketize")(x, sequence(x), right=True),
 }
+INTS: dict[str, F] = {
+    "trapezoid": lambda x: of(x, "trapezoid")(x),
+    "trapezoid by x": lambda x: of(x, "trapezoid")(x, x.cumsum(0), dim=0),
+    "cumulative_trapezoid": lambda x: of(x, "cumulative_trapezoid")(x, dim=0),
+}
 VALUES: dict[str, F] = {
     "sort": lambda x: stable(x, dim=-1),
     "sort, descending": lambda x: stable(x, dim=0, descending=True),
@@ -197,6 +202,12 @@ def compare(name: str, which: str, f: F) -> None:
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats(name: str, which: str) -> None:
     compare(name, which, FLOATS[name])
+
+
+@pytest.mark.parametrize("which", [name for name, array in INPUTS.items() if array.dtype.kind == "i"])
+@pytest.mark.parametrize("name", INTS)
+def test_ints(name: str, which: str) -> None:
+    compare(name, which, INTS[name])
 
 
 @pytest.mark.parametrize("which", [name for name, array in INPUTS.items() if array.dtype.kind != "b"])
