@@ -14,6 +14,8 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
     and width of x, numbers of windows in a column and in a row; stride, padding and dilation, each for both. ``begin``
     and ``end`` are planes.
 
+    Where no element of a window is as large as its maximum, none has the gradient.
+
     Args:
         dtype: float32 or float64.
         rows: the number of rows of a window.
@@ -47,7 +49,7 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
         with w.loop("0", wide) as j:
             window = w.plus(window_row, j)
             top = w.assign(f"load {kind}, ptr {w.element(maxima, window, dtype)}")
-            chosen = lines[0][0]
+            chosen, some = lines[0][0], "false"
             across_places = places(w.minus(w.times(j, across), before), column_step, columns, width)
             for line, row_inside in reversed(lines):
                 for column, inside in reversed(across_places):
@@ -57,8 +59,9 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
                     fits = w.assign(f"or i1 {nan}, {w.assign(f'fcmp oge {kind} {value}, {top}')}")
                     if padded:
                         fits = w.assign(f"and i1 {fits}, {w.assign(f'and i1 {row_inside}, {inside}')}")
-                    chosen = w.either(fits, place, chosen, "i64")
+                    chosen, some = w.either(fits, place, chosen, "i64"), w.assign(f"or i1 {some}, {fits}")
             grad = w.load_one(w.element(grads, window, dtype), dtype)
+            grad = w.select(w.splat(some, "bool"), grad, w.constant(0.0, dtype))
             target = w.element(out, chosen, dtype)
             w.store_one(w.add(w.load_one(target, dtype), grad), target)
     return w.function()
