@@ -29,15 +29,15 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
 
     def places(start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
         """The rows or columns of a window, within x, and bits that say whether they are that without a change."""
-        found = []
+        positions = []
         for k in range(count):
             place = w.plus(start, w.times(step, k))
             inside = "true"
             if padded:
                 inside = w.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
                 place = w.either(inside, place, "0", "i64")
-            found.append((place, inside))
-        return found
+            positions.append((place, inside))
+        return positions
 
     with w.loop("%begin", "%end") as plane, w.loop("0", high) as i:
         first = w.times(plane, w.times(height, width))
