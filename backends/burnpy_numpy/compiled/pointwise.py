@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Scalar
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import applied, elementwise_kernel
+from burnpy_numpy.compiled.operations import LEAST, applied, elementwise_kernel, kernel_of
 
 
 class CompiledPointwise(ArrayBackend):
@@ -30,6 +33,16 @@ class CompiledPointwise(ArrayBackend):
     def sinc(self, x: Any) -> Any:
         kernel = elementwise_kernel("sinc", (), x)
         return super().sinc(x) if kernel is None else applied(kernel, x)
+
+    def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
+        kernel = None
+        if x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):  # the bounds may be others at each call
+            kernel = kernel_of("clamped", ("full", "scalar", "scalar"), x.dtype, ())
+        if kernel is None:
+            return super().clamp(x, low, high)
+        bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+        (out,) = kernel([x], bounds, 1, x.size)
+        return out.reshape(x.shape)
 
     def leaky_relu(self, x: Any, negative_slope: float) -> Any:
         kernel = elementwise_kernel("leaky_relu", (negative_slope,), x)

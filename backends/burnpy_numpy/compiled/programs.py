@@ -69,3 +69,8 @@ def products_of_rows(b: Any, grad: Any, x: Any, mean: Any) -> tuple[Any, Any]:
 def combined_rows(b: Any, grad: Any, x: Any, mean: Any, along: Any, level: Any, factor: Any) -> Any:
     """(grad - (x - mean) · along - level) · factor, with numbers for each row."""
     return b.mul(b.sub(b.sub(grad, b.mul(b.sub(x, mean), along)), level), factor)
+
+
+def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:
+    """Clamp x to [low, high]."""
+    return b.minimum(b.maximum(x, low), high)
