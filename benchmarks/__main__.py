@@ -50,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--effort", choices=EFFORTS, default="full", help="smoke only finds out whether all of it runs")
     parser.add_argument(
-        "--quick", action="store_const", const="quick", dest="effort", help="fewer and shorter processes"
+        "--quick",
+        action="store_const",
+        const="quick",
+        dest="effort",
+        help="fewer and shorter processes, without compilers",
     )
     parser.add_argument(
         "--only", nargs="+", choices=GROUPS, default=list(GROUPS), metavar="GROUP", help=", ".join(GROUPS)
@@ -69,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     effort = EFFORTS[options.effort]
     if options.processes:
         effort = replace(effort, processes=options.processes)
-    effort = replace(effort, compilers=not options.check)  # no budget is about them
+    effort = replace(effort, compilers=effort.compilers and not options.check)  # no budget is about them
     here = results.here()
     print("\n".join([here, *machine()]))
     committed = results.load()

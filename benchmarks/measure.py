@@ -36,7 +36,7 @@ class Effort:
 
 
 FULL = Effort(processes=5, seconds=0.05, nodes=(1_000, 10_000, 100_000, 1_000_000), steps=60)
-QUICK = Effort(processes=3, seconds=0.02, nodes=(1_000, 10_000, 100_000), steps=20)
+QUICK = Effort(processes=3, seconds=0.02, nodes=(1_000, 10_000, 100_000), steps=20, compilers=False)
 SMOKE = Effort(processes=1, seconds=0.0, nodes=(10, 20), steps=3)
 
 

@@ -106,14 +106,17 @@ def gru(rng: np.random.Generator, small: bool) -> Task:
 
 def _recurrent(rng: np.random.Generator, small: bool, model: str, gates: int) -> Task:
     batch, length, inputs, hidden = (2, 3, 3, 4) if small else (16, 32, 32, 64)
-    shapes = {"weight_ih": (inputs, gates * hidden), "weight_hh": (hidden, gates * hidden)}
-    shapes |= dict.fromkeys(("bias_ih", "bias_hh"), (gates * hidden,))
+    shapes: dict[str, tuple[int, ...]] = {"weight_ih": (inputs, gates * hidden), "weight_hh": (hidden, gates * hidden)}
+    shapes |= {"bias_ih": (gates * hidden,), "bias_hh": (gates * hidden,)}
     bound = hidden**-0.5
     weights = {f"recurrent.layers.0.0.{name}": rng.uniform(-bound, bound, shape) for name, shape in shapes.items()}
     weights |= _linear(rng, "logits", hidden, CLASSES)
     sequences = rng.normal(0.0, 1.0, (BATCHES, batch, length, inputs))
     sizes = {"inputs": inputs, "hidden": hidden}
-    return Task(model, sizes, weights, sequences, rng.integers(0, CLASSES, sequences.shape[:2]))
+    labels = rng.integers(0, CLASSES, sequences.shape[:2])
+    of_inputs = length * gates * hidden * inputs
+    products = float(of_inputs + length * gates * hidden**2 + hidden * CLASSES)
+    return Task(model, sizes, weights, sequences, labels, products=products, unneeded=float(of_inputs))
 
 
 def _linear(rng: np.random.Generator, path: str, inputs: int, outputs: int) -> dict[str, Array]:

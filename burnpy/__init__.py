@@ -49,10 +49,11 @@ if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.grids import cartesian_prod, meshgrid
-    from burnpy.tensor.integration import cumulative_trapezoid, std_mean, trapezoid, var_mean
+    from burnpy.tensor.integration import cumulative_trapezoid, trapezoid
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
     from burnpy.tensor.searching import bucketize, searchsorted
     from burnpy.tensor.stacking import atleast_1d, atleast_2d, atleast_3d, block_diag, dstack, hstack, vstack
+    from burnpy.tensor.var_mean import std_mean, var_mean
 
     bfloat16 = float16  # a dtype too
 
@@ -115,7 +116,8 @@ __all__ = [
 ]
 
 _LATER = {
-    "burnpy.tensor.integration": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
+    "burnpy.tensor.integration": ("cumulative_trapezoid", "trapezoid"),
+    "burnpy.tensor.var_mean": ("std_mean", "var_mean"),
     "burnpy.tensor.searching": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
     "burnpy.tensor.chain": ("chain_matmul",),

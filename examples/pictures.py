@@ -81,3 +81,31 @@ def draw_series(years: Array, values: Array, first: int, forecasts: Array, alone
     axes.set(xlim=(years[first - 100], years[-1] + 0.5), ylim=(0, None), xlabel="year", ylabel="sunspots in a year")
     axes.legend(loc="upper left", ncols=4, fontsize=9)
     return saved(picture, path)
+
+
+def draw_process(times: Array, values: Array, at: Array, mean: Array, spread: Array, path: Path) -> Path:
+    """Draw measurements, and a forecast with the interval of 95 %.
+
+    Args:
+        times: the times of the measurements, (n,).
+        values: the measurements, (n,).
+        at: the times of the forecast, (m,).
+        mean: the forecast, (m,).
+        spread: its standard deviation, (m,).
+        path: the file to write.
+    """
+    picture = figure(11, 4.5)
+    whole, near = picture.subplots(1, 2)
+    for axes in (whole, near):
+        axes.fill_between(
+            at, mean - 1.96 * spread, mean + 1.96 * spread, color="tab:red", alpha=0.25, label="95 %", lw=0
+        )
+        axes.plot(at, mean, color="tab:red", lw=1, label="forecast")
+        axes.plot(times, values, ".", color="0.2", ms=3, label="measured")
+        axes.set(xlabel="year")
+    low, high = at[0] - 3, times[-1] + 2
+    seen = values[times > low]
+    near.set(xlim=(low, high), ylim=(seen.min() - 3, seen.max() + 6))
+    whole.set(ylabel="CO₂ at Mauna Loa (ppm)")
+    whole.legend(loc="upper left")
+    return saved(picture, path)

@@ -112,7 +112,7 @@ def train(epochs: int, seed: int, out: Path) -> None:
     }
     print(f"root mean squared error of the {len(x) - first} years from {SPLIT} on, each foretold a year before:")
     for name, values in said.items():
-        print(f"  {name}: {np.sqrt(np.mean((values - spots[first:]) ** 2)):.1f}")
+        print(f"  {name}: {float(((values - spots[first:]) ** 2).mean()) ** 0.5:.1f}")
     alone = 25 * (continued(model, whole[:, :first], 40).to_numpy().clip(-1) + 1) ** 2
     print(f"see {draw_series(years, spots, first, said['network'], alone, out / 'sunspots.png')}")
 

@@ -14,7 +14,7 @@ from burnpy_array.softmax import widened
 from burnpy_numpy.compiled.operations import applied, elementwise_kernel
 from burnpy_numpy.constants import constant
 from burnpy_numpy.errstate import quietly, run
-from burnpy_numpy.rows import row
+from burnpy_numpy.row_sums import row
 from burnpy_numpy.special import HALF, ONE, PHI, constants, tanh_of
 from burnpy_numpy.threads import BLOCK, shared
 from burnpy_numpy.where import BITS

@@ -16,7 +16,7 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_numpy.accumulation import Accumulation
 from burnpy_numpy.activation import Activation
 from burnpy_numpy.allocator import keep_freed_memory
-from burnpy_numpy.compiled.adaptive import CompiledAdaptive
+from burnpy_numpy.compiled.adaptive_pooling import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
@@ -24,6 +24,7 @@ from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.matrices import CompiledMatrices
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
+from burnpy_numpy.compiled.pooling import CompiledPooling
 from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
@@ -38,7 +39,7 @@ from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
-from burnpy_numpy.rows import few, total
+from burnpy_numpy.row_sums import few, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
@@ -59,6 +60,7 @@ class NumPy(
     CompiledIndexing,
     CompiledMatrices,
     CompiledPointwise,
+    CompiledPooling,
     CompiledRecurrence,
     CompiledSampling,
     CompiledScans,

@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.program import Extent, Instruction, Program
 from burnpy_array.base import is_half
 from burnpy_array.pointwise import BINARY, UNARY, sigmoid
-from burnpy_numpy.rows import total
+from burnpy_numpy.row_sums import total
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import shared
 

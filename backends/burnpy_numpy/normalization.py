@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
-from burnpy_numpy.rows import row
+from burnpy_numpy.row_sums import row
 from burnpy_numpy.threads import BLOCK, shared
 
 _LONG = 8192

@@ -10,7 +10,7 @@ from numpy import divide, exp, log, subtract
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
 from burnpy_numpy.errstate import quietly, run
-from burnpy_numpy.rows import row
+from burnpy_numpy.row_sums import row
 
 _SMALL = 512
 """The number of elements from which the arithmetic takes longer than the calls."""

@@ -76,7 +76,39 @@ def gpt(
     return linear(weights, "logits", norm("blocks.norm", x)).reshape((-1, alphabet)), buffers
 
 
-MODELS: dict[str, Any] = {"MLP": mlp, "CNN": cnn, "mini-GPT": gpt}
+def recurrent(
+    cell: Callable[..., Any], weights: Weights, buffers: Weights, x: Any, training: bool, inputs: int, hidden: int
+) -> tuple[Any, Weights]:
+    own = {path.split(".")[-1]: w for path, w in weights.items() if path.startswith("recurrent.")}
+    zeros = jnp.zeros((len(x), hidden), x.dtype)
+    projected = x @ own["weight_ih"] + own["bias_ih"]
+
+    def step(state: Any, of_input: Any) -> tuple[Any, None]:
+        return cell(state, of_input, state[0] @ own["weight_hh"] + own["bias_hh"]), None
+
+    (last, _), _ = lax.scan(step, (zeros, zeros), projected.swapaxes(0, 1))
+    return linear(weights, "logits", last), buffers
+
+
+def lstm_cell(state: Any, of_input: Any, of_state: Any) -> Any:
+    i, f, g, o = jnp.split(of_input + of_state, 4, -1)
+    memory = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jax.nn.sigmoid(o) * jnp.tanh(memory), memory
+
+
+def gru_cell(state: Any, of_input: Any, of_state: Any) -> Any:
+    (r, z, n), (hr, hz, hn) = jnp.split(of_input, 3, -1), jnp.split(of_state, 3, -1)
+    update = jax.nn.sigmoid(z + hz)
+    return (1 - update) * jnp.tanh(n + jax.nn.sigmoid(r + hr) * hn) + update * state[0], state[1]
+
+
+MODELS: dict[str, Any] = {
+    "MLP": mlp,
+    "CNN": cnn,
+    "mini-GPT": gpt,
+    "Lstm": partial(recurrent, lstm_cell),
+    "Gru": partial(recurrent, gru_cell),
+}
 
 
 def first(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:

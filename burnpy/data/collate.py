@@ -40,10 +40,14 @@ class Samples:
     items: Sequence[Any]  #: the samples; empty if ``columns`` has them
     columns: Arrays | None  #: the samples by column, where the dataset gives them at once
     rng: BatchRandom  #: random numbers for each sample
+    count: int  #: how many of them make the batch; those after them are there to be mixed with these
 
 
 class Collator(ABC, Generic[T_co]):
     """Makes batches of type ``T_co``."""
+
+    mixes: int = 0
+    """How many times samples are mixed with others of their batch: calls of `BatchRandom.partners`."""
 
     @abstractmethod
     def arrays(self, samples: Samples) -> Any:
@@ -78,6 +82,7 @@ class TensorCollator(Collator[Bt]):
 
     def __init__(self, cls: type[Any], device: Any, transforms: tuple[Transform, ...]) -> None:
         self.cls, self.device, self.transforms = cls, device, transforms
+        self.mixes = sum(bool(getattr(transform, "mixes", False)) for transform in transforms)
 
     def stack(self, samples: Samples) -> dict[str, Any]:
         """The columns of the batch before the transforms."""
@@ -93,6 +98,8 @@ class TensorCollator(Collator[Bt]):
                     f"the transform {_name(transform)} returned {a(type(columns).__name__)}; it returns a mapping of "
                     "arrays, as {**columns, 'x': x}"
                 )
+        if samples.count < len(samples.indices):
+            return {name: x[: samples.count] for name, x in columns.items()}
         return dict(columns)
 
     def batch(self, arrays: Any) -> Bt:

@@ -13,10 +13,11 @@ from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
 from burnpy.data.engines.choice import EngineChoice
+from burnpy.data.engines.kept import Kept
 from burnpy.data.epochs import Epoch
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
-from burnpy.data.work import MakeBatch, Share
+from burnpy.data.work import MakeBatch, Share, Task
 from burnpy.tensor.base import describe
 
 S = TypeVar("S")
@@ -43,7 +44,8 @@ class Loader(Generic[T]):
         workers: the number of threads or processes that make batches ahead; 0 to make each when it is taken.
         engine: "threads", which share all memory and wait for each other where a dataset computes in Python;
             or "processes", which have interpreters of their own. A process gets the dataset and the collator by pickle;
-            arrays are shared, not copied for each.
+            arrays are shared, not copied for each. Processes that have done an epoch go on in the next, as long as the
+            loader is there and the dataset and the collator are what they were.
         prefetch: the number of batches made ahead; by default two for each worker.
 
     Raises:
@@ -89,6 +91,7 @@ class Loader(Generic[T]):
         self.drop_last = drop_last
         self._engine = EngineChoice.checked(workers, engine, prefetch, "Loader()")
         self.share = Share()
+        self._kept = Kept()
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
@@ -112,8 +115,8 @@ class Loader(Generic[T]):
         count = len(plan.starts) - 1
         if not 0 <= start <= count:
             raise ArgumentError(f"epoch() was asked to start at batch {start}, and an epoch has {count} batches")
-        make = MakeBatch(self.dataset, self.collator, self.seed, epoch, plan, self.share)
-        engine = self._engine.opened(make, iter(range(start, count)), count - start)
+        make = MakeBatch(self.dataset, self.collator, self.seed, self.share)
+        engine = self._engine.opened(make, _tasks(plan, epoch, range(start, count)), count - start, self._kept)
         return Epoch(engine, self.collator, epoch, start, count)
 
     def settings(self) -> dict[str, Any]:
@@ -162,7 +165,12 @@ class Loader(Generic[T]):
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
         part.share = self.share.shared(rank, size, self.batch_size)
+        part._kept = Kept()
         return part
+
+    def close(self) -> None:
+        """End the processes that wait for the next epoch, which dropping the loader does too."""
+        self._kept.close()
 
     def __iter__(self) -> Iterator[T]:
         """The batches of epoch 0, for loaders whose epochs are all alike.
@@ -183,6 +191,13 @@ class Loader(Generic[T]):
         return (
             f"Loader({len(self)} batches of {self.batch_size}, {type(self.sampler).__name__}, seed={self.seed}{share})"
         )
+
+
+def _tasks(plan: Plan, epoch: int, numbers: range) -> Iterator[Task]:
+    for number in numbers:
+        places = slice(int(plan.starts[number]), int(plan.starts[number + 1]))
+        repeats = None if plan.repeats is None else plan.repeats[places]
+        yield Task(epoch, number, plan.indices[places], repeats)
 
 
 def checked_collator(collate: Any, owner: str) -> Collator[Any]:

@@ -20,8 +20,10 @@ from burnpy.tensor.base import describe
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-ORDER, SAMPLES, BATCHES, SPLITS = range(4)
-"""The purposes of random numbers, which are kept apart: epochs' orders, random maps, transforms of batches, splits."""
+ORDER, SAMPLES, BATCHES, SPLITS, MIXING = range(5)
+"""The purposes of random numbers, which are kept apart: epochs' orders, random maps, transforms of batches, splits, and
+which samples are mixed.
+"""
 
 
 def checked_seed(seed: int, owner: str) -> int:
@@ -57,6 +59,7 @@ class BatchRandom:
         epoch: the epoch.
         samples: the samples' indices, shape (n,).
         repeats: for each sample, how often it occurred before in the epoch; None where no sample is drawn twice.
+        mixing: the batch that these samples are rows of, if they are not all of it.
 
     >>> first = BatchRandom(0, 0, [7, 3, 5]).uniform()
     >>> second = BatchRandom(0, 0, [5, 7]).uniform()
@@ -64,7 +67,7 @@ class BatchRandom:
     (True, True)
     """
 
-    __slots__ = ("_bits", "_calls", "_generator", "_purpose", "_repeats", "_samples", "_state")
+    __slots__ = ("_bits", "_calls", "_generator", "_mixed", "_mixing", "_repeats", "_samples", "_state")
 
     def __init__(
         self,
@@ -74,7 +77,10 @@ class BatchRandom:
         repeats: NDArray[np.int64] | None = None,
         *,
         purpose: int = BATCHES,
+        mixing: Mixing | None = None,
     ) -> None:
+        self._mixing = mixing or Mixing(seed, epoch, samples, repeats)
+        self._mixed = 0  # calls of partners()
         self._samples = np.asarray(samples, np.int64).tolist()
         self._repeats = None if repeats is None else np.asarray(repeats).tolist()
         self._generator = philox(seed, epoch, purpose)
@@ -140,3 +146,83 @@ class BatchRandom:
     def beta(self, a: float, b: float) -> NDArray[np.float64]:
         """Beta distributed numbers, shape (n,)."""
         return np.array([generator.beta(a, b) for generator in self.generators()], np.float64)
+
+    def partners(self) -> NDArray[np.int64]:
+        """For each row the row of another sample of its batch, to mix the two, shape (n,).
+
+        Who is mixed with whom is a permutation of the whole batch. A rank gets its part of the batch, and the samples
+        that are mixed with it: a transform that calls this says so, by an attribute ``mixes = True``.
+
+        Raises:
+            ArgumentError: the batch is shared among ranks, and the transform does not say that it mixes samples.
+
+        >>> BatchRandom(0, 0, [7, 3, 5]).partners().tolist()
+        [1, 2, 0]
+        """
+        self._mixed += 1
+        return self._mixing.rows(self._mixed - 1)
+
+
+class Mixing:
+    """With which other sample of its batch each one is mixed, which is the same on all ranks that share the batch.
+
+    Args:
+        seed: the loader's seed.
+        epoch: the epoch.
+        samples: the indices of all samples of the batch, shape (n,).
+        repeats: for each sample, how often it occurred before in the epoch.
+    """
+
+    def __init__(
+        self, seed: int, epoch: int, samples: NDArray[np.int64] | list[int], repeats: NDArray[np.int64] | None
+    ) -> None:
+        self._given = (seed, epoch, samples, repeats)
+        self._rng: BatchRandom | None = None
+        self._partners: list[NDArray[np.int64]] = []  # of each place in the batch, for each call
+        self._rows: NDArray[np.int64] | None = None  # of each place, -1 if it has none; None if rows are places
+        self._calls = 0  # for which there are rows
+
+    def needed(self, places: NDArray[np.int64], calls: int) -> NDArray[np.int64]:
+        """Return the places of the samples that those at ``places``, which come first, are made of in so many calls.
+
+        The rows of `rows` are the samples at these places from now on.
+        """
+        found = dict.fromkeys(places.tolist())
+        for call in reversed(range(calls)):
+            found |= dict.fromkeys(self._of(call)[list(found)].tolist())
+        out = np.fromiter(found, np.int64, len(found))
+        self._rows = np.full(len(self._given[2]), -1)
+        self._rows[out] = np.arange(len(out))
+        self._calls = calls
+        return out
+
+    def rows(self, call: int) -> NDArray[np.int64]:
+        """Return the row of each row's partner; its own where no result of it is wanted.
+
+        Raises:
+            ArgumentError: there are rows for fewer calls.
+        """
+        partners = self._of(call)
+        if self._rows is None:
+            return partners
+        if call >= self._calls:
+            raise ArgumentError(
+                f"the transforms of a batch that ranks share called partners() {call + 1} times, and {self._calls} of "
+                "them say that they mix samples; give each that calls it an attribute mixes = True"
+            )
+        places = np.flatnonzero(self._rows >= 0)
+        out = np.empty(len(places), np.int64)
+        of_partner = self._rows[partners[places]]
+        out[self._rows[places]] = np.where(of_partner < 0, self._rows[places], of_partner)
+        return out
+
+    def _of(self, call: int) -> NDArray[np.int64]:
+        """Return the partner of each place, a cyclic permutation in random order."""
+        if self._rng is None:
+            self._rng = BatchRandom(*self._given, purpose=MIXING, mixing=self)
+        while len(self._partners) <= call:
+            order = np.argsort(self._rng.uniform(dtype=np.float64), kind="stable")
+            partner = np.empty_like(order)
+            partner[order] = np.roll(order, 1)
+            self._partners.append(partner)
+        return self._partners[call]

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, a
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.engines.choice import EngineChoice
+from burnpy.data.engines.kept import Kept
 from burnpy.data.epochs import StreamEpoch
-from burnpy.data.loader import checked_collator, checked_count
+from burnpy.data.loader import EngineName, checked_collator, checked_count
 from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
-from burnpy.data.work import Share, collated, loading_error
+from burnpy.data.work import Share, chosen, collated, loading_error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -92,10 +97,20 @@ class ShuffledStream(Stream[T_co]):
 
 
 class _Task(NamedTuple):
+    epoch: int
     number: int
     first: int  # the number of the first sample in the epoch
     items: list[Any]
     state: dict[str, Any]  # after the batch
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The numbers of the samples."""
+        return np.arange(self.first, self.first + len(self.items))
+
+    @property
+    def repeats(self) -> None:
+        """No sample is read twice."""
 
 
 class StreamLoader(Generic[T]):
@@ -109,7 +124,9 @@ class StreamLoader(Generic[T]):
         batch_size: the number of samples in a batch; the last one of an epoch can be smaller.
         seed: an int from 0 to 2**64 - 1.
         drop_last: whether to leave out a last batch that is smaller.
-        workers: the number of threads.
+        workers: the number of threads or processes.
+        engine: "threads" or "processes". With processes, the thread that takes the batches reads the stream, and
+            sends them the samples by pickle; see `Loader`.
         prefetch: the number of batches made ahead; by default two for each worker.
 
     Raises:
@@ -136,6 +153,7 @@ class StreamLoader(Generic[T]):
         seed: int = 0,
         drop_last: bool = False,
         workers: int = 0,
+        engine: EngineName = "threads",
         prefetch: int | None = None,
     ) -> None:
         argument: object = stream
@@ -149,20 +167,28 @@ class StreamLoader(Generic[T]):
         self.batch_size = checked_count(batch_size, "batch_size", 1, "StreamLoader()")
         self.seed = checked_seed(seed, "StreamLoader()")
         self.drop_last = drop_last
-        self._engine = EngineChoice.checked(workers, "threads", prefetch, "StreamLoader()")
+        self._engine = EngineChoice.checked(workers, engine, prefetch, "StreamLoader()")
         self.share = Share()
+        self._kept = Kept()
 
-    def epoch(self, epoch: int, *, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
+    def epoch(self, epoch: int, *, start: int = 0, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
         """The batches of an epoch, or those after a state, as an iterator; see `Loader.epoch`.
 
         Args:
             epoch: the number of the epoch, from 0.
+            start: the number of the first batch. The samples of those before it are read, and not mapped; with a state
+                nothing is read twice.
             state: the attribute ``state`` of an iterator that this returned, to continue after its last batch.
 
         Raises:
-            ArgumentError: the number is negative, or the state is none.
+            ArgumentError: a number is negative, the state is none, or there are a start and a state.
         """
         checked_count(epoch, "epoch", 0, "epoch()")
+        checked_count(start, "start", 0, "epoch()")
+        if start and state is not None:
+            raise ArgumentError(
+                "epoch() was given a start and a state, which both say where to begin; give one of them"
+            )
         before: Any = {"samples": 0, "batches": 0, "stream": None} if state is None else state
         if not isinstance(before, dict) or before.keys() != {"samples", "batches", "stream"}:
             raise ArgumentError("epoch() was given a state that no epoch(...).state gave; give that attribute, or None")
@@ -171,8 +197,8 @@ class StreamLoader(Generic[T]):
         while isinstance(stream, MappedStream):
             functions.insert(0, stream.function)
             stream = stream.inner
-        make = _MakeStreamBatch(functions, self.collator, self.seed, epoch, self.share)
-        engine = self._engine.opened(make, self._tasks(stream, epoch, before), None)
+        make = _MakeStreamBatch(tuple(functions), self.collator, self.seed, self.share)
+        engine = self._engine.opened(make, islice(self._tasks(stream, epoch, before), start, None), None, self._kept)
         return StreamEpoch(engine, self.collator, epoch, before)
 
     def _tasks(self, stream: Stream[Any], epoch: int, before: dict[str, Any]) -> Iterator[_Task]:
@@ -194,8 +220,18 @@ class StreamLoader(Generic[T]):
                     "that share it; choose another batch_size, or drop_last=True"
                 )
             state = {"samples": first + len(items), "batches": number + 1, "stream": place}
-            yield _Task(number, first, items, state)
+            yield _Task(epoch, number, first, items, state)
             first, number = first + len(items), number + 1
+
+    def settings(self) -> dict[str, Any]:
+        """What determines the batches, as plain values: a run that is resumed is to have the same."""
+        return {
+            "stream": type(self.stream).__name__,
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "drop_last": self.drop_last,
+            "ranks": self.share.size,
+        }
 
     def shard(self, rank: int, size: int) -> StreamLoader[T]:
         """A loader of one rank's part of every batch. Each rank reads the whole stream; see `Loader.shard`.
@@ -207,30 +243,42 @@ class StreamLoader(Generic[T]):
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
         part.share = self.share.shared(rank, size, self.batch_size)
+        part._kept = Kept()
         return part
 
+    def close(self) -> None:
+        """End the processes that wait for the next epoch, which dropping the loader does too."""
+        self._kept.close()
 
+
+@dataclass(frozen=True)
 class _MakeStreamBatch:
     """Makes the arrays of a batch of samples that were read."""
 
-    def __init__(
-        self, functions: list[Callable[[Any], Any]], collator: Collator[Any], seed: int, epoch: int, share: Share
-    ) -> None:
-        self.functions, self.collator, self.seed, self.epoch, self.share = functions, collator, seed, epoch, share
+    functions: tuple[Callable[[Any], Any], ...]
+    collator: Collator[Any]
+    seed: int
+    share: Share
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What of this a user gave, by name."""
+        return {"stream.map": self.functions, "collator": self.collator}
 
     def __call__(self, task: _Task, stopped: Callable[[], bool]) -> Any:
-        part = self.share.of(0, len(task.items))
-        indices = np.arange(task.first + part.start, task.first + part.stop)
-        items = task.items[part]
-        for j, item in enumerate(items):
+        places, count, mixing = chosen(self.share, self.collator, self.seed, task)
+        indices = task.indices[places]
+        items = []
+        for i in indices.tolist():
             if stopped():
                 return None
+            item = task.items[i - task.first]
             try:
                 for function in self.functions:
                     item = function(item)
             except Exception as error:  # of the user's functions, likewise
-                i = int(indices[j])
-                raise loading_error(f"sample {i}", error, i, task.number, self.epoch) from error
-            items[j] = item
-        samples = Samples(indices, items, None, BatchRandom(self.seed, self.epoch, indices))
-        return collated(self.collator, samples, task.number, self.epoch), task.state
+                raise loading_error(f"sample {i}", error, i, task.number, task.epoch) from error
+            items.append(item)
+        rng = BatchRandom(self.seed, task.epoch, indices, mixing=mixing)
+        samples = Samples(indices, items, None, rng, count)
+        return collated(self.collator, samples, task.number, task.epoch), task.state

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
-from burnpy.data.randomness import SAMPLES, BatchRandom
-from burnpy.data.samplers import Plan
+from burnpy.data.randomness import SAMPLES, BatchRandom, Mixing
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -44,6 +44,15 @@ class Share:
         return slice(low + (high - low) * self.rank // self.size, low + (high - low) * (self.rank + 1) // self.size)
 
 
+class Task(NamedTuple):
+    """A batch that is to be made."""
+
+    epoch: int
+    number: int  #: the number of the batch in the epoch
+    indices: NDArray[np.int64]  #: of its samples, those of all ranks
+    repeats: NDArray[np.int64] | None  #: for each sample, how often it occurred before in the epoch
+
+
 @dataclass(frozen=True)
 class MakeBatch:
     """Makes the arrays of a batch: takes the samples from the dataset, and gives them to the collator."""
@@ -51,40 +60,50 @@ class MakeBatch:
     dataset: Dataset[Any]
     collator: Collator[Any]
     seed: int
-    epoch: int
-    plan: Plan
     share: Share
 
-    def __call__(self, number: int, stopped: Callable[[], bool]) -> Any:
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What of this a user gave, by name."""
+        return {"dataset": self.dataset, "collator": self.collator}
+
+    def __call__(self, task: Task, stopped: Callable[[], bool]) -> Any:
         """Return what the collator's ``arrays`` returns; None if ``stopped`` says that nobody waits any more.
 
         Raises:
             LoadingError: a sample, or the transform, raised an exception, which is the cause.
         """
-        places = self.share.of(int(self.plan.starts[number]), int(self.plan.starts[number + 1]))
-        indices = self.plan.indices[places]
-        repeats = None if self.plan.repeats is None else self.plan.repeats[places]
+        number, (places, count, mixing) = task.number, chosen(self.share, self.collator, self.seed, task)
+        indices = task.indices[places]
+        repeats = None if task.repeats is None else task.repeats[places]
         try:
             columns = self.dataset.columns(indices)
         except Exception as error:  # the dataset is the user's code; its error is the cause of the LoadingError
-            raise self._error(number, f"samples {listed(indices)}", error) from error
+            raise loading_error(f"samples {listed(indices)}", error, None, number, task.epoch) from error
         items: list[Any] = []
         if columns is None:
             generators: Any = [None] * len(indices)
             if self.dataset.is_random:
-                generators = BatchRandom(self.seed, self.epoch, indices, repeats, purpose=SAMPLES).generators()
+                generators = BatchRandom(self.seed, task.epoch, indices, repeats, purpose=SAMPLES).generators()
             for i, generator in zip(indices.tolist(), generators, strict=True):
                 if stopped():
                     return None
                 try:
                     items.append(self.dataset.draw(i, generator))
                 except Exception as error:  # likewise
-                    raise self._error(number, f"sample {i}", error, i) from error
-        rng = BatchRandom(self.seed, self.epoch, indices, repeats)
-        return collated(self.collator, Samples(indices, items, columns, rng), number, self.epoch)
+                    raise loading_error(f"sample {i}", error, i, number, task.epoch) from error
+        rng = BatchRandom(self.seed, task.epoch, indices, repeats, mixing=mixing)
+        return collated(self.collator, Samples(indices, items, columns, rng, count), number, task.epoch)
 
-    def _error(self, number: int, what: str, error: Exception, index: int | None = None) -> LoadingError:
-        return loading_error(what, error, index, number, self.epoch)
+
+def chosen(share: Share, collator: Collator[Any], seed: int, task: Any) -> tuple[Any, int, Mixing | None]:
+    """Return the places of the samples that a rank needs, how many of them are its own, and who is mixed with whom."""
+    part = share.of(0, len(task.indices))
+    count = part.stop - part.start
+    if share.size == 1:
+        return part, count, None
+    mixing = Mixing(seed, task.epoch, task.indices, task.repeats)
+    return mixing.needed(np.arange(part.start, part.stop), collator.mixes), count, mixing
 
 
 def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int) -> Any:

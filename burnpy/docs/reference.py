@@ -8,6 +8,8 @@ from burnpy.autodiff.rules import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.entries import EMPTY, Argument, Operation
 from burnpy.backend.schema import Algebra, declarations
+from burnpy.docs.operation_names import in_burn, in_numpy, in_pytorch
+from burnpy.testing.cases.table import ROWS
 
 PAGE = Path(__file__).with_name("operations.md")
 
@@ -19,7 +21,14 @@ Made from the declarations in `burnpy/backend/operations` by `python -m burnpy.d
 There are {total} operations, {required} of them required: a backend must write those, and has a default for every
 other one, made of required ones. *Gradient* says what `Autodiff` and `Forward` know: **rule**, a rule of its own;
 **default**, that of the operations its default is made of; –, none, since the result carries no gradient.
+*Checked* says which derivatives the conformance suite compares with differences, at the examples of
+`burnpy.testing.cases`: **1**, the first, in reverse and in forward mode (`Autodiff`, `Forward`); **2**, the second, in
+reverse over reverse and forward over reverse. The kinds of arguments and results are *Float*, *Int*, *Bool*, *Number*
+(Float or Int), *Discrete* (Int or Bool) and *Value* (any). The last columns have the names of PyTorch (`F` is
+`torch.nn.functional`, `x` a tensor), NumPy and Burn for the same, if they have one; arguments may differ.
 """
+
+_COLUMNS = ("operation", "", "algebra", "gradient", "checked", "what", "PyTorch", "NumPy", "Burn")
 
 
 def page() -> str:
@@ -30,7 +39,7 @@ def page() -> str:
         own = [table[name] for name in vars(family) if name in table and name in declarations(family)]
         if own:
             parts.append(f"\n## {family.__name__}\n\n{(family.__doc__ or '').strip().splitlines()[0]}\n")
-            parts.append("| operation | | algebra | gradient | what |\n|---|---|---|---|---|")
+            parts.append(f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}")
             parts += [_row(op) for op in own]
     return "\n".join(parts) + "\n"
 
@@ -44,7 +53,15 @@ def _row(op: Operation) -> str:
     else:
         gradient = "rule" if op.name in RULES else "default"
     signature = f"`{op.name}({arguments}) -> {results}`".replace("|", "\\|")
-    return f"| {signature} | {need} | {op.algebra.value} | {gradient} | {op.summary} |"
+    names = [f"`{name}`" if name else "" for name in (in_pytorch(op.name), in_numpy(op.name), in_burn(op.name))]
+    return f"| {' | '.join((signature, need, op.algebra.value, gradient, _checked(op), op.summary, *names))} |"
+
+
+def _checked(op: Operation) -> str:
+    """The orders of the derivatives that the conformance suite compares with differences."""
+    row = ROWS.get(op.name)
+    smooth = row is not None and any(row.smooth(example) for example in row.examples.values())
+    return "1, 2" if smooth else "–" if op.algebra is Algebra.NONDIFFERENTIABLE else "no"
 
 
 def _argument(a: Argument) -> str:

@@ -30,11 +30,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "num_groups": _AS_CALLED.format("groups"),
         "num_channels": _AS_CALLED.format("channels"),
     },
-    "InstanceNorm": {
-        **_CHANNELS,
-        "momentum": "it has no running statistics",
-        "track_running_stats": "it has none; burnpy.nn.functional.instance_norm takes those of others",
-    },
+    "InstanceNorm": _CHANNELS,
     "RmsNorm": {"elementwise_affine": "a norm without a weight is burnpy.nn.functional.rms_norm(x, shape)"},
     "Bilinear": {
         "in1_features": _AS_CALLED.format("in1"),

@@ -27,6 +27,21 @@ InstanceNorm1d | InstanceNorm
 InstanceNorm2d | InstanceNorm
 InstanceNorm3d | InstanceNorm
 RMSNorm | RmsNorm
+ConstantPad1d | ConstantPad | with dims=1
+ConstantPad2d | ConstantPad
+ConstantPad3d | ConstantPad | with dims=3
+ZeroPad1d | ZeroPad | with dims=1
+ZeroPad2d | ZeroPad
+ZeroPad3d | ZeroPad | with dims=3
+ReflectionPad1d | ReflectionPad | with dims=1
+ReflectionPad2d | ReflectionPad
+ReflectionPad3d | ReflectionPad | with dims=3
+ReplicationPad1d | ReplicationPad | with dims=1
+ReplicationPad2d | ReplicationPad
+ReplicationPad3d | ReplicationPad | with dims=3
+CircularPad1d | CircularPad | with dims=1
+CircularPad2d | CircularPad
+CircularPad3d | CircularPad | with dims=3
 UpsamplingNearest2d | Upsample
 UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
 SyncBatchNorm | – | not yet: with distributed training

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
-from burnpy.hints import computing, creating, moving, numpy_names
+from burnpy.hints import computing, creating, numpy_names, rearranging
 
 NOTHING = "–"
 NOT_YET = "not yet"
@@ -30,7 +30,7 @@ def rows() -> dict[str, Row]:
     A row that says how to do without an operation is replaced once there is a method of that name.
     """
     table: dict[str, Row] = {}
-    for text in (creating.ROWS, computing.ROWS, moving.ROWS, numpy_names.ROWS):
+    for text in (creating.ROWS, computing.ROWS, rearranging.ROWS, numpy_names.ROWS):
         section_rows = parsed(text)
         duplicates = table.keys() & section_rows.keys()
         if duplicates:

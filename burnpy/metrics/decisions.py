@@ -15,8 +15,8 @@ from burnpy.metrics.metric import doubles, plain
 from burnpy.metrics.weights import element_weights
 from burnpy.tensor.base import describe
 from burnpy.tensor.bool_tensor import BoolTensor
+from burnpy.tensor.index_checks import in_range
 from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.ranges import in_range
 from burnpy.tensor.tensor import Tensor
 
 

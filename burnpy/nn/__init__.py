@@ -78,6 +78,13 @@ _LATER = {
         "SoftMarginLoss",
         "TripletMarginLoss",
     ),
+    "burnpy.nn.layers.padding": (
+        "CircularPad",
+        "ConstantPad",
+        "ReflectionPad",
+        "ReplicationPad",
+        "ZeroPad",
+    ),
     "burnpy.nn.layers.piecewise_activations": (
         "Hardshrink",
         "Hardsigmoid",

@@ -28,6 +28,7 @@ from burnpy.nn.layers.margin_losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
+from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
 from burnpy.nn.layers.piecewise_activations import (
     Hardshrink,
     Hardsigmoid,
@@ -84,6 +85,8 @@ __all__ = [
     "BufferUpdate",
     "Celu",
     "ChannelShuffle",
+    "CircularPad",
+    "ConstantPad",
     "Conv1d",
     "Conv2d",
     "ConvTranspose1d",
@@ -137,8 +140,10 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNllLoss",
+    "ReflectionPad",
     "Relu",
     "Relu6",
+    "ReplicationPad",
     "RmsNorm",
     "Rnn",
     "RnnCell",
@@ -169,6 +174,7 @@ __all__ = [
     "Unfold",
     "Upsample",
     "Where",
+    "ZeroPad",
     "functional",
     "init",
     "rebound",

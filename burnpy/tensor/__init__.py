@@ -15,9 +15,10 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
-    from burnpy.tensor.integration import cumulative_trapezoid, std_mean, trapezoid, var_mean
+    from burnpy.tensor.integration import cumulative_trapezoid, trapezoid
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
     from burnpy.tensor.searching import bucketize, searchsorted
+    from burnpy.tensor.var_mean import std_mean, var_mean
 
 __all__ = [
     "BoolTensor",
@@ -45,7 +46,8 @@ __all__ = [
 ]
 
 _LATER = {
-    "burnpy.tensor.integration": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
+    "burnpy.tensor.integration": ("cumulative_trapezoid", "trapezoid"),
+    "burnpy.tensor.var_mean": ("std_mean", "var_mean"),
     "burnpy.tensor.searching": ("bucketize", "searchsorted"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),

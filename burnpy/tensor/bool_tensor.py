@@ -8,9 +8,9 @@ from burnpy.backend.backend import Backend
 from burnpy.tensor.base import B, new_tensor
 from burnpy.tensor.conversion import moved
 from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
-from burnpy.tensor.exchange import Exchange
 from burnpy.tensor.factories import BoolTensorFactories
 from burnpy.tensor.indexing import Indexing
+from burnpy.tensor.interop import Exchange
 from burnpy.tensor.logic import Equality, Logic
 from burnpy.tensor.methods import (
     Counting,

@@ -9,9 +9,9 @@ from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.float_width import refuse_wider
+from burnpy.tensor.index_checks import in_range, out_of_range
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
-from burnpy.tensor.ranges import in_range, out_of_range
 from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)

@@ -7,8 +7,8 @@ from typing import Any
 from burnpy.backend.errors import DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.index_checks import refuse_unless
 from burnpy.tensor.operands import together
-from burnpy.tensor.ranges import refuse_unless
 
 
 def covariance(x: Any, correction: int, fweights: Any, aweights: Any) -> Any:

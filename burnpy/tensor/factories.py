@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.tensor import creation
 from burnpy.tensor.base import B, TensorBase
-from burnpy.tensor.exchange import imported
+from burnpy.tensor.interop import imported
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

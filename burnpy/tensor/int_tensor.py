@@ -8,10 +8,10 @@ from burnpy.backend.backend import Backend
 from burnpy.tensor.base import B, new_tensor
 from burnpy.tensor.conversion import moved
 from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
-from burnpy.tensor.exchange import Exchange
 from burnpy.tensor.factories import IntTensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Integers
+from burnpy.tensor.interop import Exchange
 from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.methods import (
     Combining,

@@ -9,9 +9,9 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import Arithmetic, RoundingMode, is_floor
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.dims import addressable, integer
+from burnpy.tensor.index_checks import in_range
 from burnpy.tensor.logic import Logic
 from burnpy.tensor.operands import operands
-from burnpy.tensor.ranges import in_range
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

@@ -1,44 +1,18 @@
-"""Two statistics at once, and integrals of samples by the trapezoidal rule."""
+"""Integrals of samples by the trapezoidal rule."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.segments import part
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, dim_of
-from burnpy.tensor.operands import broadcast_shape, number, operands
+from burnpy.tensor.dims import dim_of
+from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands
 from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
-
-
-@explained
-def var_mean(
-    x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
-) -> tuple[Tensor[B], Tensor[B]]:
-    """The variance and the mean over ``dim``: ``(x.var(dim, keepdim, correction=1), x.mean(dim, keepdim))``.
-
-    >>> from burnpy import Tensor, var_mean
-    >>> from burnpy.backend import NumPy
-    >>> var, mean = var_mean(Tensor[NumPy].from_data([1.0, 2.0, 3.0]))
-    >>> var.item(), mean.item()
-    (1.0, 2.0)
-    """
-    _need_floats("var_mean", x)
-    return x.var(dim, keepdim, correction=correction), x.mean(dim, keepdim)
-
-
-@explained
-def std_mean(
-    x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
-) -> tuple[Tensor[B], Tensor[B]]:
-    """The standard deviation and the mean over ``dim``: see `var_mean`."""
-    _need_floats("std_mean", x)
-    return x.std(dim, keepdim, correction=correction), x.mean(dim, keepdim)
 
 
 @explained
@@ -82,7 +56,7 @@ def cumulative_trapezoid(
 
 def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Any, Any, int]:
     """Return y, the areas between its neighbours, and the dim."""
-    _need_floats(operation, y)
+    need_floats(operation, y)
     if x is not None and dx is not None:
         raise ArgumentError(f"{operation}() was asked with x and dx={dx!r}; give one of them")
     if not y.ndim:
@@ -90,7 +64,7 @@ def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[
     resolved = dim_of(dim, y.ndim, operation)
     if x is None:
         return y, _halves(y, resolved, number(y, 1.0 if dx is None else dx, operation)), resolved
-    _need_floats(operation, x)
+    need_floats(operation, x)
     if x.ndim == 1 and x.shape[0] != y.shape[resolved]:
         raise ShapeError(
             f"{operation}() was asked of {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
@@ -116,8 +90,3 @@ def _halves(y: Any, dim: int, width: Any) -> Any:
     size = value.shape[dim]
     total = b.add(part(b, value, dim, 1, size), part(b, value, dim, 0, max(size - 1, 0)))
     return b.mul(b.mul(total, width), 0.5)
-
-
-def _need_floats(operation: str, x: object) -> None:
-    if not isinstance(x, TensorBase) or x.kind != "float":
-        raise KindError(f"{operation}() takes a Tensor, and was given {describe(x)}; make one of it first")

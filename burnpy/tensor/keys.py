@@ -20,8 +20,8 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
 from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.index_checks import in_range, out_of_range
 from burnpy.tensor.operands import broadcast_shape, together
-from burnpy.tensor.ranges import in_range, out_of_range
 
 if TYPE_CHECKING:
     from burnpy.tensor.base import B

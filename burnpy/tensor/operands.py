@@ -75,6 +75,16 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     )
 
 
+def need_floats(operation: str, x: object) -> None:
+    """Check that an argument is a float tensor.
+
+    Raises:
+        KindError: it is not.
+    """
+    if not isinstance(x, TensorBase) or x.kind != "float":
+        raise KindError(f"{operation}() takes a Tensor, and was given {describe(x)}; make one of it first")
+
+
 def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> Any:
     """Return ``alpha * other``, computed in the dtype that an operation of ``tensor`` and ``other`` promotes to.
 

@@ -11,8 +11,8 @@ from burnpy.backend.primitives import Float, Shape
 from burnpy.tensor.along import Interpolation, along
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import need_bool
+from burnpy.tensor.index_checks import refuse_unless
 from burnpy.tensor.operands import together
-from burnpy.tensor.ranges import refuse_unless
 
 
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:

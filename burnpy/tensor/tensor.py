@@ -9,10 +9,10 @@ from burnpy.tensor.arithmetic import Arithmetic
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.conversion import FloatConversion, moved
 from burnpy.tensor.differentiation import Differentiation
-from burnpy.tensor.exchange import Exchange
 from burnpy.tensor.factories import TensorFactories
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.indexing import Indexing
+from burnpy.tensor.interop import Exchange
 from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.methods import (
     Activations,

@@ -27,10 +27,10 @@ EVERYBODY_NEEDS = {
     "burnpy.hints": ["", "torch_names", "numpy_names"],
     "burnpy.tensor": [
         *("", "arithmetic", "base", "bool_tensor", "call_errors", "conversion", "creation", "data"),
-        *("differentiation", "dims", "exchange", "factories", "float_reductions", "host_reads", "indexing"),
-        *("int_tensor", "integers", "joining", "lazy_methods", "levels", "logic", "matmul", "method_hints"),
-        *("methods", "operands", "pointwise", "printing", "protocols", "ranges", "readonly", "reductions", "shaping"),
-        *("template", "tensor"),
+        *("differentiation", "dims", "factories", "float_reductions", "host_reads", "index_checks"),
+        *("indexing", "int_tensor", "integers", "interop", "joining", "lazy_methods", "levels", "logic", "matmul"),
+        *("method_hints", "methods", "operands", "pointwise", "printing", "protocols", "readonly", "reductions"),
+        *("shaping", "template", "tensor"),
     ],
 }
 """The modules of each package that `import burnpy` loads, the package itself as ""."""

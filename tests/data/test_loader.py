@@ -15,7 +15,8 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, Balanced, Batch, BatchRandom, BucketByLength, Loader, Weighted, collate
+from burnpy.data import ArrayDataset, Balanced, Batch, BatchRandom, BucketByLength, Loader, Transform, Weighted, collate
+from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
 
 N = 23
@@ -266,6 +267,7 @@ def ended(within: float = 10.0) -> bool:
 
 @pytest.mark.parametrize("how", ["exhaust", "close", "with", "drop", "break", "error", "interrupt"])
 def test_threads_end(how: str) -> None:
+    assert ended()  # those of the tests before
     many = loader(workers=2, batch_size=1)
     epoch: Any = many.epoch(0)
     next(epoch)
@@ -346,3 +348,36 @@ def test_settings_tell_what_a_resumed_run_needs() -> None:
         "ranks": 1,
     }
     assert loader().shard(0, 2).settings() != loader().settings() == loader(workers=3).settings()
+
+
+def test_shards_of_mixed_samples_make_up_the_batches() -> None:
+    def halves(columns: Any, rng: BatchRandom) -> Any:
+        x = columns["x"]
+        return {**columns, "x": np.where(rng.bernoulli(0.5)[:, None], x, x[rng.partners()])}
+
+    halves.mixes = True  # type: ignore[attr-defined]  # which functions may have
+    source = ArrayDataset(x=np.random.default_rng(0).normal(size=(23, 3)), y=np.arange(23) % 4)
+    chains: list[list[Transform]] = [[Mixup(0.5, classes=4)], [Mixup(0.5, classes=4), noisy_x, halves, Mixup(1.0)]]
+    for transforms in chains:
+        for options in ({"shuffle": True}, {"sampler": Weighted(np.arange(23), n=30)}):
+            made = collate(device=NumPy, transform=transforms)
+            settings: Any = {"batch_size": 8, "drop_last": True, "seed": 5, **options}
+            all_of_it = Loader(source, made, **settings)
+            whole = [bits(batch) for batch in all_of_it.epoch(2)]
+            parts = [[bits(batch) for batch in all_of_it.shard(rank, 3).epoch(2)] for rank in range(3)]
+            batches = zip(*parts, strict=True)
+            assert [{name: b"".join(part[name] for part in ranks) for name in "xy"} for ranks in batches] == whole
+
+
+def noisy_x(columns: Any, rng: BatchRandom) -> Any:
+    return {**columns, "x": columns["x"] + rng.normal(shape=(3,))}
+
+
+def test_a_transform_that_does_not_say_that_it_mixes() -> None:
+    def silent(columns: Any, rng: BatchRandom) -> Any:
+        return {**columns, "x": columns["x"][rng.partners()]}
+
+    mixed = Loader(ArrayDataset(x=np.arange(8.0)), collate(device=NumPy, transform=silent), batch_size=8)
+    assert sorted(next(iter(mixed)).x.tolist()) == [*range(8)]
+    with pytest.raises(ArgumentError, match=r"give each that calls it an attribute mixes = True"):
+        next(iter(mixed.shard(0, 2)))

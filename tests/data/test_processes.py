@@ -25,7 +25,7 @@ import pytest
 
 from burnpy import Autodiff
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, Batch, Loader, collate
+from burnpy.data import ArrayDataset, Batch, BatchRandom, Loader, Stream, StreamLoader, collate
 from burnpy.data.engines import shared_memory, worker
 from burnpy.data.engines.layout import Packed
 from burnpy.data.engines.processes import ProcessEngine
@@ -256,9 +256,50 @@ def test_a_full_memory_is_seen_before_it_is_used(monkeypatch: pytest.MonkeyPatch
         next(epoch)
 
 
+def pids() -> set[int | None]:
+    return {process.pid for process in multiprocessing.active_children()}
+
+
+def test_processes_go_on_in_the_next_epoch() -> None:
+    many = loader(data(300))
+    alone = loader(data(300), workers=0)
+    assert [bits(batch) for batch in many.epoch(0)] == [bits(batch) for batch in alone.epoch(0)]
+    first = pids()
+    assert len(first) == 2
+    for epoch in (1, 2):
+        assert [bits(batch) for batch in many.epoch(epoch)] == [bits(batch) for batch in alone.epoch(epoch)]
+    assert pids() == first
+    one, other = many.epoch(3), many.epoch(4)  # at the same time
+    assert [bits(batch) for batch in other] == [bits(batch) for batch in alone.epoch(4)]
+    assert [bits(batch) for batch in one] == [bits(batch) for batch in alone.epoch(3)]
+    assert len(pids()) == 2
+    killed = multiprocessing.active_children()[0]
+    killed.kill()  # while nobody waits for it
+    killed.join()
+    assert [bits(batch) for batch in many.epoch(5)] == [bits(batch) for batch in alone.epoch(5)]
+    many.close()
+    assert not pids()
+    assert len(list(many.epoch(6))) == 100
+    del many
+    gc.collect()
+    assert not pids()
+
+
+def test_a_dataset_that_was_changed_reaches_the_processes() -> None:
+    samples = [{"x": np.zeros(2)} for _ in range(6)]
+    many = loader(samples, shuffle=False)
+    assert next(many.epoch(0)).x.tolist() == [[0.0, 0.0]] * 3
+    list(many.epoch(0))
+    samples[1]["x"] = np.ones(2)
+    assert next(many.epoch(1)).x.tolist() == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+    list(many.epoch(1))
+    samples[2]["x"][1] = 5.0
+    assert next(many.epoch(2)).x.tolist() == [[0.0, 0.0], [1.0, 1.0], [0.0, 5.0]]
+
+
 @pytest.mark.parametrize("how", ["exhaust", "close", "drop", "with"])
 def test_processes_end(how: str) -> None:
-    epoch: Any = loader(data(300)).epoch(0)
+    epoch: Any = loader(data(300)).epoch(0)  # of a loader that is gone, which keeps none
     next(epoch)
     assert len(multiprocessing.active_children()) == 2
     if how == "exhaust":
@@ -273,6 +314,63 @@ def test_processes_end(how: str) -> None:
         del epoch
         gc.collect()
     assert not multiprocessing.active_children()
+
+
+class Numbers(Stream[Any]):
+    """Samples with their epoch; the state is the number of the next one."""
+
+    def samples(self, epoch: int, state: Any) -> Any:
+        for k in range(state or 0, 17):
+            if k == self.fails_at:
+                raise OSError("the disk is gone")
+            yield {"i": k, "e": epoch}, k + 1
+
+    fails_at: int | None = None
+
+
+def noisy(columns: Any, rng: BatchRandom) -> Any:
+    return {**columns, "r": rng.normal(shape=(3,))}
+
+
+def streamed(stream: Stream[Any], **options: Any) -> StreamLoader[Any]:
+    settings: Any = {"batch_size": 3, "seed": 4, "engine": "processes", "workers": 2, **options}
+    return StreamLoader(stream, collate(device=NumPy, transform=noisy), **settings)
+
+
+def test_streams() -> None:
+    stream = Numbers().shuffle(5, seed=1).map(dict)
+    alone, many = streamed(stream, workers=0), streamed(stream)
+    for epoch in range(2):
+        whole = [bits(batch) for batch in alone.epoch(epoch)]
+        assert [bits(batch) for batch in many.epoch(epoch)] == whole
+        assert len(pids()) == 2
+    part = many.epoch(1)
+    next(part)
+    assert [bits(batch) for batch in many.epoch(1, state=part.state)] == whole[1:]
+
+
+def test_what_is_wrong_with_a_stream_comes_when_its_turn_comes() -> None:
+    stream = Numbers()
+    stream.fails_at = 5
+    epoch = streamed(stream).epoch(0)
+    assert next(epoch).i.tolist() == [0, 1, 2]
+    with pytest.raises(LoadingError, match="reading sample 5 of batch 1 of epoch 0 raised OSError: the disk is gone"):
+        next(epoch)
+    with pytest.raises(LoadingError, match="sample 0 of batch 0 of epoch 0 raised TypeError") as caught:
+        next(streamed(Numbers().map(len).map(len)).epoch(0))
+    assert caught.value.index == 0
+    with pytest.raises(WorkerError, match=r"stream\.map\[0\] cannot be sent: it is a lambda"):
+        streamed(Numbers().map(lambda sample: sample)).epoch(0)
+
+
+class Locks(Stream[Any]):
+    def samples(self, epoch: int, state: Any) -> Any:
+        yield threading.Lock(), 1
+
+
+def test_a_sample_of_a_stream_that_cannot_be_pickled() -> None:
+    with pytest.raises(WorkerError, match=r"one cannot be sent \(cannot pickle '_thread.lock' object\)"):
+        next(streamed(Locks()).epoch(0))
 
 
 def ran(

@@ -190,6 +190,10 @@ def test_read_csv(tmp_path: Path) -> None:
         read_csv(tmp_path / "a.csv", columns=["z"])
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:Cannot (locate reference|pickle)"
+)  # of dill, with which datasets looks at pyarrow's types
 def test_hugging_face() -> None:
     datasets = module("datasets", "datasets")
     rows = {"x": [[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]], "y": [0, 1, 0]}
@@ -218,6 +222,7 @@ def test_hugging_face_refuses_others() -> None:
         HuggingFaceStream([1])
 
 
+@pytest.mark.slow
 def test_torch() -> None:
     torch = module("torch", "torch")
 

@@ -13,6 +13,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.data import BatchRandom, Stream, StreamLoader, collate
+from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
 
 N = 17
@@ -68,6 +69,19 @@ def test_an_epoch_is_continued_exactly(workers: int) -> None:
         assert [bits(batch) for batch in loader(workers=workers).epoch(1, state=state)] == whole[k:]
 
 
+def test_an_epoch_begins_at_any_batch() -> None:
+    whole = [bits(batch) for batch in loader().epoch(1)]
+    for start in range(len(whole) + 2):
+        assert [bits(batch) for batch in loader(workers=start % 3).epoch(1, start=start)] == whole[start:]
+    state = next_state(loader().epoch(1, start=2))
+    assert [bits(batch) for batch in loader().epoch(1, state=state)] == whole[3:]
+
+
+def next_state(epoch: Any) -> Any:
+    next(epoch)
+    return epoch.state
+
+
 def test_random_numbers_depend_on_the_epoch_and_the_sample() -> None:
     rows = [tuple(row) for epoch in range(2) for batch in loader().epoch(epoch) for row in batch.r.tolist()]
     assert len(set(rows)) == 2 * N
@@ -91,6 +105,15 @@ def test_shards_make_up_the_batches() -> None:
     assert [a + b for a, b in zip(*parts, strict=True)] == whole
     with pytest.raises(ArgumentError, match="batch 5 of epoch 0 has 2 samples, fewer than the 3 ranks"):
         list(loader().shard(0, 3).epoch(0))
+
+
+def test_shards_of_mixed_samples_make_up_the_batches() -> None:
+    made = collate(device=NumPy, transform=[noisy, Mixup(0.5)])
+    stream = Numbers().map(lambda sample: {"x": float(sample["i"]), "y": [1.0, float(sample["e"])]})
+    whole = StreamLoader(stream, made, batch_size=6, seed=4)
+    parts = [[bits(batch) for batch in whole.shard(rank, 2).epoch(1)] for rank in range(2)]
+    joined = [[b"".join(columns) for columns in zip(*ranks, strict=True)] for ranks in zip(*parts, strict=True)]
+    assert joined == [bits(batch) for batch in whole.epoch(1)]
 
 
 class Failing(Stream[int]):
@@ -129,6 +152,8 @@ def test_threads_end() -> None:
         (lambda: loader(iter([1])), CallError, r"takes a burnpy\.data\.Stream"),
         (lambda: loader(batch_size=0), ArgumentError, "batch_size"),
         (lambda: loader().epoch(0, state={"a": 1}), ArgumentError, "a state that no"),
+        (lambda: loader().epoch(0, start=1, state=next_state(loader().epoch(0))), ArgumentError, "a start and a state"),
+        (lambda: loader().epoch(0, start=-1), ArgumentError, "start=-1"),
         (lambda: Numbers().shuffle(0, seed=0), ArgumentError, "size="),
         (lambda: Numbers().shuffle(3, seed=-1), ArgumentError, "seed="),
         (lambda: loader().shard(2, 2), ArgumentError, "rank 2 of 2"),

@@ -74,3 +74,39 @@ def test_the_network_forecasts_sunspots_better_than_persistence(tmp_path: Path) 
     network, linear, persistence = numbers(r"  [a-z].*: ([\d.]+)", output)
     assert network < 0.75 * persistence
     assert linear < 0.6 * persistence, "16.4 of 33.2, as of any program that fits this regression"
+
+
+def test_the_process_is_the_normal_distribution_that_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import math
+
+    import numpy as np
+    from scipy.stats import multivariate_normal
+
+    from burnpy import Tensor
+    from burnpy.backend import NumPy
+    from gaussian_process import START, kernel, log_likelihood, predicted
+
+    parameters = {name: Tensor[NumPy].from_data(math.log(x), dtype="float64") for name, x in START.items()}
+    rng = np.random.default_rng(0)
+    t, y, at = rng.uniform(0, 9, 12), rng.normal(size=12), rng.uniform(0, 9, 5)
+    ours = [Tensor[NumPy].from_data(x) for x in (t, y, at)]
+    noise = START["noise"] ** 2
+    own = kernel(parameters, ours[0], ours[0]).to_numpy() + noise * np.eye(12)
+    expected = multivariate_normal(np.zeros(12), own).logpdf(y)
+    assert log_likelihood(parameters, *ours[:2]).item() == pytest.approx(expected, rel=1e-9)
+
+    across, there = (kernel(parameters, x, ours[2]).to_numpy() for x in (ours[0], ours[2]))
+    mean, deviation = predicted(parameters, *ours)
+    np.testing.assert_allclose(mean.to_numpy(), across.T @ np.linalg.solve(own, y), rtol=1e-7)
+    variance = np.diag(there) + noise - np.diag(across.T @ np.linalg.solve(own, across))
+    np.testing.assert_allclose(deviation.to_numpy() ** 2, variance, rtol=1e-7)
+
+
+def test_the_process_finds_its_parameters_and_foretells(tmp_path: Path) -> None:
+    pytest.importorskip("statsmodels")
+    output = run("gaussian_process", tmp_path, "--iterations", "20")
+    first, *_, last = numbers(r"likelihood (-[\d.]+)", output)
+    assert last > first + 5
+    (error,) = numbers(r"squared error ([\d.]+) ppm", output)
+    assert error < 3.5, "of numbers that grow by 17 in that time"

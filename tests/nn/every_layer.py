@@ -43,7 +43,9 @@ EVERY: dict[str, Example] = {
     ),
     "Bilinear": Example((3, 4, 2), {"bias": False}, ((5, 3), (5, 4))),
     "GroupNorm": Example((2, 4), {"eps": 0.125, "affine": False}, _POOLED),
-    "InstanceNorm": Example((4,), {"eps": 0.125, "affine": True}, _POOLED),
+    "InstanceNorm": Example(
+        (4,), {"eps": 0.125, "momentum": 0.5, "affine": True, "track_running_stats": True}, _POOLED
+    ),
     "RmsNorm": Example(((6, 6),), {"eps": 0.125}, ((2, 6, 6),)),
     "Upsample": Example(
         (None,),
@@ -53,6 +55,11 @@ EVERY: dict[str, Example] = {
     "BceLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "BceWithLogitsLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
     "Celu": Example((0.5,), {}, ((3, 4),)),
+    "CircularPad": Example(((1, 2, 3, 0),), {"dims": 1}, _POOLED),
+    "ConstantPad": Example(((1, -2, 3, 0), 7.0), {"dims": 1}, _POOLED),
+    "ReflectionPad": Example((3,), {"dims": 1}, _SEQUENCES),
+    "ReplicationPad": Example((2,), {"dims": 1}, _SEQUENCES),
+    "ZeroPad": Example((2,), {"dims": 1}, _SEQUENCES),
     "Conv1d": Example(
         (4, 6, 3), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _SEQUENCES
     ),

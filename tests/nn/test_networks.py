@@ -100,9 +100,9 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         'align_corners=True with mode="nearest"',
     ),
     "interpolate, antialias": (
-        lambda: F.interpolate(ones(1, 1, 2, 2), 1, mode="bilinear", antialias=True),
+        lambda: F.interpolate(ones(1, 1, 2, 2), 1, antialias=True),
         ArgumentError,
-        'antialias=True, which is not available; mode="area" averages',
+        'antialias=True with mode="nearest"; it is for "bilinear" and "bicubic"',
     ),
     "interpolate, to nothing": (lambda: F.interpolate(ones(1, 1, 2), scale_factor=0.1), ArgumentError, "positive"),
     "grid_sample, shapes": (lambda: F.grid_sample(ones(1, 1, 2, 2), ones(2, 1, 1, 2)), ShapeError, "a grid of shape"),

@@ -95,6 +95,19 @@ CASES = {
         lambda: torch.nn.Upsample(scale_factor=(2.0, 1.5), mode="bilinear"),
         (IMAGES,),
     ),
+    "constant_pad": Case(
+        lambda: ours.ConstantPad((1, -2), 7.0), lambda: torch.nn.ConstantPad1d((1, -2), 7.0), (SEQUENCES,)
+    ),
+    "zero_pad": Case(lambda: ours.ZeroPad(2), lambda: torch.nn.ZeroPad2d(2), (IMAGES,)),
+    "reflection_pad": Case(lambda: ours.ReflectionPad(3, dims=1), lambda: torch.nn.ReflectionPad1d(3), (SEQUENCES,)),
+    "replication_pad": Case(
+        lambda: ours.ReplicationPad((1, 0, 2, 3)), lambda: torch.nn.ReplicationPad2d((1, 0, 2, 3)), (IMAGES,)
+    ),
+    "circular_pad": Case(
+        lambda: ours.CircularPad((1, 2, 3, 0, 1, 1)),
+        lambda: torch.nn.CircularPad3d((1, 2, 3, 0, 1, 1)),
+        (data(2, 3, 4, 4, 5),),
+    ),
     "channel_shuffle": Case(lambda: ours.ChannelShuffle(2), lambda: torch.nn.ChannelShuffle(2), (IMAGES,)),
 }
 

@@ -255,6 +255,21 @@ def test_interpolate_images(mode: str, sizes: dict[str, Any]) -> None:
     assert F.interpolate(Tensor[NumPy].zeros((0, 3, 5, 4)), **settings).shape[:2] == (0, 3)
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bilinear, corners", "bicubic", "bicubic, corners"])
+@pytest.mark.parametrize("sizes", [*IMAGE_SIZES, {"size": (2, 9)}, {"scale_factor": 0.3}], ids=str)
+def test_interpolate_with_antialias(mode: str, sizes: dict[str, Any]) -> None:
+    settings = {**sizes, "mode": mode.partition(",")[0], **({"align_corners": True} if "," in mode else {})}
+    settings["antialias"] = True
+    agree(lambda x: F.interpolate(x, **settings), lambda x: T.interpolate(x, **settings), data(2, 3, 11, 7))
+
+
+@pytest.mark.parametrize("sizes", [{"size": (2, 7, 4)}, {"size": 3}, {"scale_factor": (1.5, 0.7, 2.0)}], ids=str)
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "trilinear", "trilinear, corners", "area"])
+def test_interpolate_volumes(mode: str, sizes: dict[str, Any]) -> None:
+    settings = {**sizes, "mode": mode.partition(",")[0], **({"align_corners": True} if "," in mode else {})}
+    agree(lambda x: F.interpolate(x, **settings), lambda x: T.interpolate(x, **settings), data(2, 3, 3, 5, 4))
+
+
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])

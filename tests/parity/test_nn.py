@@ -376,6 +376,23 @@ def test_running_statistics_step_by_step(momentum: float | None) -> None:
     np.testing.assert_allclose(found, other.eval()(torch.from_numpy(x)).detach().numpy(), rtol=1e-12)
 
 
+def test_running_statistics_of_instances_step_by_step() -> None:
+    other = torch.nn.InstanceNorm2d(3, momentum=0.3, affine=True, track_running_stats=True).double()
+    mine: Any = ours.InstanceNorm(3, momentum=0.3, affine=True, track_running_stats=True, **D).astype("float64")
+    for _ in range(3):
+        x = data(5, 3, 4, 2)
+        expected = other(torch.from_numpy(x)).detach().numpy()
+        y = mine(Tensor[Train].from_data(x))
+        np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-10, atol=1e-12)
+        mine = ours.stepped(mine, {}, y.sum().backward().buffer_updates)
+        for name in ("running_mean", "running_var"):
+            found = mine.named_buffers()[name].value.to_numpy()
+            np.testing.assert_allclose(found, getattr(other, name).numpy(), rtol=1e-12, err_msg=name)
+    x = data(4, 3, 2, 2)
+    found = mine.valid()(Tensor[NumPy].from_data(x)).to_numpy()
+    np.testing.assert_allclose(found, other.eval()(torch.from_numpy(x)).detach().numpy(), rtol=1e-12)
+
+
 def test_lstm_begins_where_it_is_told() -> None:
     other, mine = pair(CASES["lstm, both ways, 2 layers"])
     hidden, cell = data(4, 2, 3), data(4, 2, 3)

@@ -31,8 +31,12 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
     "groups": ((2, 6, 9, 12), (9, 2, 3, 3), (1, 1), (1, 1), (1, 1), 3),
     "depthwise": ((2, 5, 9, 12), (5, 1, 3, 3), (1, 1), (1, 1), (1, 1), 5),
     "depthwise, twice as many": ((2, 5, 9, 12), (10, 1, 3, 3), (2, 2), (1, 1), (1, 1), 5),
+    "stride and dilation with a common divisor": ((2, 3, 33, 41), (5, 3, 3, 3), (4, 2), (2, 3), (2, 4), 1),
+    "stride and groups": ((2, 6, 19, 23), (10, 3, 4, 5), (2, 2), (1, 3), (1, 1), 2),
+    "stride, padding beyond the window": ((2, 3, 16, 19), (5, 3, 3, 3), (2, 2), (4, 4), (1, 1), 1),
+    "stride with a rest": ((2, 3, 22, 24), (5, 3, 2, 2), (3, 4), (0, 0), (1, 1), 1),
     "kernel 4, stride 2": ((2, 3, 16, 24), (5, 3, 4, 4), (2, 2), (1, 1), (1, 1), 1),
-    "stride and groups": ((2, 4, 15, 22), (6, 2, 5, 3), (3, 2), (2, 1), (1, 1), 2),
+    "stride and groups of other sizes": ((2, 4, 15, 22), (6, 2, 5, 3), (3, 2), (2, 1), (1, 1), 2),
     "elements after the last window": ((2, 3, 18, 25), (5, 3, 3, 3), (4, 3), (0, 0), (1, 1), 1),
     "padding beyond the window": ((2, 3, 6, 9), (5, 3, 2, 3), (1, 1), (3, 4), (1, 1), 1),
     "a batch of one": ((1, 3, 20, 20), (5, 3, 3, 3), *SAME),
@@ -43,8 +47,6 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution, "_LEAST", 1)
-    monkeypatch.setattr(convolution, "_DENSE", 0)
-    monkeypatch.setattr(convolution, "_BROAD", 1)
 
 
 def drawn(*shape: int) -> Any:
@@ -82,6 +84,9 @@ def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> 
         np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound * max(1.0, np.abs(wanted).max()))
     names = [k.program.name for k in noted]
     assert names[:3] == ["convolution", "convolution", "weight_gradient"]
+    sparse = ("stride beyond the window", "stride with a rest", "elements after the last window")
+    if case not in sparse:  # whose parts have one element: matrix products
+        assert "convolution" in names[3:]
 
 
 @pytest.mark.parametrize("case", ["rows that no vectors divide", "groups", "a batch of one", "stride"])
@@ -151,6 +156,19 @@ def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypat
     monkeypatch.setattr(convolution, "_LEAST", 1 << 20)
     D.conv2d(x[:1], weight[:1], *where)
     assert not noted
+
+
+def test_a_gradient_by_the_input_of_many_channels_is_a_product_of_matrices(noted: list[Any]) -> None:
+    where = (2, 2), (1, 1), (1, 1), 1
+    for size, kernels in ((3, False), (4, True)):  # on average 9/4 and 4 elements of the window for each rest
+        weight, shape = drawn(4, 12, size, size), (2, 12, 16, 16)
+        grad = drawn(2, 4, 8, 8)
+        found = D.conv2d_input(grad, weight, shape, *where)
+        np.testing.assert_allclose(
+            found, reference("conv2d_input", grad, weight, shape, *where), rtol=1e-12, atol=1e-12
+        )
+        assert bool(noted) == kernels
+        noted.clear()
 
 
 def test_explain_lists_them() -> None:

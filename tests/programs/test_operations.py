@@ -76,7 +76,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "batch norm": (
         "normalize",
         (x(12, 9, 6, 30), x(9, 1, 1), x(9, 1, 1), (0, 2, 3), 0.1),
-        ("sum_of_rows", "squares_of_rows", "scaled_rows"),
+        ("group_normalization",),
     ),
     "batch norm, backward": (
         "normalize_backward",
@@ -84,7 +84,20 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
             *(x(12, 9, 6, 30), x(12, 9, 6, 30), x(9, 1, 1), x(1, 9, 1, 1), x(1, 9, 1, 1, low=0.5)),
             *((0, 2, 3), 0.1),
         ),
-        ("products_of_rows", "combined_rows"),
+        ("group_normalization_backward",),
+    ),
+    "group norm": (
+        "normalize",
+        (x(12, 3, 5, 41), x(3, 5, 1), x(3, 5, 1), (2, 3), 0.1),
+        ("group_normalization",),
+    ),
+    "group norm, backward": (
+        "normalize_backward",
+        (
+            *(x(12, 3, 5, 41), x(12, 3, 5, 41), x(3, 5, 1), x(12, 3, 1, 1), x(12, 3, 1, 1, low=0.5)),
+            *((2, 3), 0.1),
+        ),
+        ("group_normalization_backward",),
     ),
     "rms_norm": ("rms_norm", (x(70, 90), x(90), (1,), 0.1), ("rms_norm",)),
     "rms_norm_backward": ("rms_norm_backward", (x(70, 90), x(70, 90), x(90), (1,), 0.1), ("rms_norm_backward",)),
@@ -103,6 +116,21 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         (x(6, 40, 8), *(x(6, 40, 8) for _ in range(3)), x(6, 40, low=3.0, high=3.5), None, 0, 0.3),
         ("attention_weights_again", "attention_scores_gradient"),
     ),
+}
+
+
+def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
+    """The gradient of max pooling of numbers of which many are equal, some NaN, and some windows all -inf."""
+    given = np.round(x(3, 5, 20, 13))
+    given[0, 0, 3, 4], given[1, 2, 5:12, 3:9] = np.nan, -np.inf
+    out = D.max_pool2d(given, kernel, stride, padding, dilation, True)
+    return "max_pool2d_backward", (x(*out.shape), given, out, kernel, stride, padding, dilation), ("max_pool_backward",)
+
+
+CASES |= {
+    "max_pool2d, backward": _max_pool((2, 2), (2, 2), (0, 0), (1, 1)),
+    "max_pool2d, overlapping, backward": _max_pool((3, 3), (2, 1), (1, 1), (1, 1)),
+    "max_pool2d, dilated, backward": _max_pool((2, 3), (3, 2), (1, 0), (2, 3)),
 }
 LENGTHS = np.array([3, 0, 5, 1, 2, 5, 4])
 
@@ -212,4 +240,4 @@ def test_special_values_of_functions_are_those_of_numpy(name: str, dtype: str) -
     np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
     known = ~np.isnan(wanted)
     np.testing.assert_array_equal(np.signbit(result[known]), np.signbit(wanted[known]))
-    np.testing.assert_allclose(result, wanted, rtol=8 * limits.eps, atol=0)
+    np.testing.assert_allclose(result, wanted, rtol=8 * float(limits.eps), atol=0)

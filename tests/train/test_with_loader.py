@@ -10,7 +10,7 @@ import pytest
 
 import burnpy
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, Batch, Loader, collate
+from burnpy.data import ArrayDataset, Batch, Loader, Stream, StreamLoader, collate
 from burnpy.data.transforms import Shift
 from burnpy.errors import ArgumentError
 from burnpy.metrics import Accuracy
@@ -56,6 +56,33 @@ def test_cut_off_and_resumed_with_any_number_of_workers(tmp_path: Path, workers:
         again = fit(2 - workers, folder, resume="auto")
         assert weights(again.model) == weights(whole.model)
         assert again.history == whole.history
+
+
+class Rows(Stream[Any]):
+    def samples(self, epoch: int, state: Any) -> Any:
+        yield from ((DATA[k], k + 1) for k in range(state or 0, len(DATA)))
+
+
+def test_a_stream_is_continued(tmp_path: Path) -> None:
+    def run(folder: Path, cut: int | None = None, resume: Any = None, batch_size: int = 16) -> Any:
+        def stop(event: Any) -> Any:
+            return Stop("cut") if isinstance(event, BatchEnd) and event.step == cut else None
+
+        burnpy.manual_seed(0)
+        model = Sequential(Flatten(), Linear(36, 2, device=Train))
+        made = collate(device=Train, transform=[Shift(1)])
+        stream = StreamLoader(Rows().shuffle(20, seed=1), made, batch_size=batch_size, workers=1)
+        saved = Checkpoints(folder, every=Steps(1), keep=None)
+        learner: Any = Learner(step, optim=AdamW(), lr=1e-2, callbacks=[saved, stop])
+        return learner.fit(model, stream, epochs=2, resume=resume)
+
+    whole = run(tmp_path / "whole")
+    for cut in (3, 4, 6):
+        run(tmp_path / str(cut), cut=cut)
+        again = run(tmp_path / str(cut), resume="auto")
+        assert (weights(again.model), again.history) == (weights(whole.model), whole.history)
+    with pytest.raises(ArgumentError, match="batch_size was 16 and is 20"):
+        run(tmp_path / "whole", resume="auto", batch_size=20)
 
 
 def test_other_data_are_named(tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 `emitter` writes a program as LLVM's intermediate representation, with exp, tanh and the like from `functions`;
 `compiler` makes machine code of it; `cache` keeps that code on disk; `kernel` calls it; `selection` and `operations`
-choose when. What no program describes is a template: convolution (`convolving`, with tables from `windows`, run by
-`convolution`), recurrent networks (`recurring` and `recurrence`), scans (`scanning` and `scans`), indices (`scattering`
-and `indexing`), sums of elements at places (`tapping` and `sampling`), adaptive pools (`maxima` and `adaptive`) and
-small matrices (`factoring` and `matrices`). llvmlite is imported at the first kernel.
+choose when. What no program describes is a template that writes LLVM's code for parameters: those in
+`convolution_kernels`, for example, are run by the methods of `convolution`, and it is so for recurrent networks, scans,
+indexing, sampling, pooling, normalization and small matrices. llvmlite is imported at the first kernel.
 """

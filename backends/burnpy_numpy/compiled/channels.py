@@ -1,76 +1,111 @@
-"""`CompiledChannels`: normalization over all dimensions but the channels, as kernels on the planes of the channels.
-
-A plane is a row of a kernel. What belongs to a channel is a number for each of its planes.
-"""
+"""`CompiledChannels`: batch, group and instance norms, by kernels on groups of planes of the channels."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.primitives import Dims
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Dims, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST, kernel_of
-from burnpy_numpy.normalization import are_channels
+from burnpy_numpy.compiled.operations import LEAST, LONGEST
+from burnpy_numpy.threads import shared
+
+if TYPE_CHECKING:
+    from burnpy_numpy.compiled.kernel import NamedKernel
+
+_SHORTEST = 4
+"""The size of a plane from which kernels are used."""
 
 
 class CompiledChannels(ArrayBackend):
-    """Batch norm of images, forward and backward."""
+    """Batch norm of x (N, C, …), and group norm of x (N, groups, channels, …), forward and backward."""
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        sums = squares = scaled = None
-        if x.size >= LEAST and are_channels(x, weight, dims) and bias.shape == weight.shape:
-            sums = kernel_of("sum_of_rows", ("full",), x.dtype, ())
-            squares = kernel_of("squares_of_rows", ("full", "column"), x.dtype, ())
-            scaled = kernel_of("scaled_rows", ("full", "column", "column", "column"), x.dtype, ())
-        if sums is None or squares is None or scaled is None:
+        groups = _groups_of(x, weight, dims) if bias.shape == weight.shape else None
+        kernel = None if groups is None else _kernel("group_normalization", x.dtype, eps)
+        if groups is None or kernel is None:
             return super()._normalize(x, weight, bias, dims, eps)
-        planes = _Planes(x)
-        mean = planes.by_channel(sums([planes.x], (), *planes.shape)[0]) / planes.count
-        means = planes.by_plane(mean)
-        var = planes.by_channel(squares([planes.x, means], (), *planes.shape)[0]) / planes.count
-        scale = np.reciprocal(np.sqrt(var + eps)) * weight.reshape(-1)
-        numbers = [means, planes.by_plane(scale), planes.by_plane(bias.reshape(-1))]
-        (out,) = scaled([planes.x, *numbers], (), *planes.shape)
         small = tuple(1 if d in dims else k for d, k in enumerate(x.shape))
-        return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
+        out, mean, var = np.empty(x.shape, x.dtype), np.empty(small, x.dtype), np.empty(small, x.dtype)
+        groups.run(kernel, (x, weight, bias, out, mean, var))
+        return out, mean, var
 
     def _normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        products = combined = None
-        if x.size >= LEAST and are_channels(x, weight, dims) and (grad.shape, grad.dtype) == (x.shape, x.dtype):
-            products = kernel_of("products_of_rows", ("full", "full", "column"), x.dtype, ())
-            combined = kernel_of("combined_rows", ("full", "full", *("column",) * 4), x.dtype, ())
-        if products is None or combined is None:
+        groups = _groups_of(x, weight, dims) if (grad.shape, grad.dtype) == (x.shape, x.dtype) else None
+        kernel = None if groups is None else _kernel("group_normalization_backward", x.dtype, eps)
+        if groups is None or kernel is None:
             return super()._normalize_backward(grad, x, weight, mean, var, dims, eps)
-        planes, grads = _Planes(x), _Planes(grad).x
-        means = planes.by_plane(mean.reshape(-1))
-        scale = np.reciprocal(np.sqrt(var.reshape(-1) + eps))
-        along, level = map(planes.by_channel, products([grads, planes.x, means], (), *planes.shape))
-        grad_weight = along * scale
-        numbers = (grad_weight * scale / planes.count, level / planes.count, scale * weight.reshape(-1))
-        (out,) = combined([grads, planes.x, means, *map(planes.by_plane, numbers)], (), *planes.shape)
-        return out.reshape(x.shape), grad_weight.reshape(weight.shape), level.reshape(weight.shape)
+        out, parts = np.empty(x.shape, x.dtype), np.empty((2, len(x), weight.size), x.dtype)
+        groups.run(kernel, (grad, x, weight, mean, var, out, parts[0], parts[1]))
+        by_weight, by_bias = np.add.reduce(parts, 1)
+        return out, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
 
-class _Planes:
-    """An array (N, C, …) as a matrix of its planes, of shape (N · C, size)."""
+class _Groups:
+    """Which planes are normalized together.
 
-    def __init__(self, x: Any) -> None:
-        self.members, self.channels = x.shape[:2]
-        self.x = x.reshape((self.members * self.channels, -1))
-        self.shape = self.x.shape
-        self.count = self.members * self.shape[1]
-        """The number of elements of a channel."""
+    Args:
+        lead: the dimensions of x before those of a plane: members and channels, or members, groups and their channels.
+        size: the number of elements of a plane.
+    """
 
-    def by_channel(self, sums: Any) -> Any:
-        """Add up a number of each plane by channel."""
-        return sums.reshape((self.members, self.channels)).sum(0)
+    def __init__(self, lead: Shape, size: int) -> None:
+        if len(lead) == 2:
+            members, count = lead
+            planes, weights, steps = np.arange(count), np.arange(count), (count, 0)
+            each = members
+        else:
+            members, groups, each = lead
+            planes = np.arange(members * groups) * each
+            weights, steps = planes % (groups * each), (1, 1)
+        self._tables, self._count = (planes, weights), len(planes)
+        self._addresses = tuple([table.ctypes.data for table in self._tables])
+        self._sizes, self._elements = (each, size, *steps), each * size
 
-    def by_plane(self, numbers: Any) -> Any:
-        """Repeat a number of each channel for each of its planes."""
-        out = np.empty((self.members, self.channels), self.x.dtype)
-        out[...] = numbers
-        return out.reshape((-1, 1))
+    def run(self, kernel: NamedKernel, arrays: tuple[Any, ...]) -> None:
+        """Run a kernel for all groups."""
+        used = [np.ascontiguousarray(a) for a in arrays]
+        addresses = (*[a.ctypes.data for a in used], *self._addresses)
+        shared(lambda begin, end: kernel(addresses, self._sizes, begin, end), self._count, self._elements)
+        kernel.note()
+
+
+_groups = lru_cache(maxsize=256)(_Groups)
+
+
+def _groups_of(x: Any, weight: Any, dims: Dims) -> _Groups | None:
+    """Return the groups of x, if it is large, and normalized over planes, with one weight for each channel."""
+    if x.size < LEAST or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
+        return None
+    if dims == (0, *range(2, x.ndim)):
+        lead = x.shape[:2]
+    elif x.ndim > 3 and dims == tuple(range(2, x.ndim)):
+        lead = x.shape[:3]
+    else:
+        return None
+    size = math.prod(x.shape[len(lead) :])
+    if not _SHORTEST <= size <= LONGEST or weight.shape != (*lead[1:], *(1,) * (x.ndim - len(lead))):
+        return None
+    return _groups(lead, size)
+
+
+def _kernel(name: str, dtype: Any, eps: Any) -> NamedKernel | None:
+    """Return the kernel of a template of `normalization_kernels`; None if kernels are off."""
+    from burnpy_numpy.compiled.kernel import enabled, named_kernel  # not imported before the first large normalization
+
+    return named_kernel(*_template(name, dtype), float(eps)) if enabled() else None
+
+
+@cache
+def _template(name: str, dtype: Any) -> tuple[Any, str, int]:
+    """Return a template, and its parameters dtype and width."""
+    from burnpy_numpy.compiled import normalization_kernels
+    from burnpy_numpy.compiled.compiler import vector_bytes
+
+    return getattr(normalization_kernels, name), dtype.name, vector_bytes() // dtype.itemsize

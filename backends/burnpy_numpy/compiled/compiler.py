@@ -64,6 +64,7 @@ def _address_in_c(name: str) -> int:
     raise Unsupported(f"the C library has no {name}")
 
 
+@cache
 def vector_bytes() -> int:
     """Return the size of the vectors to compute with: two registers, so that one need not wait for the other."""
     available = features()

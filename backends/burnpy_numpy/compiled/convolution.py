@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,11 +30,10 @@ _WASTE = 0.25
 """The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
-_DENSE, _BROAD = 2, 16
-"""With a stride, how often an element is in a window, and the width of the gradient, from which the gradient by the
-input takes less time as convolutions."""
 _ROWS = 1 << 14
 """The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
+_PART = 4
+"""The number of a window's elements for each rest of a stride, from which the gradient by an input is convolutions."""
 
 
 class CompiledConvolution(ArrayBackend):
@@ -55,22 +54,11 @@ class CompiledConvolution(ArrayBackend):
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
         out = None
-        if stride == (1, 1) and min(reach) >= 0:  # a convolution with the flipped weight
-            o, c, *kernel = weight.shape
-            flipped = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2)[..., ::-1, ::-1]
-            flipped = flipped.reshape((groups * c, o // groups, *kernel))
-            out = self._convolved(grad, flipped, None, (stride, (reach[0], reach[1]), dilation), groups)
-        elif (
-            dilation == (1, 1)
-            and weight.shape[2] * weight.shape[3] > _DENSE * stride[0] * stride[1]
-            and grad.shape[3] >= _BROAD
-            and _suits(grad, weight, weight.shape, grad.shape[2:])
-        ):
-            from burnpy_numpy.compiled.kernel import enabled
-
-            out = self._call(_by_phases, self, grad, weight, shape, stride, padding, groups) if enabled() else None
+        area, parts = math.prod(weight.shape[2:]), math.prod(stride)
+        small = parts > 1 and area < _PART * parts and fits(weight, groups)  # then products of matrices are faster
+        if grad.size * weight.size >= _TINY and not small and _suits(grad, weight, weight.shape, grad.shape[2:]):
+            out = self._by_input(grad, weight, shape, (stride, padding, dilation), groups)
         return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_weight(
@@ -83,6 +71,30 @@ class CompiledConvolution(ArrayBackend):
             if windows is not None and kernel is not None:
                 return self._call(_by_weight, kernel, windows, grad, x)
         return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
+
+    def _by_input(self, grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
+        """Return the gradient by the input, as convolutions with the flipped weight; None if there is no kernel for it.
+
+        With a stride, the elements that have the same rest are a convolution with a part of the weight.
+        """
+        o, c, *kernel = weight.shape
+        turned = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
+        high, wide = (_phases(shape[k], grad.shape[k], kernel[k - 2], *(pair[k - 2] for pair in where)) for k in (2, 3))
+        (down, across), whole = where[0], where[0] == (1, 1)
+        out: Any = None if whole else np.zeros(shape, grad.dtype)
+        for (a, row), (b, column) in product(high.items(), wide.items()):
+            selected, padding = turned[:, :, row.part, column.part], (row.padding, column.padding)
+            one = (1, 1), padding, (row.dilation, column.dilation)
+            part = self._convolved(grad, selected, None, one, groups)
+            if part is None:
+                if whole or not _enabled():
+                    return None
+                part = super().conv2d(grad, selected, *one, groups)
+            part = part[:, :, row.inside, column.inside]
+            if whole:
+                return part
+            out[:, :, a::down, b::across] = part
+        return out
 
     def _convolved(self, x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
         """Return a convolution; None if there is no kernel for it."""
@@ -97,49 +109,38 @@ class CompiledConvolution(ArrayBackend):
         return None
 
 
-def _by_phases(
-    b: CompiledConvolution, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, groups: int
-) -> Any:
-    """The gradient by the input of a convolution with a stride, as a convolution for each phase of its elements.
+class _Phase(NamedTuple):
+    """The elements of an input along a dimension that have the same rest, as a convolution of the gradient."""
 
-    The elements of a phase are apart by the stride, and only every stride-th row and column of the weight reaches them.
+    part: slice  #: the elements of the weight, turned round
+    padding: int
+    dilation: int
+    inside: slice  #: the elements of the convolution's result
+
+
+def _phases(n: int, count: int, size: int, stride: int, padding: int, dilation: int) -> dict[int, _Phase]:
+    """Return the phases of an input of length n by rest, without those that no window reaches.
+
+    Args:
+        n: the length of the input.
+        count: the number of windows.
+        size: the length of a window.
+        stride: the distance of windows.
+        padding: the zeros before and after the input.
+        dilation: the distance of elements of a window.
     """
-    rows, columns = (
-        [_Phase(k, *numbers) for k in range(numbers[0])]
-        for numbers in zip(stride, padding, weight.shape[2:], shape[2:], strict=True)
-    )
-    before = [max(0, -min(phase.start for phase in phases)) for phases in (rows, columns)]
-    after = [
-        max(0, max(phase.stop for phase in phases) - n)
-        for phases, n in zip((rows, columns), grad.shape[2:], strict=True)
-    ]
-    wide = np.pad(grad, ((0, 0), (0, 0), *zip(before, after, strict=True)))
-    o, c = weight.shape[:2]
-    out = np.zeros(shape, grad.dtype)
-    for row, column in product(rows, columns):
-        part = weight[:, :, row.key, column.key]
-        if not part.size or not row.count or not column.count:
-            continue
-        flipped = part.reshape((groups, o // groups, c, *part.shape[2:])).swapaxes(1, 2)[..., ::-1, ::-1]
-        flipped = flipped.reshape((groups * c, o // groups, *part.shape[2:]))
-        (top, bottom), (left, right) = ((p.start + n, p.stop + n) for p, n in zip((row, column), before, strict=True))
-        given = wide[:, :, top:bottom, left:right]
-        out[:, :, row.first :: stride[0], column.first :: stride[1]] = b.conv2d(
-            given, flipped, (1, 1), (0, 0), (1, 1), groups
-        )
-    return out
-
-
-class _Phase:
-    """The elements of one dimension of x that the elements ``key`` of a window reach, and the windows with these."""
-
-    def __init__(self, phase: int, stride: int, padding: int, kernel: int, size: int) -> None:
-        self.key = slice(phase, None, stride)
-        self.first = (phase - padding) % stride  #: the first element of x
-        self.count = len(range(self.first, size, stride))
-        last = (self.first + padding - phase) // stride  #: the last window that the first element is in
-        self.start = last - len(range(phase, kernel, stride)) + 1 if self.count else 0
-        self.stop = last + self.count if self.count else 0
+    found: dict[int, _Phase] = {}
+    common = math.gcd(stride, dilation)
+    for rest in range(min(stride, n)):
+        taken = [k for k in range(size) if (rest + padding - k * dilation) % stride == 0]
+        if taken:
+            part = slice(taken[-1], taken[0] - 1 if taken[0] else None, -(stride // common))
+            start, length = (rest + padding - taken[-1] * dilation) // stride, -(-(n - rest) // stride)
+            reach = dilation // common * (len(taken) - 1)
+            zeros = max(0, -start, start + length + reach - count)
+            inside = slice(start + zeros, start + zeros + length)
+            found[rest] = _Phase(part, zeros, dilation // common, inside)
+    return found
 
 
 def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
@@ -157,28 +158,40 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
 
 def _windows(x: Any, weight: Shape, where: Where, groups: int) -> Windows | None:
     """Return the tables of a convolution; None if kernels are off."""
-    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first large convolution
+    if not _enabled():
+        return None
     from burnpy_numpy.compiled.windows import windows
 
-    return windows(x.shape[1:], weight, where, groups, x.dtype.itemsize) if enabled() else None
+    return windows(x.shape[1:], weight, where, groups, x.dtype.itemsize)
+
+
+def _enabled() -> bool:
+    """Return whether kernels are on."""
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first large convolution
+
+    return enabled()
 
 
 def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
-    """Return the kernel of a template of `convolving`; None if it cannot be compiled."""
-    from burnpy_numpy.compiled import convolving
+    """Return the kernel of a template of `convolution_kernels`; None if it cannot be compiled."""
+    from burnpy_numpy.compiled import convolution_kernels
     from burnpy_numpy.compiled.kernel import named_kernel
 
-    return named_kernel(getattr(convolving, name), dtype.name, tables.width, *tables.block)
+    return named_kernel(
+        getattr(convolution_kernels, name), "float32" if dtype is float32 else "float64", tables.width, *tables.block
+    )
 
 
 def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
+    from burnpy_numpy.compiled.kernel import address
+
     tables, members, o = windows.forward, x.shape[0], weight.shape[0]
     packed = np.ascontiguousarray(weight.reshape((o, -1))[tables.channels].swapaxes(1, 2))
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     out = np.empty((members, o, *windows.counts), x.dtype)
     firsts = np.ascontiguousarray(tables.channels[:, 0])
     arrays = (packed, out, added, tables.elements, tables.places, tables.targets, firsts, tables.sources)
-    addresses = [a.ctypes.data for a in arrays]
+    addresses = [address(a) for a in arrays]
     far, tiles, blocks = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1], len(firsts)
     step = out.itemsize * o * far
 
@@ -199,6 +212,8 @@ def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: A
 
 
 def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
+    from burnpy_numpy.compiled.kernel import address
+
     tables, members, o = windows.backward, x.shape[0], grad.shape[1]
     grad = np.ascontiguousarray(grad)
     far = windows.counts[0] * windows.counts[1]
@@ -209,7 +224,7 @@ def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
     most = max(64, _ROWS // (size * tables.width * x.itemsize))
     several = max(1, most // vectors)
     arrays = (grad, sums, tables.elements, tables.places, tables.targets, rows, tables.sources)
-    addresses = [a.ctypes.data for a in arrays]
+    addresses = [address(a) for a in arrays]
 
     def work(first: int, last: int) -> None:
         for start, stop, source in windows.parts(x, 0, members):

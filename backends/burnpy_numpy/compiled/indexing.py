@@ -29,7 +29,7 @@ class CompiledIndexing(ArrayBackend):
     def gather(self, x: Any, dim: int, index: Any) -> Any:
         if index.size >= _LEAST and _suits(x, index, dim):
             kernel, out = (
-                template_kernel("scattering", "gather", x.dtype.name, _inner(x, dim) > 1),
+                template_kernel("indexing_kernels", "gather", x.dtype.name, _inner(x, dim) > 1),
                 np.empty(index.shape, x.dtype),
             )
             if kernel is not None and _ran(kernel, x, out, dim, index, x.shape):
@@ -39,7 +39,7 @@ class CompiledIndexing(ArrayBackend):
     def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         if index.size >= _LEAST and _suits(x, index, dim) and src.dtype is x.dtype and src.shape == index.shape:
             kernel, out = (
-                template_kernel("scattering", "scatter", x.dtype.name, "add", False, _inner(x, dim) > 1, 1),
+                template_kernel("indexing_kernels", "scatter", x.dtype.name, "add", False, _inner(x, dim) > 1, 1),
                 np.array(x, order="C"),
             )
             if kernel is not None and _ran(kernel, src, out, dim, index, x.shape):
@@ -83,10 +83,10 @@ def _combined(combine: str, out: Any, dim: int, index: Any, src: Any) -> bool:
         return False
     inner = _inner(out, dim)
     if inner == 1:
-        kernel = template_kernel("scattering", "scatter", dtype.name, combine, False, False, 1)
+        kernel = template_kernel("indexing_kernels", "scatter", dtype.name, combine, False, False, 1)
     else:
         width = block_width(inner, _BYTES // dtype.itemsize)
-        kernel = template_kernel("scattering", "scatter", dtype.name, combine, True, True, width)
+        kernel = template_kernel("indexing_kernels", "scatter", dtype.name, combine, True, True, width)
     if kernel is None:
         return False
     if not _ran(kernel, src, out, dim, index, out.shape):

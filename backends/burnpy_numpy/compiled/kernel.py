@@ -161,6 +161,14 @@ class Named(NamedTuple):
     text: str
 
 
+def address(x: Any) -> Any:
+    """Return the address of an array's data, faster than ``x.ctypes.data``, where kernels are enabled."""
+    return ctypes.c_void_p.from_address(id(x) + _HEAD).value
+
+
+_HEAD = object.__basicsize__
+
+
 class NamedKernel:
     """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
 
@@ -183,8 +191,7 @@ class NamedKernel:
             blocks: the number of blocks.
             each: the number of elements of a block, for `shared`.
         """
-        head = object.__basicsize__
-        table = (ctypes.c_void_p * len(arrays))(*[ctypes.c_void_p.from_address(id(x) + head).value for x in arrays])
+        table = (ctypes.c_void_p * len(arrays))(*map(address, arrays))
         numbers = (ctypes.c_int64 * len(sizes))(*sizes)
         if COUNT == 1 or blocks * each < _SHARED:
             self._function(table, numbers, 0, blocks, 0, 0)

@@ -24,7 +24,7 @@ class CompiledMatrices(ArrayBackend):
         kernel, columns = None, b.shape[-1]
         width = block_width(columns, _COLUMNS)
         if _suits(a, _TRIANGULAR) and b.size and b.dtype is a.dtype and b.shape[:-2] == a.shape[:-2]:
-            kernel = template_kernel("factoring", "substitution", a.dtype.name, upper, unitriangular, width)
+            kernel = template_kernel("matrix_kernels", "substitution", a.dtype.name, upper, unitriangular, width)
         if kernel is None:
             return super().solve_triangular(a, b, upper, unitriangular)
         n, out, starts = a.shape[-1], np.empty(b.shape, b.dtype), block_starts(columns, width)
@@ -33,7 +33,7 @@ class CompiledMatrices(ArrayBackend):
         return out
 
     def cholesky(self, x: Any) -> Any:
-        kernel = template_kernel("factoring", "cholesky_factor", x.dtype.name) if _suits(x, _FACTORED) else None
+        kernel = template_kernel("matrix_kernels", "cholesky_factor", x.dtype.name) if _suits(x, _FACTORED) else None
         if kernel is None:
             return super().cholesky(x)
         n, out, wrong = x.shape[-1], np.empty(x.shape, x.dtype), np.zeros(1, int64)

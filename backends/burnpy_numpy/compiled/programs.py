@@ -44,38 +44,13 @@ def cross_entropy_weights(b: Any, grad: Any, x: Any, logsumexp: Any) -> Any:
     return b.mul(e, b.div(grad, b.sum(e, (1,), True)))
 
 
-def sum_of_rows(b: Any, x: Any) -> Any:
-    """The sum of each row."""
-    return b.sum(x, (1,), True)
-
-
 def sum_of_squares(b: Any, x: Any) -> Any:
     """The sum of the squares of each row."""
     return b.sum(b.square(x), (1,), True)
 
 
-def squares_of_rows(b: Any, x: Any, mean: Any) -> Any:
-    """The sum of the squared deviations of each row from a mean."""
-    return b.sum(b.square(b.sub(x, mean)), (1,), True)
-
-
-def scaled_rows(b: Any, x: Any, mean: Any, scale: Any, bias: Any) -> Any:
-    """(x - mean) · scale + bias, with numbers for each row."""
-    return b.add(b.mul(b.sub(x, mean), scale), bias)
-
-
-def products_of_rows(b: Any, grad: Any, x: Any, mean: Any) -> tuple[Any, Any]:
-    """The sums of grad · (x - mean) and of grad of each row."""
-    return b.sum(b.mul(grad, b.sub(x, mean)), (1,), True), b.sum(grad, (1,), True)
-
-
-def combined_rows(b: Any, grad: Any, x: Any, mean: Any, along: Any, level: Any, factor: Any) -> Any:
-    """(grad - (x - mean) · along - level) · factor, with numbers for each row."""
-    return b.mul(b.sub(b.sub(grad, b.mul(b.sub(x, mean), along)), level), factor)
-
-
 def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:
-    """Clamp x to [low, high]."""
+    """x within bounds, which are numbers, so that one kernel serves all of them."""
     return b.minimum(b.maximum(x, low), high)
 
 

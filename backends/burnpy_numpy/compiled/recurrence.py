@@ -212,11 +212,11 @@ def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
 
 
 def _kernel(template: str, kind: str, dtype: Any, *parameters: int) -> NamedKernel | None:
-    """Return the kernel of a template of `recurring`; None if kernels are off."""
-    from burnpy_numpy.compiled import recurring  # not imported before the first recurrence
+    """Return the kernel of a template of `recurrence_kernels`; None if kernels are off."""
+    from burnpy_numpy.compiled import recurrence_kernels  # not imported before the first recurrence
     from burnpy_numpy.compiled.kernel import named_kernel
 
-    return named_kernel(getattr(recurring, template), kind, dtype.name, *parameters)
+    return named_kernel(getattr(recurrence_kernels, template), kind, dtype.name, *parameters)
 
 
 def _run(

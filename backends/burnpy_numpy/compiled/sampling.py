@@ -24,7 +24,7 @@ class CompiledSampling(ArrayBackend):
     def weighted_gather(self, x: Any, places: Any, weights: Any) -> Any:
         kernel, width, block = None, block_width(places.shape[2], _POINTS), block_width(x.shape[1], _CHANNELS)
         if _suits(x, places, weights) and x.shape[2]:
-            kernel = template_kernel("tapping", "weighted_gather", x.dtype.name, width, block)
+            kernel = template_kernel("sampling_kernels", "weighted_gather", x.dtype.name, width, block)
         if kernel is None:
             return super().weighted_gather(x, places, weights)
         (n, channels, elements), (_, taps, points) = x.shape, places.shape
@@ -38,7 +38,7 @@ class CompiledSampling(ArrayBackend):
     def weighted_scatter(self, grad: Any, places: Any, weights: Any, size: int) -> Any:
         kernel = None
         if _suits(grad, places, weights) and size:
-            kernel = template_kernel("tapping", "weighted_scatter", grad.dtype.name)
+            kernel = template_kernel("sampling_kernels", "weighted_scatter", grad.dtype.name)
         if kernel is None:
             return super().weighted_scatter(grad, places, weights, size)
         (n, channels, points), taps = grad.shape, places.shape[1]
@@ -50,7 +50,7 @@ class CompiledSampling(ArrayBackend):
     def gathered_products(self, grad: Any, x: Any, places: Any) -> Any:
         kernel, width = None, block_width(places.shape[2], _POINTS)
         if _suits(grad, places, x) and x.shape[2]:
-            kernel = template_kernel("tapping", "gathered_products", x.dtype.name, width)
+            kernel = template_kernel("sampling_kernels", "gathered_products", x.dtype.name, width)
         if kernel is None:
             return super().gathered_products(grad, x, places)
         (n, channels, elements), (_, taps, points) = x.shape, places.shape

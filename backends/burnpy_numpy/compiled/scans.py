@@ -88,7 +88,7 @@ def _scan_of(combine: str, x: Any, dim: int) -> _Scan | None:
     inner = _beside(x, dim)
     scans, most = (x.size // x.shape[dim], _ROWS) if inner == 1 else (inner, _BYTES // x.dtype.itemsize)
     width = block_width(scans, most)
-    kernel = template_kernel("scanning", "scan", x.dtype.name, combine, width, inner > 1 or width == 1)
+    kernel = template_kernel("scan_kernels", "scan", x.dtype.name, combine, width, inner > 1 or width == 1)
     return None if kernel is None else _Scan(kernel, dim, width, combine)
 
 

@@ -36,7 +36,7 @@ class Elementary(OperationsBase):
     @derived(POINTWISE, flops=3)
     def atan(self, x: Float) -> Float:
         """Inverse tangent, in radians."""
-        from burnpy.backend.operations.special import atan
+        from burnpy.backend.operations.approximations import atan
 
         return atan(self, x)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations.special import polynomial
+from burnpy.backend.operations.approximations import polynomial
 from burnpy.backend.primitives import Float
 
 _LOG_GAMMA = (

@@ -251,7 +251,7 @@ class Unary(OperationsBase):
     @derived(POINTWISE, flops=9)
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
-        from burnpy.backend.operations.special import erf
+        from burnpy.backend.operations.approximations import erf
 
         return erf(self, x)
 

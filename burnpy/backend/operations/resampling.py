@@ -19,6 +19,8 @@ from burnpy.backend.schema import Algebra, derived
 
 _CUBIC = -0.75
 """The parameter of the cubic kernel, as PyTorch's."""
+_CUBIC_ANTIALIASED = -0.5
+"""That of the antialiased one, as Pillow's and PyTorch's."""
 
 
 class Sampling(NamedTuple):
@@ -27,6 +29,7 @@ class Sampling(NamedTuple):
     mode: str  #: "nearest", "nearest-exact", "linear" or "cubic"
     align_corners: bool  #: whether the first and last elements lie at the first and last of x
     step: float  #: the distance of two elements of the result, in elements of x
+    antialias: bool = False  #: whether a kernel, linear or cubic, is as wide as ``step`` where that is more than 1
 
 
 class Taps(NamedTuple):
@@ -124,6 +127,8 @@ def taps(source: int, size: int, how: Sampling) -> Taps:
     if how.mode.startswith("nearest"):
         offset = 0.5 if how.mode == "nearest-exact" else 0.0
         return Taps(np.minimum(((positions + offset) * how.step).astype(np.int64), source - 1)[None], None)
+    if how.antialias:
+        return _antialiased(source, size, how)
     at = positions * how.step if how.align_corners else (positions + 0.5) * how.step - 0.5
     if how.mode == "linear":
         at = np.clip(at, 0.0, None)
@@ -136,9 +141,27 @@ def taps(source: int, size: int, how: Sampling) -> Taps:
     return Taps(places, _cubic(np.abs(at - low - np.arange(-1, 3)[:, None])))
 
 
-def _cubic(distance: Any) -> Any:
-    """Return the cubic kernel at distances from 0 to 2."""
-    a, d = _CUBIC, distance
+def _antialiased(source: int, size: int, how: Sampling) -> Taps:
+    """Return the taps of a resampling whose kernel is stretched by ``how.step``, as Pillow's and PyTorch's.
+
+    The weights of an element add up to 1. Where an element has fewer taps than others, those that are left have weight
+    0, at its last place.
+    """
+    stretch = max(how.step, 1.0)
+    reach = stretch * (1.0 if how.mode == "linear" else 2.0)
+    centre = (np.arange(size) + 0.5) * how.step
+    first = np.maximum((centre - reach + 0.5).astype(np.int64), 0)
+    last = np.minimum((centre + reach + 0.5).astype(np.int64), source) - 1
+    places = first + np.arange(int((last - first).max(initial=0)) + 1)[:, None]
+    distance = np.abs(places - centre + 0.5) / stretch
+    weights = np.maximum(1.0 - distance, 0.0) if how.mode == "linear" else _cubic(distance, _CUBIC_ANTIALIASED)
+    weights = np.where(places <= last, weights, 0.0)
+    return Taps(np.minimum(places, last), weights / weights.sum(0))
+
+
+def _cubic(distance: Any, a: float = _CUBIC) -> Any:
+    """Return the cubic kernel with the parameter ``a``; it is 0 from the distance 2 on."""
+    d = np.minimum(distance, 2.0)
     near = ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
     far = ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
     return np.where(d <= 1.0, near, far)

@@ -21,52 +21,52 @@ class SpecialFunctions(OperationsBase):
     @derived(POINTWISE, flops=20)
     def erfc(self, x: Float) -> Float:
         """Complementary error function, 1 - erf(x), of which small values are exact."""
-        from burnpy.backend.operations.special import erfc, widened
+        from burnpy.backend.operations.approximations import erfc, widened
 
         return widened(erfc, self, x)
 
     @derived(POINTWISE, flops=20)
     def erfinv(self, x: Float) -> Float:
         """Inverse error function; ±∞ at ±1, NaN beyond."""
-        from burnpy.backend.operations.special import erfinv, widened
+        from burnpy.backend.operations.approximations import erfinv, widened
 
         return widened(erfinv, self, x)
 
     @derived(POINTWISE, flops=50)
     def lgamma(self, x: Float) -> Float:
         """Logarithm of the absolute value of the gamma function; ∞ at 0 and at negative integers."""
+        from burnpy.backend.operations.approximations import widened
         from burnpy.backend.operations.gamma import lgamma
-        from burnpy.backend.operations.special import widened
 
         return widened(lgamma, self, x)
 
     @derived(POINTWISE, flops=50)
     def digamma(self, x: Float) -> Float:
         """Derivative of `lgamma`; NaN at negative integers, -∞ at 0 and ∞ at -0."""
+        from burnpy.backend.operations.approximations import widened
         from burnpy.backend.operations.gamma import digamma
-        from burnpy.backend.operations.special import widened
 
         return widened(digamma, self, x)
 
     @derived(POINTWISE, flops=150)
     def polygamma(self, x: Float, n: int) -> Float:
         """The n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
+        from burnpy.backend.operations.approximations import widened
         from burnpy.backend.operations.gamma import polygamma
-        from burnpy.backend.operations.special import widened
 
         return widened(polygamma, self, x, n)
 
     @derived(POINTWISE, flops=6)
     def sinc(self, x: Float) -> Float:
         """Normalized sinc, sin(πx) / (πx), which is 1 at 0 and has all its derivatives there."""
-        from burnpy.backend.operations.special import widened
+        from burnpy.backend.operations.approximations import widened
 
         return widened(_sinc, self, x)
 
     @derived(POINTWISE, elementwise=(), like="x", flops=50)
     def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
         """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""
-        from burnpy.backend.operations.special import widened
+        from burnpy.backend.operations.approximations import widened
 
         return self.mul(grad, widened(_sinc_derivative, self, x, order))
 
@@ -80,7 +80,7 @@ def _sinc(b: Any, x: Float) -> Float:
 
 def _sinc_derivative(b: Any, x: Float, order: int) -> Float:
     """By Taylor's series in [-1, 1]; beyond, by the n-th derivative of x · sinc(x) = sin(πx) / π, solved for sinc's."""
-    from burnpy.backend.operations.special import polynomial
+    from burnpy.backend.operations.approximations import polynomial
 
     small = b.clamp(x, -1.0, 1.0)
     first = (order + 1) // 2

@@ -8,6 +8,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.data.engines.base import Engine, Work
+from burnpy.data.engines.kept import Kept
 from burnpy.tensor.base import describe
 
 
@@ -35,13 +36,14 @@ class EngineChoice:
             raise ArgumentError(f"{owner} was given prefetch={describe(prefetch)}; it takes an int of at least 1")
         return EngineChoice(workers, engine, ahead)
 
-    def opened(self, work: Work, tasks: Iterator[Any], count: int | None) -> Engine[Any]:
+    def opened(self, work: Work, tasks: Iterator[Any], count: int | None, kept: Kept) -> Engine[Any]:
         """Start an engine that does the work.
 
         Args:
             work: see `Work`.
             tasks: taken one by one, by one thread at a time.
             count: the number of tasks, where it is known.
+            kept: what keeps processes until the next epoch.
         """
         workers = self.workers if count is None else min(self.workers, count)
         if not workers:
@@ -51,7 +53,7 @@ class EngineChoice:
         if self.engine == "processes":
             from burnpy.data.engines.processes import ProcessEngine
 
-            return ProcessEngine(work, tasks, workers, self.prefetch)
+            return ProcessEngine(work, tasks, workers, self.prefetch, kept)
         from burnpy.data.engines.threads import ThreadEngine
 
         return ThreadEngine(work, tasks, workers, self.prefetch)

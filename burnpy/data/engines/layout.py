@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 _ALIGNMENT = 64
+_COMPARED = 1 << 20
+"""The number of bytes that are compared at once, so that the result of the comparison takes no memory to speak of."""
 
 
 class Packed:
@@ -35,6 +37,17 @@ class Packed:
     def size(self) -> int:
         """The number of bytes that it takes."""
         return _starts(self.sizes)[-1]
+
+    def is_in(self, memory: Any, sizes: Sequence[int]) -> bool:
+        """Return whether it is what was written to the beginning of a memory, in parts of these sizes."""
+        if self.sizes != sizes:
+            return False
+        for start, part in zip(_starts(sizes), self._parts, strict=False):
+            mine, its = np.frombuffer(part, np.uint8), np.frombuffer(memory, np.uint8, part.nbytes, start)
+            for place in range(0, len(mine), _COMPARED):
+                if not np.array_equal(mine[place : place + _COMPARED], its[place : place + _COMPARED]):
+                    return False
+        return True
 
     def write(self, memory: Any) -> None:
         """Copy it to the beginning of a writable memory."""

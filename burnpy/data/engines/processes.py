@@ -2,7 +2,7 @@
 
 Processes are started by a fork server, or spawned where there is none: forking a program with threads can deadlock.
 There is no thread for messages. The thread that takes a batch reads what the workers have sent, and sends the
-next tasks; each worker has some waiting in its connection.
+next tasks; each worker has some waiting in its connection. Workers that have done an epoch wait for the next one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from importlib import import_module
 from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, WorkerError
 from burnpy.data.engines import worker as program
 from burnpy.data.engines.base import Engine, Work
-from burnpy.data.engines.layout import unpacked
+from burnpy.data.engines.kept import Idle, Kept, ended
+from burnpy.data.engines.layout import Packed, unpacked
 from burnpy.data.engines.pickling import packed_for_processes
 from burnpy.data.engines.shared_memory import anonymous_file, mapped
 
@@ -79,30 +81,40 @@ class _Worker:
 class ProcessEngine(Engine[Any]):
     """Does the work in processes, at most ``prefetch`` tasks ahead of the one that was asked for."""
 
-    def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int) -> None:
+    def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int, kept: Kept) -> None:
         self._workers: list[_Worker] = []
+        self._kept = weakref.ref(kept)  # an iterator of a loader that is gone keeps nothing
         self._owner = os.getpid()
         self._results: dict[int, Any] = {}
         self._sent = self._given = 0
         self._size = 0  # of the largest result so far
         self._tasks, self._prefetch = tasks, prefetch
         _refuse_unable()
-        parts = {"dataset": getattr(work, "dataset", None), "collator": getattr(work, "collator", None)}
-        packed = packed_for_processes(work, parts)
+        packed = packed_for_processes(work, getattr(work, "parts", {}))
+        idle = kept.take(packed, workers)
+        try:
+            if idle is None:
+                self._start(packed, workers)
+            else:
+                self._workers, self._memory = idle.workers, idle.memory
+            self._sizes = packed.sizes
+            self._send()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, packed: Packed, workers: int) -> None:
+        """Start processes, which share the memory with the work."""
         descriptor = anonymous_file(max(packed.size, 1), "the dataset, which all workers share,")
         try:
-            memory = mapped(os.dup(descriptor))
-            packed.write(memory)
+            self._memory = mapped(os.dup(descriptor))
+            packed.write(self._memory)
             context = _context()
             for k in range(workers):
                 worker = _Worker(f"burnpy.data {k}", context)
                 self._workers.append(worker)
                 worker.connection.send(packed.sizes)
                 program.send_file(worker.connection, descriptor)
-            self._send()
-        except BaseException:  # Ctrl-C too: the processes are ended in any case
-            self.close()
-            raise
         finally:
             os.close(descriptor)
 
@@ -118,6 +130,7 @@ class ProcessEngine(Engine[Any]):
         self._given += 1
         self._send()
         if number >= self._sent:
+            self._done()
             raise StopIteration
         while number not in self._results:
             self._receive()
@@ -127,10 +140,22 @@ class ProcessEngine(Engine[Any]):
             raise result
         return self._opened(*result)
 
+    def _done(self) -> None:
+        """Let the processes, which have no tasks left, wait for the next epoch."""
+        kept = self._kept()
+        if self._workers and kept is not None and kept.give(Idle(self._workers, self._memory, self._sizes)):
+            self._workers = []
+
     def _send(self) -> None:
         """Send tasks to the workers with the fewest, as far ahead as is wanted."""
         while self._workers and self._sent < self._given + self._prefetch:
-            task = next(self._tasks, None)
+            try:
+                task = next(self._tasks, None)
+            except Exception as error:  # of a stream: it is raised when its turn comes
+                self._tasks = iter(())
+                self._results[self._sent] = error
+                self._sent += 1
+                return
             if task is None:
                 return
             worker = min(self._workers, key=lambda worker: len(worker.tasks))
@@ -143,7 +168,14 @@ class ProcessEngine(Engine[Any]):
 
     def _tell(self, worker: _Worker, message: Any, descriptor: int | None = None) -> None:
         try:
-            worker.connection.send(message)
+            data = ForkingPickler.dumps(message)
+        except Exception as error:
+            raise WorkerError(
+                "engine='processes' sends the samples of a stream to other processes by pickle, and one cannot be sent "
+                f"({error}); make what cannot in a map() of the stream, which the processes do, or use engine='threads'"
+            ) from error
+        try:
+            worker.connection.send_bytes(data)
             if descriptor is not None:
                 program.send_file(worker.connection, descriptor)
         except OSError:
@@ -162,7 +194,7 @@ class ProcessEngine(Engine[Any]):
                 worker.ready = True
             elif what == "unreadable":
                 raise WorkerError(
-                    f"a worker could not read the dataset and the collator: {rest[0]}; functions and classes of an "
+                    f"a worker could not read what it was sent: {rest[0]}; functions and classes of an "
                     "interactive session are unknown to other processes, so define them in a module, or use "
                     "engine='threads'"
                 )
@@ -229,10 +261,7 @@ class ProcessEngine(Engine[Any]):
         self._results.clear()
         self._sent = self._given = 0
         if os.getpid() == self._owner:  # not in a fork of this program, whose processes these are not
-            for worker in workers:
-                worker.end()
-            for worker in workers:
-                worker.join()
+            ended(workers)
 
 
 def _release(held: set[int], free: deque[_Slot], slot: _Slot) -> None:

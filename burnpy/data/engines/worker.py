@@ -1,8 +1,7 @@
 """The program of a process that makes batches.
 
 It gets messages through a connection: the work (once), slots of shared memory, and tasks. It answers each task with the
-place of the result in a slot, or with an exception. All messages are small, so that neither side waits for the other
-to read.
+place of the result in a slot, or with an exception. All answers are small, so that it never waits for them to be read.
 """
 
 from __future__ import annotations
@@ -64,7 +63,12 @@ def _serve(connection: Connection) -> None:
     waiting: dict[int, Packed] = {}  # results for which no slot was large enough; new slots come before other tasks
     while True:
         while waiting or not tasks or connection.poll():
-            what, number, task, slot = connection.recv()
+            message = connection.recv_bytes()
+            try:
+                what, number, task, slot = pickle.loads(message)
+            except Exception as error:  # a sample of a stream, of a class that is not known here
+                connection.send(("unreadable", f"{type(error).__name__}: {error}"))
+                return
             if what == "task":
                 tasks.append((number, task, slot))
             else:

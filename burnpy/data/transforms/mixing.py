@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -54,7 +54,8 @@ class Mixup:
     """Mixes each sample with another of its batch: ``share · x + (1 - share) · x'``, and the labels likewise.
 
     The share is drawn from Beta(alpha, alpha), and is at least a half. Labels that are ints become rows of
-    ``classes`` weights. With whom a sample is mixed depends on the batch, and so on `Loader.shard`.
+    ``classes`` weights. With whom a sample is mixed depends on the seed, the epoch and the batch, and is the same on
+    all ranks of `Loader.shard`, each of which loads the samples that are mixed with its own.
     Source: Zhang et al., mixup: beyond empirical risk minimization, 2018.
 
     Raises:
@@ -66,6 +67,8 @@ class Mixup:
     >>> out["y"].shape, out["y"].sum(axis=1).tolist()
     ((2, 2), [1.0, 1.0])
     """
+
+    mixes: ClassVar[bool] = True
 
     alpha: float
     classes: int | None = None
@@ -93,9 +96,7 @@ class Mixup:
             y = self._weights(y)
         share = rng.beta(self.alpha, self.alpha)
         share = np.maximum(share, 1 - share)
-        order = np.argsort(rng.uniform(dtype=np.float64), kind="stable")
-        partner = np.empty_like(order)
-        partner[order] = np.roll(order, 1)
+        partner = rng.partners()
         return {**columns, self.column: _mixed(x, partner, share), self.labels: _mixed(y, partner, share)}
 
     def _weights(self, y: NDArray[Any]) -> NDArray[np.float32]:

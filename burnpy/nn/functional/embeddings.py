@@ -8,8 +8,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.checks import exact_dims, floats
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.index_checks import in_range, index_of
 from burnpy.tensor.operands import together
-from burnpy.tensor.ranges import in_range, index_of
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

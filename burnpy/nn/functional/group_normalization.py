@@ -175,15 +175,14 @@ def _checked(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None
 
 
 def _normalized(x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float) -> Tensor[B]:
-    """Normalize each group of channels of each member as a row of a matrix, which is the fastest layout of `normalize`;
-    weight and bias, which differ within a row, follow."""
+    """Normalize each group of channels of each member."""
     shape = x.shape
     device: Any = x.device
-    length = math.prod(shape[1:]) // max(groups, 1)
-    ones, zeros = device.full((length,), 1.0, x.dtype), device.full((length,), 0.0, x.dtype)
-    rows = x.reshape((shape[0] * groups, length))._primitive
-    normal = x._like(device.normalize(rows, ones, zeros, (1,), float(eps))[0]).reshape(shape)
-    each = (shape[1], *(1,) * (len(shape) - 2))
-    if weight is not None:
-        normal = normal * weight.reshape(each)
-    return normal if bias is None else normal + bias.reshape(each)
+    inside = (groups, shape[1] // max(groups, 1))
+    size = math.prod(shape[2:])
+    parts = [
+        device.full((*inside, 1), value, x.dtype) if part is None else device.reshape(part._primitive, (*inside, 1))
+        for part, value in ((weight, 1.0), (bias, 0.0))
+    ]
+    planes = device.reshape(x._primitive, (shape[0], *inside, size))
+    return x._like(device.reshape(device.normalize(planes, *parts, (2, 3), float(eps))[0], shape))

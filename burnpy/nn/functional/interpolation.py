@@ -1,4 +1,4 @@
-"""Interpolation of images and sequences to another size."""
+"""Interpolation of sequences, images and volumes to another size."""
 
 from __future__ import annotations
 
@@ -19,12 +19,26 @@ from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 
-Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"]
+Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 """The name of an interpolation."""
 Corners: TypeAlias = bool | None
 """The setting ``align_corners``: true if corners are aligned; None for a mode without the setting."""
-_DIMS = {"nearest": (1, 2), "nearest-exact": (1, 2), "linear": (1,), "bilinear": (2,), "bicubic": (2,), "area": (1, 2)}
-_SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
+_EVERY = (1, 2, 3)
+_DIMS = {
+    "nearest": _EVERY,
+    "nearest-exact": _EVERY,
+    "linear": (1,),
+    "bilinear": (2,),
+    "bicubic": (2,),
+    "trilinear": (3,),
+    "area": _EVERY,
+}
+_SAMPLING = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+_FORMS = {
+    1: "(N, channels, length)",
+    2: "(N, channels, height, width)",
+    3: "(N, channels, depth, height, width)",
+}
 
 
 @explained
@@ -38,18 +52,19 @@ def interpolate(
     recompute_scale_factor: bool = False,
     antialias: bool = False,
 ) -> Tensor[B]:
-    """Images or sequences interpolated to another size, as `torch.nn.functional.interpolate`.
+    """Sequences, images or volumes interpolated to another size, as `torch.nn.functional.interpolate`.
 
     Args:
-        x: shape (N, channels, length) or (N, channels, height, width).
+        x: shape (N, channels, length), (N, channels, height, width) or (N, channels, depth, height, width).
         size: the size of the output: one number for all of its dimensions, or one for each.
         scale_factor: in place of ``size``, the factor by which sizes grow; the products are rounded down.
         mode: "nearest" (the element at or before), "nearest-exact" (the nearest element), "area" (means, as
-            `adaptive_avg_pool2d`), of sequences "linear", of images "bilinear" or "bicubic".
-        align_corners: for "linear", "bilinear" and "bicubic", whether the first and last elements of the output are
+            `adaptive_avg_pool2d`), of sequences "linear", of images "bilinear" or "bicubic", of volumes "trilinear".
+        align_corners: for modes of linear and cubic kernels, whether the first and last elements of the output are
             those of x; otherwise elements are areas, of which the first and last edges fall together.
         recompute_scale_factor: whether the distances are those of the rounded sizes, not of ``scale_factor``.
-        antialias: not available; it is an error to ask for it.
+        antialias: for "bilinear" and "bicubic", whether each element of a smaller output is a mean over all elements of
+            x that it stands for, so that fine patterns do not turn into coarse ones; the kernels are then Pillow's.
 
     Returns:
         Shape (N, channels, *size).
@@ -71,8 +86,7 @@ def interpolate(
     _check_mode(mode, align_corners, antialias)
     dims = len(shape) - 2
     if dims not in _DIMS[mode]:
-        forms = {1: "(N, channels, length)", 2: "(N, channels, height, width)"}
-        takes = " or ".join(forms[n] for n in _DIMS[mode])
+        takes = " or ".join(_FORMS[n] for n in _DIMS[mode])
         raise ShapeError(f'interpolate() with mode="{mode}" takes x of shape {takes}, and was given shape {shape}')
     if 0 in shape[2:]:
         raise ShapeError(f"interpolate() was given x of shape {shape}, which has no elements to go by")
@@ -82,7 +96,7 @@ def interpolate(
             raise ArgumentError("interpolate() was given recompute_scale_factor=True with size; it is for scale_factor")
         factors = None
     if mode == "area":
-        return adaptive_avg_pool1d(x, sizes[0]) if dims == 1 else adaptive_avg_pool2d(x, sizes)
+        return _averaged(x, sizes)
     device: Any = x.device
     out, corners = x._primitive, bool(align_corners)
     for dim in reversed(range(2, len(shape))):  # the last first, as long as there is less of it
@@ -90,8 +104,18 @@ def interpolate(
         factor = None if factors is None else factors[dim - 2]
         step = _step(source, target, factor, corners)
         if source != target or step != 1.0:
-            out = device.resample(out, dim, target, Sampling(_SAMPLING.get(mode, mode), corners, step))
+            out = device.resample(out, dim, target, Sampling(_SAMPLING.get(mode, mode), corners, step, antialias))
     return x if out is x._primitive else x._like(out)
+
+
+def _averaged(x: Tensor[B], sizes: tuple[int, ...]) -> Tensor[B]:
+    """Return the means of windows, of volumes in two passes: over height and width, and over the depth."""
+    if len(sizes) == 1:
+        return adaptive_avg_pool1d(x, sizes[0])
+    if len(sizes) == 2:
+        return adaptive_avg_pool2d(x, sizes)
+    flat = adaptive_avg_pool2d(x.flatten(1, 2), sizes[1:]).reshape(*x.shape[:3], sizes[1] * sizes[2])
+    return adaptive_avg_pool2d(flat, (sizes[0], sizes[1] * sizes[2])).reshape(*x.shape[:2], *sizes)
 
 
 def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
@@ -105,13 +129,12 @@ def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
         raise ArgumentError(f"interpolate() was given mode={mode!r}; it is one of {names}")
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(
-            f'interpolate() was given align_corners={align_corners} with mode="{mode}"; it is for "linear", "bilinear" '
-            'and "bicubic"'
+            f'interpolate() was given align_corners={align_corners} with mode="{mode}"; it is for "linear", '
+            '"bilinear", "bicubic" and "trilinear"'
         )
-    if antialias:
+    if antialias and mode not in ("bilinear", "bicubic"):
         raise ArgumentError(
-            'interpolate() was asked for antialias=True, which is not available; mode="area" averages when an image '
-            "shrinks"
+            f'interpolate() was asked for antialias=True with mode="{mode}"; it is for "bilinear" and "bicubic"'
         )
 
 

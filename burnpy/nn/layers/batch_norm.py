@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError
 from burnpy.nn.buffer_updates import record_update
 from burnpy.nn.functional.normalization import batch_norm, batch_normed
-from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
-from burnpy.nn.variable import Buffer, IntBuffer, Param
+from burnpy.nn.layers.running_norm import RunningNorm
+from burnpy.nn.module import rebound
 from burnpy.tensor.float_width import refuse_wider
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.buffer_updates import BufferUpdate
-    from burnpy.tensor.base import TensorBase
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
-class BatchNorm(Module[B]):
+class BatchNorm(RunningNorm[B]):
     """Batch normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel of (N, channels, …).
 
     In training mode mean and variance are those of the batch, and the running statistics are updated to ``(1 -
@@ -65,19 +59,9 @@ class BatchNorm(Module[B]):
         track_running_stats: bool = True,
         device: B | type[B],
     ) -> None:
-        positive("BatchNorm", channels=channels)
-        argument: Any = momentum
-        if argument is not None and not (isinstance(argument, (int, float)) and 0.0 <= argument <= 1.0):
-            raise ArgumentError(f"BatchNorm() was given momentum={momentum!r}; it is from 0 to 1, or None")
-        shape = (channels,)
-        self.channels = channels
-        self.eps = eps
-        self.momentum = momentum
-        self.weight = Param(Tensor.ones(shape, device=device)) if affine else None
-        self.bias = Param(Tensor.zeros(shape, device=device)) if affine else None
-        self.running_mean = Buffer(Tensor.zeros(shape, device=device)) if track_running_stats else None
-        self.running_var = Buffer(Tensor.ones(shape, device=device)) if track_running_stats else None
-        self.num_batches_tracked = IntBuffer(IntTensor.zeros((), device=device)) if track_running_stats else None
+        super().__init__(
+            channels, eps=eps, momentum=momentum, affine=affine, track_running_stats=track_running_stats, device=device
+        )
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Normalize x of shape (N, channels, …); the output has the same shape."""
@@ -92,32 +76,6 @@ class BatchNorm(Module[B]):
             refuse_wider("BatchNorm", "running statistics", mean.dtype, x=x)
         normed = batch_normed(x, weight, bias, eps=self.eps)
         return record_update(record_update(normed.output, mean, normed.mean), var, normed.var)
-
-    def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
-        """Compute the new running statistics from the updates of training passes."""
-        count = self.num_batches_tracked
-        first_update = next(iter(updates.values()))
-        new: dict[str, TensorBase[B]] = {}
-        if count is not None and not count.frozen:
-            new["num_batches_tracked"] = count.value + first_update.weight.round().int()
-        for name, update in updates.items():
-            old: Tensor[B] = getattr(self, name).value
-            if self.momentum is not None:
-                new[name] = old * (1.0 - self.momentum) + update.mean * self.momentum
-            elif count is not None:
-                share = update.weight / (count.value.float(old.dtype) + update.weight)
-                new[name] = old + (update.mean - old) * share
-        return new
-
-    @property
-    def affine(self) -> bool:
-        """True if the layer has a weight and a bias."""
-        return self.weight is not None or self.bias is not None
-
-    @property
-    def track_running_stats(self) -> bool:
-        """True if the layer has running statistics."""
-        return self.running_mean is not None
 
     def valid(self: BatchNorm[Autodiff[I]]) -> BatchNorm[I]:
         """Return the same layer on the inner backend."""

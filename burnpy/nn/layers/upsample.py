@@ -16,7 +16,7 @@ B = TypeVar("B", bound=Backend)
 
 
 class Upsample(Stateless):
-    """Interpolates images or sequences to another size: see `burnpy.nn.functional.interpolate`.
+    """Interpolates sequences, images or volumes to another size: see `burnpy.nn.functional.interpolate`.
 
     Args:
         size: the size of the output: one number for all of its dimensions, or one for each.
@@ -49,7 +49,7 @@ class Upsample(Stateless):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Interpolate (N, channels, length) or (N, channels, height, width)."""
+        """Interpolate (N, channels, length), (N, channels, height, width) or (N, channels, depth, height, width)."""
         return interpolate(
             x,
             self.size,

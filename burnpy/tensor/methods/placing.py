@@ -13,9 +13,9 @@ from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
 from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.dims import dim_of, scalar_dim
+from burnpy.tensor.index_checks import in_range, index_of, refuse_unless
 from burnpy.tensor.joining import condition_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, times
-from burnpy.tensor.ranges import in_range, index_of, refuse_unless
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor

@@ -10,7 +10,7 @@ from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.dims import integer
 from burnpy.tensor.generator import Generator, drawn_from
-from burnpy.tensor.ranges import refuse_unless
+from burnpy.tensor.index_checks import refuse_unless
 from burnpy.tensor.sampling import multinomial_values, normal_values, uniform_values
 
 if TYPE_CHECKING:

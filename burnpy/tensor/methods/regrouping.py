@@ -10,7 +10,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.dims import dim_of, distinct, integer, integers
-from burnpy.tensor.ranges import out_of_range
+from burnpy.tensor.index_checks import out_of_range
 from burnpy.tensor.shaping import inferred
 
 if TYPE_CHECKING:

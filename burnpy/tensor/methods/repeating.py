@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
 from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.dims import addressable, dim_of, integer, listed
-from burnpy.tensor.ranges import index_of, refuse_unless
+from burnpy.tensor.index_checks import index_of, refuse_unless
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

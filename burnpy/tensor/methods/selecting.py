@@ -9,9 +9,9 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
 from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.dims import dim_of, scalar_dim
+from burnpy.tensor.index_checks import in_range, index_of
 from burnpy.tensor.joining import condition_of, where
 from burnpy.tensor.operands import broadcast_shape, number, operands
-from burnpy.tensor.ranges import in_range, index_of
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor

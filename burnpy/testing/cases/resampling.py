@@ -11,8 +11,8 @@ from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Values, x
 from burnpy.testing.cases.table import row
 
 
-def _kernel(mode: str, distance: float) -> float:
-    d, a = abs(distance), -0.75
+def _kernel(mode: str, distance: float, a: float = -0.75) -> float:
+    d = abs(distance)
     if mode == "linear":
         return max(0.0, 1.0 - d)
     if d <= 1.0:
@@ -27,6 +27,12 @@ def _matrix(source: int, size: int, how: Sampling) -> Any:
         if how.mode.startswith("nearest"):
             at = (k + (0.5 if how.mode == "nearest-exact" else 0.0)) * how.step
             out[k, min(int(at), source - 1)] = 1.0
+            continue
+        if how.antialias:
+            weights = [
+                _kernel(how.mode, (j + 0.5 - (k + 0.5) * how.step) / max(how.step, 1.0), -0.5) for j in range(source)
+            ]
+            out[k] = np.array(weights) / sum(weights)
             continue
         at = k * how.step if how.align_corners else (k + 0.5) * how.step - 0.5
         if how.mode == "linear":
@@ -77,6 +83,9 @@ _HOW: list[tuple[int, int, Sampling]] = [  # sizes of x and of the result
     (1, 3, Sampling("linear", False, 1 / 3)),
     (4, 6, Sampling("cubic", False, 4 / 6)),
     (6, 3, Sampling("cubic", True, 2.5)),
+    (7, 3, Sampling("linear", False, 7 / 3, antialias=True)),
+    (9, 4, Sampling("cubic", False, 9 / 4, antialias=True)),
+    (3, 5, Sampling("linear", False, 3 / 5, antialias=True)),
 ]
 
 row(

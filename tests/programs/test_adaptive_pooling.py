@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import adaptive, kernel, operations
+from burnpy_numpy.compiled import adaptive_pooling, kernel, operations
 
 D: Any = NumPy()
 SIZES = {
@@ -26,7 +26,7 @@ SIZES = {
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive, "LEAST", 1)
+    monkeypatch.setattr(adaptive_pooling, "LEAST", 1)
 
 
 def without(x: Any, size: Any) -> Any:

@@ -23,7 +23,7 @@ class CompiledAdaptive(ArrayBackend):
         kernel, (n, channels, high, wide) = None, x.shape
         width = block_width(wide, _COLUMNS)
         if x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):
-            kernel = template_kernel("maxima", "adaptive_maxima", x.dtype.name, width)
+            kernel = template_kernel("adaptive_pooling_kernels", "adaptive_maxima", x.dtype.name, width)
         if kernel is None:
             return super().adaptive_max_pool2d_indices(x, size)
         bounds = [

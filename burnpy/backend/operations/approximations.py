@@ -1,4 +1,7 @@
-"""Special functions composed of required operations, for backends without native ones."""
+"""Approximations of the error functions and the arctangent, composed of required operations.
+
+Backends without native functions use them.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,44 @@
+"""The names of other libraries on the page of operations: each is there, and each is of an operation."""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend.backend import operations
+from burnpy.docs import operation_names
+from burnpy.docs.operation_names import in_burn, in_numpy, in_pytorch
+
+
+def test_what_is_listed_is_an_operation() -> None:
+    listed = {name for table in operation_names._RENAMED.values() for name in table}
+    listed |= set(operation_names._SAME_IN_BURN.split())
+    assert sorted(listed - operations().keys()) == []
+
+
+def test_no_name_is_listed_twice() -> None:
+    same = operation_names._SAME_IN_BURN.split()
+    assert len(same) == len({*same, *operation_names._RENAMED["Burn"]}) - len(operation_names._RENAMED["Burn"])
+
+
+@pytest.mark.parametrize("name", [name for name in operations() if in_numpy(name).startswith("np.")])
+def test_numpy_has_the_name(name: str) -> None:
+    assert callable(reduce(getattr, in_numpy(name).split(".")[1:], np))
+
+
+def test_pytorch_has_the_names() -> None:
+    torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    places = {"torch": torch, "F": torch.nn.functional, "x": torch.ones(1, 1)}
+    for name in operations():
+        first, *rest = in_pytorch(name).split(".")
+        if rest and first in places:
+            operator.attrgetter(".".join(rest))(places[first])
+
+
+def test_most_operations_have_names() -> None:
+    counts = [sum(1 for name in operations() if named(name)) for named in (in_pytorch, in_numpy, in_burn)]
+    assert all(count > 90 for count in counts), counts

@@ -1,0 +1,82 @@
+"""A training step of a convolutional network keeps its pictures in one order of memory: nothing is transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, Tensor
+from burnpy.backend import Backend, Decorator, NumPy, Operation
+from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, MaxPool2d, Relu, Sequential
+from burnpy.optim import Adam
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy.compiled import windows
+
+I = TypeVar("I", bound=Backend)  # noqa: E741
+Seen = list[tuple[str, bool, Any]]
+seen: ContextVar[Seen | None] = ContextVar("seen", default=None)
+
+
+class Watched(Decorator[I], Generic[I]):
+    """Notes the pictures that operations are given, and return."""
+
+    word = "watches"
+
+    def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        result = f(*args)
+        found = seen.get()
+        results = result if isinstance(result, tuple) else (result,)
+        for x in (*args, *results):
+            if found is not None and isinstance(x, np.ndarray) and x.ndim == 4 and x.shape[0] == MEMBERS:
+                found.append((op.name, x.flags.c_contiguous, x))
+        return result
+
+
+MEMBERS = 24
+
+
+def test_a_step_of_a_convolutional_network_transposes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    device: Any = Autodiff[Watched[NumPy]]
+    model: Any = Sequential(
+        Conv2d(3, 16, 3, padding=1, bias=False, device=device),
+        BatchNorm(16, device=device),
+        Relu(),
+        MaxPool2d(2),
+        Conv2d(16, 24, 3, padding=1, device=device),
+        BatchNorm(24, device=device),
+        Relu(),
+        MaxPool2d(2),
+        Flatten(),
+        Linear(24 * 4 * 4, 10, device=device),
+    )
+    optim = Adam()
+    x = Tensor.from_data(
+        np.random.default_rng(0).standard_normal((MEMBERS, 3, 16, 16)).astype(np.float32), device=device
+    )
+    padded: list[int] = []
+    lay_out = windows.Windows._lay_out
+
+    def noted(self: Any, x: Any, memory: Any) -> None:
+        padded.append(x.shape[0])
+        lay_out(self, x, memory)
+
+    monkeypatch.setattr(windows.Windows, "_lay_out", noted)
+    found: Seen = []
+    seen.set(found)
+    try:
+        optim.step(0.1, model, (model(x) * model(x)).mean().backward())
+    finally:
+        seen.set(None)
+    operations = {name for name, _, _ in found}
+    assert {"conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight", "max_pool2d_backward"} <= operations
+    assert {"normalize", "relu", "normalize_backward", "relu_backward"} <= operations
+    assert [(name, x.shape, x.strides) for name, whole, x in found if not whole] == []
+    # The only copies are of what windows reach beyond: of x forward twice, and of two inputs and one gradient backward,
+    # twice each, for both of the model's calls.
+    assert sum(padded) == MEMBERS * 2 * (2 + 2 + 1)
