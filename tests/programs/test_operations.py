@@ -130,6 +130,18 @@ def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[st
 CASES |= {
     "max_pool2d, backward": _max_pool((2, 2), (2, 2), (0, 0), (1, 1)),
     "max_pool2d, overlapping, backward": _max_pool((3, 3), (2, 1), (1, 1), (1, 1)),
+    "avg_pool2d": ("avg_pool2d", (x(3, 5, 20, 13), (2, 2), (2, 2), (0, 0), False, True, None), ("avg_pool",)),
+    "avg_pool2d, backward": (
+        "avg_pool2d_backward",
+        (x(3, 5, 10, 6), (3, 5, 20, 13), (2, 2), (2, 2), (0, 0), True, 3),
+        ("avg_pool_backward",),
+    ),
+    "avg_pool2d, padded": ("avg_pool2d", (x(3, 5, 20, 13), (3, 4), (2, 3), (1, 2), True, False, None), ("avg_pool",)),
+    "avg_pool2d, padded, backward": (
+        "avg_pool2d_backward",
+        (x(3, 5, 11, 6), (3, 5, 20, 13), (3, 4), (2, 3), (1, 2), True, None),
+        ("avg_pool_backward",),
+    ),
     "max_pool2d, dilated, backward": _max_pool((2, 3), (3, 2), (1, 0), (2, 3)),
 }
 LENGTHS = np.array([3, 0, 5, 1, 2, 5, 4])

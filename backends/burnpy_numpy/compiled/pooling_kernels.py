@@ -1,67 +1,137 @@
-"""The kernel of the gradient of max pooling as LLVM's intermediate representation, one window after the other."""
+"""The kernels of pooling as LLVM's intermediate representation, one window after the other."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import reduce
+from typing import NamedTuple
+
 from burnpy_numpy.compiled.loops import Loops
+from burnpy_numpy.compiled.vectors import Vector
 
 _KINDS = {"float32": "float", "float64": "double"}
 
 
-def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
-    """Return the text of the kernel, which adds the gradient of each window at its first NaN or else first maximum.
+class _Window(NamedTuple):
+    """One window, while its part of a kernel is written."""
 
-    The table: the gradients and the maxima by window, x, and the gradient by x, which is 0 at first. The sizes: height
-    and width of x, numbers of windows in a column and in a row; stride, padding and dilation, each for both. ``begin``
-    and ``end`` are planes.
+    number: str  #: its number among those of all planes
+    in_plane: str  #: its number among those of its plane
+    elements: list[tuple[str, str]]  #: the places of its elements, and bits that say whether they are within x
 
-    Where no element of a window is as large as its maximum, none has the gradient.
+
+class _Windows(Loops):
+    """A kernel on the windows of planes.
+
+    The sizes: height and width of x, numbers of windows in a column and in a row; stride, padding and dilation, each
+    for both. ``begin`` and ``end`` are planes.
 
     Args:
         dtype: float32 or float64.
         rows: the number of rows of a window.
         columns: the number of columns of a window.
-        padded: whether windows may reach beyond x.
+        padded: whether windows may reach beyond x. The place of what is beyond is that of another element.
+        table: the number of addresses in the kernel's table.
     """
-    w = Loops(1, 4, 10)
-    grads, maxima, x, out = w.table
-    height, width, high, wide, down, across, above, before, row_step, column_step = w.sizes
-    kind = _KINDS[dtype]
 
-    def places(start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
-        """The rows or columns of a window, within x, and bits that say whether they are that without a change."""
+    def __init__(self, dtype: str, rows: int, columns: int, padded: bool, table: int) -> None:
+        super().__init__(1, table, 10)
+        self.dtype, self._rows, self._columns, self._padded = dtype, rows, columns, padded
+
+    @contextmanager
+    def windows(self) -> Generator[_Window]:
+        """Write loops over all windows."""
+        height, width, high, wide, down, across, above, before, row_step, column_step = self.sizes
+        with self.loop("%begin", "%end") as plane, self.loop("0", high) as i:
+            first = self.times(plane, self.times(height, width))
+            rows = self._places(self.minus(self.times(i, down), above), row_step, self._rows, height)
+            lines = [(self.plus(first, self.times(row, width)), inside) for row, inside in rows]
+            row_start = self.times(i, wide)
+            plane_start = self.times(plane, self.times(high, wide))
+            with self.loop("0", wide) as j:
+                columns = self._places(self.minus(self.times(j, across), before), column_step, self._columns, width)
+                elements = [
+                    (self.plus(line, column), self.assign(f"and i1 {row_inside}, {inside}") if self._padded else "true")
+                    for line, row_inside in lines
+                    for column, inside in columns
+                ]
+                in_plane = self.plus(row_start, j)
+                yield _Window(self.plus(plane_start, in_plane), in_plane, elements)
+
+    def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
+        """The rows or columns of a window, or 0 for those beyond x, and bits that say which those are."""
         positions = []
         for k in range(count):
-            place = w.plus(start, w.times(step, k))
-            inside = "true"
-            if padded:
-                inside = w.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
-                place = w.either(inside, place, "0", "i64")
+            place, inside = self.plus(start, self.times(step, k)), "true"
+            if self._padded:
+                inside = self.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
+                place = self.either(inside, place, "0", "i64")
             positions.append((place, inside))
         return positions
 
-    with w.loop("%begin", "%end") as plane, w.loop("0", high) as i:
-        first = w.times(plane, w.times(height, width))
-        lines = [
-            (w.plus(first, w.times(row, width)), inside)
-            for row, inside in places(w.minus(w.times(i, down), above), row_step, rows, height)
-        ]
-        window_row = w.times(w.plus(w.times(plane, high), i), wide)
-        with w.loop("0", wide) as j:
-            window = w.plus(window_row, j)
-            top = w.assign(f"load {kind}, ptr {w.element(maxima, window, dtype)}")
-            chosen, some = lines[0][0], "false"
-            across_places = places(w.minus(w.times(j, across), before), column_step, columns, width)
-            for line, row_inside in reversed(lines):
-                for column, inside in reversed(across_places):
-                    place = w.plus(line, column)
-                    value = w.assign(f"load {kind}, ptr {w.element(x, place, dtype)}")
-                    nan = w.assign(f"fcmp uno {kind} {value}, {value}")
-                    fits = w.assign(f"or i1 {nan}, {w.assign(f'fcmp oge {kind} {value}, {top}')}")
-                    if padded:
-                        fits = w.assign(f"and i1 {fits}, {w.assign(f'and i1 {row_inside}, {inside}')}")
-                    chosen, some = w.either(fits, place, chosen, "i64"), w.assign(f"or i1 {some}, {fits}")
-            grad = w.load_one(w.element(grads, window, dtype), dtype)
-            grad = w.select(w.splat(some, "bool"), grad, w.constant(0.0, dtype))
-            target = w.element(out, chosen, dtype)
-            w.store_one(w.add(w.load_one(target, dtype), grad), target)
+    def one(self, array: str, index: str) -> Vector:
+        """Load one number of an array."""
+        return self.load_one(self.element(array, index, self.dtype), self.dtype)
+
+    def kept(self, inside: str, x: Vector) -> Vector:
+        """Write x, or 0 where a bit is not set."""
+        return self.select(self.splat(inside, "bool"), x, self.constant(0.0, self.dtype))
+
+    def add_at(self, array: str, index: str, x: Vector) -> None:
+        """Add to one number of an array."""
+        self.store_one(self.add(self.one(array, index), x), self.element(array, index, self.dtype))
+
+
+def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel, which adds the gradient of each window at its first NaN or else first maximum.
+
+    The table: the gradients and the maxima by window, x, and the gradient by x, which is 0 at first. Where no element
+    of a window is as large as its maximum, none has the gradient. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 4)
+    grads, maxima, x, out = w.table
+    kind = _KINDS[dtype]
+    with w.windows() as window:
+        top = w.assign(f"load {kind}, ptr {w.element(maxima, window.number, dtype)}")
+        chosen, some = window.elements[0][0], "false"
+        for place, inside in reversed(window.elements):
+            value = w.assign(f"load {kind}, ptr {w.element(x, place, dtype)}")
+            nan = w.assign(f"fcmp uno {kind} {value}, {value}")
+            fits = w.assign(f"or i1 {nan}, {w.assign(f'fcmp oge {kind} {value}, {top}')}")
+            if padded:
+                fits = w.assign(f"and i1 {fits}, {inside}")
+            chosen, some = w.either(fits, place, chosen, "i64"), w.assign(f"or i1 {some}, {fits}")
+        w.add_at(out, chosen, w.kept(some, w.one(grads, window.number)))
+    return w.function()
+
+
+def avg_pool(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel of average pooling.
+
+    The table: x, the factor of each window of a plane, and the result. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 3)
+    x, shares, out = w.table
+    with w.windows() as window:
+        values = [w.one(x, place) for place, _ in window.elements]
+        if padded:
+            values = [w.kept(inside, x) for x, (_, inside) in zip(values, window.elements, strict=True)]
+        total = reduce(w.add, values)
+        w.store_one(w.mul(total, w.one(shares, window.in_plane)), w.element(out, window.number, dtype))
+    return w.function()
+
+
+def avg_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel of the gradient of average pooling.
+
+    The table: the gradients by window, the factor of each window of a plane, and the gradient by x, which is 0 at
+    first. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 3)
+    grads, shares, out = w.table
+    with w.windows() as window:
+        grad = w.mul(w.one(grads, window.number), w.one(shares, window.in_plane))
+        for place, inside in window.elements:
+            w.add_at(out, place, w.kept(inside, grad) if padded else grad)
     return w.function()

@@ -164,12 +164,26 @@ def _shares(
     divisor: int | None,
 ) -> Float:
     """Divide x by the number of counted elements of each window, or by ``divisor``."""
+    share = window_shares(shape, kernel, stride, padding, x.shape[2:], count_include_pad, divisor)
+    return b.mul(x, b.from_numpy(share.astype(x.dtype)) if isinstance(share, np.ndarray) else share)
+
+
+def window_shares(
+    shape: Shape,
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    counts: Shape,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> float | np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return the factor of each window's sum in its average; one number if it is that of all windows."""
     if divisor is not None:
-        return b.mul(x, 1 / divisor)
-    high, wide = window_sizes(shape, kernel, stride, padding, x.shape[2:], count_include_pad)
+        return 1 / divisor
+    high, wide = window_sizes(shape, kernel, stride, padding, counts, count_include_pad)
     if (high == kernel[0]).all() and (wide == kernel[1]).all():
-        return b.mul(x, 1 / (kernel[0] * kernel[1]))
-    return b.mul(x, b.from_numpy((1 / np.multiply.outer(high, wide)).astype(x.dtype)))
+        return 1 / (kernel[0] * kernel[1])
+    return np.asarray(1 / np.multiply.outer(high, wide))
 
 
 def window_sizes(
