@@ -21,8 +21,9 @@ from burnpy_numpy.errstate import quietly, run
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
-"""Placeholders in the templates for the NumPy function, and for a faster one for two NumPy scalars; `operation`
-replaces them in each method."""
+OPERATION: Any = None
+"""Placeholders in the templates for the NumPy function, for a faster one for two NumPy scalars, and for the name of the
+operation; `operation` replaces them in each method."""
 
 OPERATORS: dict[str, Any] = {
     "add": operator.add,
@@ -38,8 +39,13 @@ OPERATORS: dict[str, Any] = {
 }
 """Operators by NumPy's function names: on NumPy scalars they take an eighth of the time of NumPy's functions."""
 
-COMPILED = frozenset(("expm1", "log1p", "tanh"))
-"""Functions that run as kernels on large arrays, where NumPy takes two to ten times as long.
+COMPILED = frozenset(
+    (
+        *("expm1", "log1p", "tanh", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
+        *("atan2", "hypot", "logaddexp"),
+    )
+)
+"""Functions that run as kernels on large arrays, where NumPy takes two to twenty times as long.
 
 Of exp and log, it takes twice as long at most; to look at the size would slow down small arrays by a tenth."""
 
@@ -56,7 +62,7 @@ def _unary(self: Any, x: Any) -> Any:
 
 def _compiled(self: Any, x: Any) -> Any:
     if x.size >= LEAST:
-        kernel = elementwise_kernel(FUNCTION.__name__, (), x)
+        kernel = elementwise_kernel(OPERATION, (), x)
         if kernel is not None:
             return applied(kernel, x)
     try:
@@ -81,6 +87,14 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
     return self._binary(FUNCTION, x, y)
 
 
+def _compiled_binary(self: Any, x: Any, y: Any) -> Any:
+    if x.size >= LEAST and type(y) is ndarray:
+        kernel = elementwise_kernel(OPERATION, (), x, y)
+        if kernel is not None:
+            return applied(kernel, x, y)
+    return self._binary(FUNCTION, x, y)
+
+
 def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
     try:
         return run(FUNCTION, x, dims, None, None, keepdim)
@@ -91,12 +105,15 @@ def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """Return the methods by name."""
     methods = {ours: _method(_compiled if ours in COMPILED else _unary, ours, theirs) for ours, theirs in UNARY.items()}
-    methods |= {ours: _method(_binary, ours, theirs) for ours, theirs in BINARY.items()}
+    methods |= {
+        ours: _method(_compiled_binary if ours in COMPILED else _binary, ours, theirs)
+        for ours, theirs in BINARY.items()
+    }
     return methods | {ours: _method(_reduction, ours, f"{theirs}_reduce") for ours, theirs in REDUCTION.items()}
 
 
 def _method(template: Callable[..., Any], name: str, function: str) -> Callable[..., Any]:
-    words = {"FUNCTION": function, "FUNCTION_of_scalars": f"{function}_of_scalars"}
+    words = {"FUNCTION": function, "FUNCTION_of_scalars": f"{function}_of_scalars", "OPERATION": f"name_of_{name}"}
     return operation(template, name, words, _NAMES)
 
 
@@ -104,5 +121,6 @@ _NAMES = {
     **{name: getattr(np, name) for name in (*UNARY.values(), *BINARY.values())},
     **{f"{name}_of_scalars": OPERATORS.get(name, getattr(np, name)) for name in BINARY.values()},
     **{f"{name}_reduce": getattr(np, name).reduce for name in REDUCTION.values()},
+    **{f"name_of_{name}": name for name in COMPILED},
     **globals(),
 }

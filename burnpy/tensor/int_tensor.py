@@ -16,6 +16,7 @@ from burnpy.tensor.matmul import MatrixProduct
 from burnpy.tensor.methods import (
     Combining,
     Counting,
+    Covariances,
     Diagonals,
     Filling,
     IntCounting,
@@ -64,6 +65,7 @@ class IntTensor(
     Counting[B],
     Ordering[B],
     IntCounting[B],
+    Covariances[B],
     Protocols[B],
     Exchange[B],
     Printing[B],

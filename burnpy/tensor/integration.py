@@ -9,6 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.segments import part
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of
+from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands
 from burnpy.tensor.tensor import Tensor
 
@@ -16,11 +17,13 @@ B = TypeVar("B", bound=Backend)
 
 
 @explained
-def trapezoid(y: Tensor[B], x: Tensor[B] | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor[B]:
+def trapezoid(
+    y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
+) -> Tensor[B]:
     """The integral of samples ``y`` along ``dim``, by the trapezoidal rule; 0 for less than two samples.
 
     Args:
-        y: the samples.
+        y: the samples; ints are taken as float32, as those of x.
         x: where they were taken, of y's shape or 1-d; None if they are equally spaced.
         dx: their distance, by default 1; not with x.
         dim: the dimension to integrate along.
@@ -35,13 +38,13 @@ def trapezoid(y: Tensor[B], x: Tensor[B] | None = None, *, dx: float | None = No
     >>> trapezoid(y).item(), trapezoid(y, x).item()
     (4.5, 7.5)
     """
-    y, areas, resolved = _areas("trapezoid", y, x, dx, dim)
-    return y._like(y._backend.sum(areas, (resolved,), False))
+    samples, areas, resolved = _areas("trapezoid", y, x, dx, dim)
+    return samples._like(samples._backend.sum(areas, (resolved,), False))
 
 
 @explained
 def cumulative_trapezoid(
-    y: Tensor[B], x: Tensor[B] | None = None, *, dx: float | None = None, dim: int = -1
+    y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor[B]:
     """The integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
 
@@ -50,12 +53,13 @@ def cumulative_trapezoid(
     >>> cumulative_trapezoid(Tensor[NumPy].from_data([1.0, 2.0, 4.0])).tolist()
     [1.5, 4.5]
     """
-    y, areas, resolved = _areas("cumulative_trapezoid", y, x, dx, dim)
-    return y._like(y._backend.cumsum(areas, resolved))
+    samples, areas, resolved = _areas("cumulative_trapezoid", y, x, dx, dim)
+    return samples._like(samples._backend.cumsum(areas, resolved))
 
 
-def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Any, Any, int]:
-    """Return y, the areas between its neighbours, and the dim."""
+def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
+    """Return y as floats, the areas between its neighbours, and the dim."""
+    y, x = (z.float() if isinstance(z, IntTensor) else z for z in (y, x))
     need_floats(operation, y)
     if x is not None and dx is not None:
         raise ArgumentError(f"{operation}() was asked with x and dx={dx!r}; give one of them")

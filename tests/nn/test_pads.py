@@ -1,4 +1,4 @@
-"""What is wrong with the settings of padding layers is said when they are made."""
+"""Mistakes in the settings of padding layers raise errors when the layer is made."""
 
 from __future__ import annotations
 

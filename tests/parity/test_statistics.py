@@ -115,6 +115,15 @@ NUMBERS: dict[str, F] = {
     "bucketize": lambda x: of(x, "bucketize")(x, sequence(x)),
     "bucketize, right": lambda x: of(x, "bucketize")(x, sequence(x), right=True),
 }
+INTS: dict[str, F] = {
+    "nansum": lambda x: x.nansum(dim=0, keepdim=True) + x.nansum(),
+    "cov": lambda x: (x.cov() * 1024).round(),  # in float32, whose last bits depend on the order of sums
+    "corrcoef": lambda x: (x.corrcoef() * 1024).round(),
+    "trapezoid": lambda x: of(x, "trapezoid")(x),
+    "trapezoid by x": lambda x: of(x, "trapezoid")(x, x.cumsum(0), dim=0),
+    "cumulative_trapezoid": lambda x: of(x, "cumulative_trapezoid")(x, dim=0),
+}
+BOOLS = {name: NUMBERS[name] for name in NUMBERS if name.startswith(("mode", "cummax", "cummin", "aminmax"))}
 VALUES: dict[str, F] = {
     "sort": lambda x: stable(x, dim=-1),
     "sort, descending": lambda x: stable(x, dim=0, descending=True),
@@ -197,6 +206,18 @@ def compare(name: str, which: str, f: F) -> None:
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats(name: str, which: str) -> None:
     compare(name, which, FLOATS[name])
+
+
+@pytest.mark.parametrize("which", [name for name, array in INPUTS.items() if array.dtype.kind == "i"])
+@pytest.mark.parametrize("name", INTS)
+def test_ints(name: str, which: str) -> None:
+    compare(name, which, INTS[name])
+
+
+@pytest.mark.parametrize("which", [name for name, array in INPUTS.items() if array.dtype.kind == "b"])
+@pytest.mark.parametrize("name", BOOLS)
+def test_bools(name: str, which: str) -> None:
+    compare(name, which, BOOLS[name])
 
 
 @pytest.mark.parametrize("which", [name for name, array in INPUTS.items() if array.dtype.kind != "b"])

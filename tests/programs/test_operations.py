@@ -12,6 +12,8 @@ from burnpy.backend import operations as declared
 
 pytest.importorskip("llvmlite")
 
+from burnpy_array.pointwise import BINARY, UNARY
+from burnpy_numpy import ufuncs
 from burnpy_numpy.compiled import kernel, operations
 
 D: Any = NumPy()
@@ -26,6 +28,12 @@ def x(*shape: int, low: float = -2.0, high: float = 2.0) -> Any:
 INDEX = RNG.integers(0, 60, (100,))
 CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     **{name: (name, (x(70, 90, low=0.1),), (name,)) for name in ("expm1", "log1p", "tanh")},
+    **{
+        name: (name, (x(70, 90, low=-0.9, high=0.9),), (name,))
+        for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh")
+    },
+    "acosh": ("acosh", (x(70, 90, low=1.1),), ("acosh",)),
+    **{name: (name, (x(70, 90), x(70, 90)), (name,)) for name in ("atan2", "hypot", "logaddexp")},
     "sigmoid": ("sigmoid", (x(70, 90),), ("sigmoid",)),
     "erf": ("erf", (x(70, 90),), ("erf",)),
     "relu_backward": ("relu_backward", (x(70, 90), np.maximum(x(70, 90), 0)), ("relu_backward",)),
@@ -40,7 +48,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
     **{name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,)) for name in ("lgamma", "digamma")},
-    "clamp": ("clamp", (x(70, 90), -0.5, 1), ("clamped",)),
+    "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
+    "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
     "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),
     "elu": ("elu", (x(70, 90), 2.0, 0.5, 3.0), ("elu",)),
     "hardtanh": ("hardtanh", (x(70, 90), -1.0, 0.5), ("hardtanh",)),
@@ -224,3 +233,23 @@ def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "shared", by_parts)
     for a, b in zip([*D.lstm(*forward), *D.lstm_backward(*backward)], wanted, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", [*sorted(ufuncs.COMPILED - {"logaddexp"})])
+def test_special_values_of_functions_are_those_of_numpy(name: str, dtype: str) -> None:
+    limits = np.finfo(dtype)
+    high = float(np.log(limits.max))
+    sizes = [0.0, limits.smallest_subnormal, limits.tiny, 1e-3, 0.5, 1.0, 1.5, 1e5, limits.max / 4, limits.max, np.inf]
+    sizes += [high - 0.5, high + 0.1, high + 0.5, high + 1.0, np.nan]
+    values = np.array([*sizes, *(-s for s in sizes)], dtype)
+    pairs = [np.resize(a, 4 * values.size**2) for a in (np.repeat(values, values.size), np.tile(values, values.size))]
+    function: Any = getattr(np, {**UNARY, **BINARY}[name])
+    args = pairs if name in BINARY else pairs[:1]
+    with np.errstate(all="ignore"):
+        wanted = function(*args)
+    result = getattr(D, name)(*args)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(result[known]), np.signbit(wanted[known]))
+    np.testing.assert_allclose(result, wanted, rtol=8 * float(limits.eps), atol=0)

@@ -139,7 +139,7 @@ def expm1(w: Writer, x: Vector) -> Vector:
     power = _power(w, w.binary("sub", n, w.constant(1, n.dtype)), dtype)  # half of 2ⁿ, which may be out of range
     y = w.fma(power, y, w.sub(power, w.constant(0.5, dtype)))
     y = w.add(y, y)
-    return w.select(w.compare("oeq", given, w.constant(0.0, dtype)), given, y)
+    return w.select(w.compare("olt", w.call("fabs", given), w.constant(_FORMATS[dtype].tiny, dtype)), given, y)
 
 
 def log(w: Writer, x: Vector) -> Vector:

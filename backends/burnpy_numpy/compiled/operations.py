@@ -177,7 +177,7 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
         dtype: the dtype of all of them.
         rest: its other arguments.
     """
-    key = (name, dtype.char, *rest)
+    key = (name, extents, dtype.char, *rest)
     try:
         return _found[key]
     except KeyError:

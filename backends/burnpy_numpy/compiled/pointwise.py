@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Scalar
 from burnpy_array import ArrayBackend
+from burnpy_array.base import NUMBERS
 from burnpy_numpy.compiled.operations import LEAST, applied, elementwise_kernel, kernel_of
 
 
@@ -35,12 +39,24 @@ class CompiledPointwise(ArrayBackend):
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None
-        if low is not None and high is not None and x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):
+        if x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):  # the bounds may be others at each call
             kernel = kernel_of("clamped", ("full", "scalar", "scalar"), x.dtype, ())
-        if low is None or high is None or kernel is None:
+        if kernel is None:
             return super().clamp(x, low, high)
-        (out,) = kernel([x], (low, high), 1, x.size)
+        bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+        (out,) = kernel([x], bounds, 1, x.size)
         return out.reshape(x.shape)
+
+    def remainder(self, x: Any, y: Any) -> Any:
+        kernel, number = None, type(y) in NUMBERS
+        if x.size >= LEAST and x.dtype is float32 and (number or (y.dtype is float32 and y.shape == x.shape)):
+            extents = ("full", "scalar" if number else "full")
+            kernel = kernel_of("remainder_in_float64", extents, float32, ())
+        if kernel is not None:
+            (out,) = kernel([x], (float(y),), 1, x.size) if number else kernel([x, y], (), 1, x.size)
+            if not np.isnan(out).any():
+                return out.reshape(x.shape)
+        return super().remainder(x, y)
 
     def leaky_relu(self, x: Any, negative_slope: float) -> Any:
         kernel = elementwise_kernel("leaky_relu", (negative_slope,), x)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from burnpy.backend.dtypes import float32, float64
 
 
 def attention_weights(b: Any, scores: Any) -> tuple[Any, Any, Any]:
@@ -49,3 +52,16 @@ def sum_of_squares(b: Any, x: Any) -> Any:
 def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:
     """x within bounds, which are numbers, so that one kernel serves all of them."""
     return b.minimum(b.maximum(x, low), high)
+
+
+def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
+    """The remainder of floor division of float32 numbers, NaN where float64 does not give it exactly.
+
+    A quotient below 2²⁷ is right, and its product with a float32 number is exact. So the difference is rounded
+    twice, from float64 to float32, which as of any sum of two float32 numbers is as if it was rounded once.
+    """
+    x, y = b.cast(x, float64), b.cast(y, float64)
+    quotient = b.floor(b.div(x, y))
+    rest = b.sub(x, b.mul(quotient, y))
+    rest = b.where(b.eq(rest, 0.0), b.copysign(b.full((), 0.0, float64), y), rest)
+    return b.cast(b.where(b.lt(b.abs(quotient), 2.0**27), rest, math.nan), float32)

@@ -145,7 +145,7 @@ def atan(b: Any, x: Float) -> Float:
     angle = b.add(reduced, b.mul(reduced, b.mul(squared, ratio)))
     full = b.full((), math.pi / 2, x.dtype)
     start = b.where(steep, full, b.where(middle, b.mul(full, 0.5), 0.0))
-    return b.where(b.lt(x, 0.0), b.neg(b.add(start, angle)), b.add(start, angle))
+    return b.copysign(b.add(start, angle), x)
 
 
 def widened(f: Callable[..., Float], b: Any, x: Float, *options: Any) -> Float:

@@ -43,12 +43,15 @@ class Elementary(OperationsBase):
     @derived(POINTWISE, flops=3)
     def sinh(self, x: Float) -> Float:
         """Hyperbolic sine."""
-        return self.mul(self.sub(self.expm1(x), self.expm1(self.neg(x))), 0.5)
+        near = self.mul(self.sub(self.expm1(x), self.expm1(self.neg(x))), 0.5)
+        size = self.abs(x)
+        return self.where(self.gt(size, _FAR), self.copysign(_half_exp(self, size), x), near)
 
     @derived(POINTWISE, flops=3)
     def cosh(self, x: Float) -> Float:
         """Hyperbolic cosine."""
-        return self.mul(self.add(self.exp(x), self.exp(self.neg(x))), 0.5)
+        near, size = self.mul(self.add(self.exp(x), self.exp(self.neg(x))), 0.5), self.abs(x)
+        return self.where(self.gt(size, _FAR), _half_exp(self, size), near)
 
     @derived(POINTWISE, flops=3)
     def asinh(self, x: Float) -> Float:
@@ -56,20 +59,21 @@ class Elementary(OperationsBase):
         size = self.abs(x)
         inverse = self.reciprocal(size)
         root = self.sqrt(self.add(self.mul(inverse, inverse), 1.0))
-        return self.mul(self.sign(x), self.log1p(self.add(size, self.div(size, self.add(inverse, root)))))
+        sums = self.add(size, self.div(size, self.add(inverse, root)))
+        return self.copysign(_log_of_double(self, size, sums), x)
 
     @derived(POINTWISE, flops=3)
     def acosh(self, x: Float) -> Float:
         """Inverse hyperbolic cosine, log1p(t + √t · √(t + 2)) with t = x - 1; NaN below 1."""
         t = self.add(x, -1.0)
-        return self.log1p(self.add(t, self.mul(self.sqrt(t), self.sqrt(self.add(t, 2.0)))))
+        return _log_of_double(self, t, self.add(t, self.mul(self.sqrt(t), self.sqrt(self.add(t, 2.0)))))
 
     @derived(POINTWISE, flops=3)
     def atanh(self, x: Float) -> Float:
         """Inverse hyperbolic tangent, log1p(2x / (1 - x)) / 2; ±∞ at ±1, NaN beyond."""
         size = self.abs(x)
         ratio = self.div(self.mul(size, 2.0), self.add(self.neg(size), 1.0))
-        return self.mul(self.mul(self.log1p(ratio), 0.5), self.sign(x))
+        return self.copysign(self.mul(self.log1p(ratio), 0.5), x)
 
     @derived(POINTWISE, flops=3)
     def exp2(self, x: Float) -> Float:
@@ -90,6 +94,21 @@ class Elementary(OperationsBase):
     def trunc(self, x: Float) -> Float:
         """Round toward 0. The gradient is 0."""
         return self.where(self.lt(x, 0.0), self.ceil(x), self.floor(x))
+
+
+_FAR, _HUGE = 80.0, 1e10
+
+
+def _half_exp(b: Elementary, x: Float) -> Float:
+    """Return exp(x) / 2, which is finite for some x whose exp is not."""
+    root = b.exp(b.mul(x, 0.5))
+    return b.mul(b.mul(root, 0.5), root)
+
+
+def _log_of_double(b: Elementary, x: Float, double: Float) -> Float:
+    """Return log1p(double), which is about twice x where x is huge, and may be infinite there."""
+    huge = b.gt(x, _HUGE)
+    return b.add(b.log1p(b.where(huge, x, double)), b.where(huge, b.full((), math.log(2.0), x.dtype), 0.0))
 
 
 def _one_minus_square(b: Elementary, x: Float) -> Float:

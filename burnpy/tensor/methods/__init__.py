@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.binary import Binary
     from burnpy.tensor.methods.combining import Combining
     from burnpy.tensor.methods.counting import Counting
+    from burnpy.tensor.methods.covariances import Covariances
     from burnpy.tensor.methods.diagonals import Diagonals
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.filling import Filling
@@ -38,6 +39,7 @@ __all__ = [
     "Binary",
     "Combining",
     "Counting",
+    "Covariances",
     "Diagonals",
     "Elementary",
     "Filling",
@@ -87,6 +89,11 @@ METHODS = {
     "counting.Counting": (
         "count_nonzero",
         "diff",
+    ),
+    "covariances.Covariances": (
+        "corrcoef",
+        "cov",
+        "nansum",
     ),
     "diagonals.Diagonals": (
         "diag",
@@ -142,7 +149,11 @@ METHODS = {
     ),
     "ordering.Ordering": (
         "_comparable",
+        "aminmax",
         "argsort",
+        "cummax",
+        "cummin",
+        "mode",
         "msort",
         "sort",
         "unique",
@@ -181,16 +192,10 @@ METHODS = {
         "uniform_like",
     ),
     "ranking.Ranking": (
-        "_at",
-        "_chosen",
         "_middle",
-        "aminmax",
-        "cummax",
-        "cummin",
         "cumprod",
         "kthvalue",
         "median",
-        "mode",
         "nanmedian",
         "topk",
     ),
@@ -247,14 +252,11 @@ METHODS = {
         "sinc",
     ),
     "statistics.Statistics": (
-        "corrcoef",
-        "cov",
         "dist",
         "histc",
         "logcumsumexp",
         "nanmean",
         "nanquantile",
-        "nansum",
         "norm",
         "quantile",
     ),

@@ -1,4 +1,4 @@
-"""Methods that sort elements and find unique ones, for tensors of all kinds."""
+"""Methods that sort elements, find unique ones, and choose by order, for tensors of all kinds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from burnpy.backend.dtypes import uint8
 from burnpy.backend.primitives import Number
 from burnpy.tensor.along import along, need_flag, shaped
 from burnpy.tensor.base import B, TensorBase
-from burnpy.tensor.dims import dim_of
+from burnpy.tensor.dims import ALL, dim_of, need_bool, scalar_dim
+from burnpy.tensor.ranks import Extremes, mode_index
 from burnpy.tensor.reductions import Selection
+from burnpy.tensor.selections import as_numbers, chosen, element_at, in_kind_of
 from burnpy.tensor.uniqueness import unique_elements, unique_slices
 
 if TYPE_CHECKING:
@@ -124,3 +126,68 @@ class Ordering(TensorBase[B]):
     def _comparable(self, primitive: Any) -> Number:
         """Return a primitive of x's kind as numbers in the same order: truth values as 0 and 1."""
         return self._backend.to_int(primitive, uint8) if self.kind == "bool" else primitive
+
+    def mode(self, dim: int = -1, keepdim: bool = False) -> Selection[Self, IntTensor[B]]:
+        """The most frequent element along ``dim``, the smallest of several, and the index of its last occurrence.
+
+        Raises:
+            ShapeError: there are no elements.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> values, indices = IntTensor[NumPy].from_data([3, 7, 7, 3, 9]).mode()
+        >>> values.item(), indices.item()
+        (3, 3)
+        """
+        need_bool(keepdim, "mode")
+        x = as_numbers(self)
+        a = along(x, dim, "mode")
+        if x.ndim:
+            x._need_elements((a.dim,), "mode")
+        index = mode_index(x._backend, a.primitive, a.dim)
+        values, indices = element_at(x, a.primitive, a.dim, index, keepdim)
+        return Selection(in_kind_of(self, values), indices)
+
+    def cummax(self, dim: int) -> Selection[Self, IntTensor[B]]:
+        """The largest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> values, indices = Tensor[NumPy].from_data([1.0, 3.0, 2.0]).cummax(0)
+        >>> values.tolist(), indices.tolist()
+        ([1.0, 3.0, 3.0], [0, 1, 1])
+        """
+        x = as_numbers(self)
+        a = along(x, dim, "cummax")
+        values, indices = chosen(x, *x._backend.cummax(a.primitive, a.dim))
+        return Selection(in_kind_of(self, values), indices)
+
+    def cummin(self, dim: int) -> Selection[Self, IntTensor[B]]:
+        """The smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates."""
+        x = as_numbers(self)
+        a = along(x, dim, "cummin")
+        values, indices = chosen(x, *x._backend.cummin(a.primitive, a.dim))
+        return Selection(in_kind_of(self, values), indices)
+
+    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:
+        """A named tuple of the minimum and the maximum, as by `amin` and `amax`.
+
+        Raises:
+            ShapeError: there are no elements.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> low, high = Tensor[NumPy].from_data([3.0, 1.0, 2.0]).aminmax()
+        >>> low.item(), high.item()
+        (1.0, 3.0)
+        """
+        need_bool(keepdim, "aminmax")
+        if dim is None or not self.ndim:
+            if dim is not None:
+                scalar_dim(dim, "aminmax")
+            dims = ALL[self.ndim]
+        else:
+            dims = (dim_of(dim, self.ndim, "aminmax"),)
+        x = as_numbers(self)
+        x._need_elements(dims, "aminmax")
+        return Extremes(in_kind_of(self, x.amin(dims, keepdim)), in_kind_of(self, x.amax(dims, keepdim)))

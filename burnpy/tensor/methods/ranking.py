@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from burnpy.backend.dtypes import int64
 from burnpy.tensor.along import along, need_flag, rank, shaped
 from burnpy.tensor.base import B
-from burnpy.tensor.dims import ALL, dim_of, need_bool, scalar_dim
-from burnpy.tensor.ranks import Extremes, median_index, mode_index
+from burnpy.tensor.dims import ALL, need_bool
+from burnpy.tensor.ranks import median_index
 from burnpy.tensor.reductions import NumberReductions, Selection
+from burnpy.tensor.selections import chosen, element_at
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
@@ -69,7 +69,7 @@ class Ranking(NumberReductions[B]):
         need_bool(keepdim, "kthvalue")
         a = along(self, dim, "kthvalue")
         values, index = self._backend.kthvalue(a.primitive, a.dim, rank(k, 1, a.size, "kthvalue"), keepdim)
-        return self._chosen(values, index)
+        return chosen(self, values, index)
 
     @overload
     def median(self) -> Self: ...
@@ -103,24 +103,6 @@ class Ranking(NumberReductions[B]):
         """
         return self._middle("nanmedian", dim, keepdim)
 
-    def mode(self, dim: int = -1, keepdim: bool = False) -> Selection[Self, IntTensor[B]]:
-        """The most frequent element along ``dim``, the smallest of several, and the index of its last occurrence.
-
-        Raises:
-            ShapeError: there are no elements.
-
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
-        >>> values, indices = IntTensor[NumPy].from_data([3, 7, 7, 3, 9]).mode()
-        >>> values.item(), indices.item()
-        (3, 3)
-        """
-        need_bool(keepdim, "mode")
-        a = along(self, dim, "mode")
-        if self.ndim:
-            self._need_elements((a.dim,), "mode")
-        return self._at(a.primitive, a.dim, mode_index(self._backend, a.primitive, a.dim), keepdim)
-
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
         """The cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
 
@@ -135,47 +117,6 @@ class Ranking(NumberReductions[B]):
         a = along(x, dim, "cumprod")
         out = self._like(shaped(self._backend, self._backend.cumprod(a.primitive, a.dim), self.shape))
         return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
-
-    def cummax(self, dim: int) -> Selection[Self, IntTensor[B]]:
-        """The largest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> values, indices = Tensor[NumPy].from_data([1.0, 3.0, 2.0]).cummax(0)
-        >>> values.tolist(), indices.tolist()
-        ([1.0, 3.0, 3.0], [0, 1, 1])
-        """
-        a = along(self, dim, "cummax")
-        values, index = self._backend.cummax(a.primitive, a.dim)
-        return self._chosen(values, index)
-
-    def cummin(self, dim: int) -> Selection[Self, IntTensor[B]]:
-        """The smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates."""
-        a = along(self, dim, "cummin")
-        values, index = self._backend.cummin(a.primitive, a.dim)
-        return self._chosen(values, index)
-
-    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:
-        """A named tuple of the minimum and the maximum, as by `amin` and `amax`.
-
-        Raises:
-            ShapeError: there are no elements.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> low, high = Tensor[NumPy].from_data([3.0, 1.0, 2.0]).aminmax()
-        >>> low.item(), high.item()
-        (1.0, 3.0)
-        """
-        need_bool(keepdim, "aminmax")
-        if dim is None or not self.ndim:
-            if dim is not None:
-                scalar_dim(dim, "aminmax")
-            dims = ALL[self.ndim]
-        else:
-            dims = (dim_of(dim, self.ndim, "aminmax"),)
-        self._need_elements(dims, "aminmax")
-        return Extremes(self.amin(dims, keepdim), self.amax(dims, keepdim))
 
     def _middle(self, operation: str, dim: int | None, keepdim: bool) -> Any:
         """Return the median, with or without NaN."""
@@ -192,19 +133,4 @@ class Ranking(NumberReductions[B]):
         if self.ndim:
             self._need_elements((a.dim,), operation)
         index = median_index(b, a.primitive, a.dim, operation == "nanmedian")
-        return self._at(a.primitive, a.dim, index, keepdim)
-
-    def _at(self, x: Any, dim: int, index: Any, keepdim: bool) -> Selection[Self, IntTensor[B]]:
-        """Return the elements at an index of size 1 along ``dim``."""
-        values = self._backend.gather(x, dim, index)
-        if not keepdim:
-            shape = x.shape[:dim] + x.shape[dim + 1 :]
-            values, index = self._backend.reshape(values, shape), self._device.discrete.reshape(index, shape)
-        return self._chosen(values, index)
-
-    def _chosen(self, values: Any, index: Any) -> Selection[Self, IntTensor[B]]:
-        """Return elements and their indices; of a 0-d tensor, both are 0-d."""
-        if not self.ndim:
-            d = self._device.discrete
-            return Selection(self._like(shaped(self._backend, values, ())), self._int(d.full((), 0, int64)))
-        return Selection(self._like(values), self._int(index))
+        return element_at(self, a.primitive, a.dim, index, keepdim)

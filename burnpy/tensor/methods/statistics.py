@@ -9,14 +9,12 @@ from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.along import Interpolation, along, shaped
 from burnpy.tensor.base import B, describe
-from burnpy.tensor.covariances import correlation, covariance
 from burnpy.tensor.dims import DimsLike, dims_of, integer, need_bool
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.operands import number
 from burnpy.tensor.quantiles import quantile
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 
@@ -24,17 +22,6 @@ class Statistics(FloatReductions[B]):
     """Statistics of floats; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
 
     __slots__ = ()
-
-    def nansum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nansum().item()
-        3.0
-        """
-        b, x = self._backend, self._primitive
-        return self._like(b.where(b.eq(x, x), x, 0.0)).sum(dim, keepdim, dtype=dtype)
 
     def nanmean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """The mean over ``dim`` of the elements that are not NaN, to which alone the gradient goes; NaN if all are.
@@ -47,7 +34,7 @@ class Statistics(FloatReductions[B]):
         need_bool(keepdim, "nanmean")
         b, x = self._backend, self._primitive
         dims = dims_of(dim, self.ndim, "nanmean")
-        total = self.nansum(dim, keepdim, dtype=dtype)
+        total = self.nansum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined]  # Covariances'
         counts = self._device.discrete.sum(b.eq(x, x), dims, keepdim)
         return self._like(b.div(total._primitive, b.to_float(counts, total.dtype)))
 
@@ -148,40 +135,6 @@ class Statistics(FloatReductions[B]):
         """
         difference: Any = self.sub(other)  # type: ignore[attr-defined]  # Arithmetic's
         return difference.norm(p)  # type: ignore[no-any-return]  # of that class
-
-    def cov(
-        self, *, correction: int = 1, fweights: IntTensor[B] | None = None, aweights: Tensor[B] | None = None
-    ) -> Self:
-        """The covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance, 0-d.
-
-        Args:
-            correction: 1 for the unbiased estimate from a sample, 0 for the covariance of a population.
-            fweights: how often each sample was observed, ints of shape (samples,).
-            aweights: the weight of each sample, floats of shape (samples,), none of them negative.
-
-        Raises:
-            ShapeError: x has more than 2 dimensions, or weights another shape.
-
-        Source: `numpy.cov`.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).cov().tolist()
-        [[1.0, -1.0], [-1.0, 1.0]]
-        """
-        out: Self = covariance(self, integer(correction, "correction", "cov"), fweights, aweights)
-        return out
-
-    def corrcoef(self) -> Self:
-        """The correlation coefficients of the rows of x, of shape (variables, samples), between -1 and 1.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]).corrcoef().round(decimals=3).tolist()
-        [[1.0, -1.0], [-1.0, 1.0]]
-        """
-        out: Self = correlation(self)
-        return out
 
     def histc(self, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Self:  # PyTorch's names
         """The number of elements in each of ``bins`` intervals of equal width from ``min`` to ``max``, in x's dtype.

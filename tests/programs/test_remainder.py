@@ -1,0 +1,50 @@
+"""The remainders of float32 by a kernel in float64 have the bits of NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+
+pytest.importorskip("llvmlite")
+
+D: Any = NumPy()
+
+
+def same_bits(x: Any, y: Any, noted: list[Any]) -> None:
+    noted.clear()
+    result = D.remainder(x, y)
+    assert [k.program.name for k in noted] == ["remainder_in_float64"]
+    with np.errstate(all="ignore"):
+        wanted = np.remainder(x, np.asarray(y, np.float32))
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
+    known = ~np.isnan(wanted)
+    assert result[known].tobytes() == wanted[known].tobytes()
+
+
+@pytest.mark.parametrize("y", [0.3, -0.3, 1.0, -7.5, 3e-5, 1e30, float("inf"), 0.0])
+def test_by_a_number(y: float, noted: list[Any]) -> None:
+    rng = np.random.default_rng(0)
+    for scale in (1.0, 1e-30, 1e4, 1e20):
+        x = (scale * rng.normal(size=(40, 100))).astype("float32")
+        x[0, :4] = 0.0, -0.0, y, -3.0 * y if np.isfinite(y) else 1.0
+        same_bits(x, y, noted)
+
+
+def test_by_numbers_of_all_sizes(noted: list[Any]) -> None:
+    rng = np.random.default_rng(1)
+    for span in (3, 30):
+        x, y = ((rng.choice([-1, 1], 20000) * 10.0 ** rng.uniform(-span, span, 20000)).astype("float32") for _ in "xy")
+        same_bits(x, y, noted)
+    near = np.arange(1, 20001, dtype="float32")  # multiples of y, and their neighbours
+    same_bits(np.nextafter(near * np.float32(0.7), np.float32(np.inf)), np.full(20000, 0.7, "float32"), noted)
+    same_bits(np.nextafter(near * np.float32(0.7), np.float32(0)), np.full(20000, 0.7, "float32"), noted)
+
+
+def test_what_is_not_finite(noted: list[Any]) -> None:
+    values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3e38, 1e-45], "float32")
+    x, y = np.resize(np.repeat(values, 9), 2106), np.resize(np.tile(values, 9), 2106)
+    same_bits(x, y, noted)
