@@ -5,6 +5,7 @@ Python 3.12 and later make fewer, as they inline comprehensions.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -29,11 +30,14 @@ def frames(function: Callable[[], Any]) -> int:
         count += event == "call"
 
     function()
+    gc.collect()
+    gc.disable()  # else finalizers of what other tests left behind would be counted
     sys.setprofile(profile)
     try:
         function()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return count
 
 
