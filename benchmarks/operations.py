@@ -83,7 +83,7 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     library = functional(peer)
     for name, (f, shapes, indices) in CASES.items():
         rng = np.random.default_rng(0)
-        arrays = [rng.standard_normal(shape).astype(np.float32) / 2 for shape in shapes]
+        arrays = [(rng.standard_normal(shape) / 2).astype(np.float32) for shape in shapes]
         fixed = [rng.integers(0, bound, shape) for shape, bound in indices]
         measured(peer, effort, notebook, name, lambda *xs, f=f: f(library, *xs), arrays, fixed)
 

@@ -128,7 +128,7 @@ class Section:
         return " ".join([self.how, *(f"{failure}." for failure in sorted(failures)), *(left_out if absent else [])])
 
     def _absent(self, column: str) -> bool:
-        """Whether the peer of a column is not installed."""
+        """Return whether the peer of a column is not installed."""
         cells = [line.cells[column] for line in self.lines if line.cells.get(column) is not None]
         return bool(cells) and all(cell == NOT_INSTALLED for cell in cells)
 

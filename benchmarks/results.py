@@ -74,9 +74,9 @@ def _plain(section: Section) -> dict[str, Any]:
 def _plain_line(line: Line) -> dict[str, Any]:
     figures = {column: _text(cell) for column, cell in line.cells.items() if isinstance(cell, Spread)}
     words = {column: cell for column, cell in line.cells.items() if isinstance(cell, str)}
-    found = {"work": line.work, "figures": figures, "words": words, "budget": line.budget}
-    found |= {"roofline": _text(line.roofline), "ratio": _text(line.ratio)}
-    return {key: value for key, value in found.items() if value not in (None, {})}
+    entry = {"work": line.work, "figures": figures, "words": words, "budget": line.budget}
+    entry |= {"roofline": _text(line.roofline), "ratio": _text(line.ratio)}
+    return {key: value for key, value in entry.items() if value not in (None, {})}
 
 
 def _text(spread: Spread | None) -> str | None:
@@ -134,7 +134,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared, and nothing is worse."""
+        """True if something was compared, and nothing is worse."""
         return bool(self.compared) and not self.worse
 
     def __str__(self) -> str:

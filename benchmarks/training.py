@@ -26,7 +26,7 @@ from benchmarks.tasks import BATCHES, TASKS, task
 
 PHASES = ("forward", "backward", "optimizer", "step")
 PARITY = "Intel" not in processor()
-"""Whether NumPy's OpenBLAS multiplies as fast as PyTorch's MKL: on Intel's processors it takes about 1.2 × its time."""
+"""True if NumPy's OpenBLAS multiplies as fast as PyTorch's MKL: on Intel's processors it takes about 1.2 × its time."""
 BUDGETS = {
     ("MLP", 1): 0.85,
     ("MLP", 2): 1.0,
@@ -197,10 +197,12 @@ def _times(figures: Figures, model: str, threads: int) -> Section:
 
 def amounts_of(model: str) -> dict[str, Amount]:
     """Return what each phase needs at least: its products, and the reads and writes of the optimizer's arrays."""
-    found = task(model, "float32")
-    members = found.inputs.shape[1]
-    forward, backward = (2.0 * members * n for n in (found.products, 2 * found.products - found.unneeded))
-    moved = 7.0 * sum(weight.nbytes for weight in found.weights.values())  # reads 4 arrays, writes 3
+    definition = task(model, "float32")
+    members = definition.inputs.shape[1]
+    forward, backward = (
+        2.0 * members * n for n in (definition.products, 2 * definition.products - definition.unneeded)
+    )
+    moved = 7.0 * sum(weight.nbytes for weight in definition.weights.values())  # reads 4 arrays, writes 3
     return {
         "forward": Amount(forward),
         "backward": Amount(backward),

@@ -69,8 +69,8 @@ def discriminator_loss(discriminator: Mlp[B], real: Tensor[B], generated: Tensor
 
 
 def quality(points: Tensor[B]) -> tuple[int, float]:
-    """How many of the eight have half of their share of points, or more, within three standard deviations; and the
-    share of all points that lie so near to a centre. It is 98.9 % of real points, and 38 % of any on the circle.
+    """The number of the eight that have half of their share of points, or more, within three standard deviations; and
+    the share of all points that lie so near to a centre, which is 98.9 % of real points, and 38 % of any on the circle.
     """
     distances = burnpy.cdist(points, centres(points.device))
     near = distances < 3 * SPREAD

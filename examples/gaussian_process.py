@@ -99,11 +99,11 @@ def train(iterations: int, out: Path) -> None:
     for done in range(10, iterations + 1, 10):
         parameters, loss = optim.minimize(1.0, parameters, loss_and_grads)
         print(f"iteration {done}: log marginal likelihood {-loss.item() * len(t):.1f}", flush=True)
-    found = {name: value.inner() for name, value in parameters.items()}
-    print(", ".join(f"{name} {value.exp().item():.3g}" for name, value in found.items()))
+    fitted = {name: value.inner() for name, value in parameters.items()}
+    print(", ".join(f"{name} {value.exp().item():.3g}" for name, value in fitted.items()))
 
     at = np.concatenate([times[~known], np.arange(times[-1], 2012, 1 / 12)])
-    expected, deviation = predicted(found, t.inner(), y.inner(), Tensor[NumPy].from_data(at - SPLIT))
+    expected, deviation = predicted(fitted, t.inner(), y.inner(), Tensor[NumPy].from_data(at - SPLIT))
     forecast, spread = expected.to_numpy() + mean, deviation.to_numpy()
     errors = forecast[: (~known).sum()] - co2[~known]
     inside = float((abs(errors) < 1.96 * spread[: len(errors)]).mean())

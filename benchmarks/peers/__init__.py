@@ -113,7 +113,7 @@ class Training(ABC):
     """The training of a model, with a method for each phase of a step."""
 
     phased: ClassVar[bool] = True
-    """Whether the phases are apart; otherwise ``update`` does the whole step."""
+    """True if the phases are separate; otherwise ``update`` does the whole step."""
 
     @abstractmethod
     def forward(self, batch: int) -> None:

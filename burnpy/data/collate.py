@@ -47,7 +47,7 @@ class Collator(ABC, Generic[T_co]):
     """Makes batches of type ``T_co``."""
 
     mixes: int = 0
-    """How many times samples are mixed with others of their batch: calls of `BatchRandom.partners`."""
+    """The number of times samples are mixed with others of their batch: calls of `BatchRandom.partners`."""
 
     @abstractmethod
     def arrays(self, samples: Samples) -> Any:

@@ -187,10 +187,10 @@ class Mixing:
 
         The rows of `rows` are the samples at these places from now on.
         """
-        found = dict.fromkeys(places.tolist())
+        needed = dict.fromkeys(places.tolist())
         for call in reversed(range(calls)):
-            found |= dict.fromkeys(self._of(call)[list(found)].tolist())
-        out = np.fromiter(found, np.int64, len(found))
+            needed |= dict.fromkeys(self._of(call)[list(needed)].tolist())
+        out = np.fromiter(needed, np.int64, len(needed))
         self._rows = np.full(len(self._given[2]), -1)
         self._rows[out] = np.arange(len(out))
         self._calls = calls

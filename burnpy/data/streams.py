@@ -224,7 +224,7 @@ class StreamLoader(Generic[T]):
             first, number = first + len(items), number + 1
 
     def settings(self) -> dict[str, Any]:
-        """What determines the batches, as plain values: a run that is resumed is to have the same."""
+        """Return the settings that determine the batches, as plain values; a resumed run must have the same ones."""
         return {
             "stream": type(self.stream).__name__,
             "batch_size": self.batch_size,
@@ -262,7 +262,7 @@ class _MakeStreamBatch:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What of this a user gave, by name."""
+        """The objects of the user, by name."""
         return {"stream.map": self.functions, "collator": self.collator}
 
     def __call__(self, task: _Task, stopped: Callable[[], bool]) -> Any:

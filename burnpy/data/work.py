@@ -64,7 +64,7 @@ class MakeBatch:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What of this a user gave, by name."""
+        """The objects of the user, by name."""
         return {"dataset": self.dataset, "collator": self.collator}
 
     def __call__(self, task: Task, stopped: Callable[[], bool]) -> Any:

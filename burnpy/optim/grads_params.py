@@ -174,7 +174,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
     @property
     def found_inf(self) -> BoolTensor[B] | None:
-        """Whether a gradient was infinite or NaN, 0-d, as `burnpy.optim.GradScaler.unscale` found; None if unchecked.
+        """True, 0-d, if `burnpy.optim.GradScaler.unscale` found an infinite or NaN gradient; None if unchecked.
 
         Where it is true, `Optimizer.step` leaves parameters and states as they are. It is carried on by the methods,
         and by clipping; sums have it where one of the summands has.

@@ -217,8 +217,8 @@ class LBfgs(Optimizer):
                 }
                 trial = model.with_values(moved)
                 loss, param_grads = self._evaluated(trial, loss_and_grads)
-                found = self._point(distance, trial, loss, param_grads, pending, d)
-                return found._replace(slope=_dot(d, found.grads, along))
+                point = self._point(distance, trial, loss, param_grads, pending, d)
+                return point._replace(slope=_dot(d, point.grads, along))
 
             reach = _largest(d, direction)
             first = _rate(d, point.grads, step._replace(number=number))

@@ -95,7 +95,7 @@ class Optimizer(metaclass=Explaining):
     groups: Sequence[Group] = ()
 
     joint: ClassVar[bool] = False
-    """True if one call of `update` takes all parameters, as their updates depend on each other."""
+    """True if one call of `update` always takes all parameters, as their updates depend on each other."""
 
     _memory: Memory = field(init=False, repr=False)
     _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)

@@ -118,8 +118,11 @@ def _innermost(x: Any) -> Any:
     return x
 
 
-def check_derivatives(device: Any, row: Row, example: str, layout: str, order: int) -> None:
-    """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences."""
+def check_derivatives(device: Any, row: Row, example: str, layout: str, order: int, fast_mode: bool = False) -> None:
+    """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences.
+
+    ``fast_mode`` is that of `burnpy.testing.gradcheck`.
+    """
     arguments = arguments_of(row.operation.name, example, float64, layout)
     template = arguments.primitives(device, tracked=False)
     floats, places = _float_places(template)
@@ -143,9 +146,9 @@ def check_derivatives(device: Any, row: Row, example: str, layout: str, order: i
     inputs = [new_tensor(Tensor, device, p) for p in floats]
     try:
         if order == 1:
-            gradcheck(f, inputs)
+            gradcheck(f, inputs, fast_mode=fast_mode)
         else:
-            gradgradcheck(f, inputs)
+            gradgradcheck(f, inputs, fast_mode=fast_mode)
     except AssertionError as error:
         raise AssertionError(f"{arguments.where}, derivatives of order {order}: {error}") from error
 

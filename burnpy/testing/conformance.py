@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
 
 
-def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str] = ALL_DTYPES) -> type:
+def conformance_suite(
+    backend: Backend | type[Backend], *, dtypes: Iterable[str] = ALL_DTYPES, fast_mode: bool = False
+) -> type:
     """Return a test class for a backend, which pytest collects under a name that begins with ``Test``.
 
     Every operation is run in every dtype of its kinds, on the backend itself and on floats under `Autodiff`, twice
@@ -42,6 +44,8 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
     Args:
         backend: the backend, as a class, an alias or a device.
         dtypes: the names of the dtypes that the backend supports. It must refuse the others with a `DTypeError`.
+        fast_mode: whether derivatives are checked along random directions only, as in `burnpy.testing.gradcheck`, in a
+            quarter of the time. burnpy's rules are checked element by element on NumPy, by its own tests.
 
     Raises:
         ImportError: pytest is missing; the extra ``burnpy[test]`` installs it.
@@ -85,7 +89,7 @@ def conformance_suite(backend: Backend | type[Backend], *, dtypes: Iterable[str]
             row = ROWS[name]
             for k, (example, arguments) in enumerate(row.examples.items()):
                 if row.smooth(arguments):
-                    check_derivatives(self.device, row, example, LAYOUTS[k % 2], order)
+                    check_derivatives(self.device, row, example, LAYOUTS[k % 2], order, fast_mode)
 
         @pytest.mark.parametrize("level", LEVELS)
         @pytest.mark.parametrize("name", promoting())

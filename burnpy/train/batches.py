@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from burnpy.backend.errors import ArgumentError, KindError, a
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError, a
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -59,6 +60,20 @@ def check_batches(loader: Any, name: str, epochs: int) -> None:
         )
     if count_of(loader) == 0:
         raise ArgumentError(f"fit() was given {name} without batches; is the dataset smaller than one, with drop_last?")
+
+
+def check_device(batch: Any, device: Any, name: str, model: str) -> None:
+    """Check that a batch, if it says where it is, is where the model is.
+
+    Raises:
+        DeviceError: it is elsewhere.
+    """
+    own = getattr(batch, "device", None)
+    if isinstance(own, Backend) and own is not device:
+        raise DeviceError(
+            f"fit() was given {name} on {own}, and {model} is on {device}; make them there, as with "
+            f"collate(device={device})"
+        )
 
 
 def settings_of(loader: Any) -> dict[str, Any]:

@@ -88,7 +88,8 @@ class FunctionCallback(Callback):
         chosen = self.function(event)
         if chosen is None:
             return state, ()
-        return state, (chosen,) if isinstance(chosen, (Stop, Save, Replace)) else chosen
+        several: Any = chosen if isinstance(chosen, (list, tuple)) else (chosen,)
+        return state, several
 
 
 def callbacks_of(given: Sequence[Callback | Callable[[Any], Any]]) -> tuple[Callback, ...]:
@@ -98,6 +99,8 @@ def callbacks_of(given: Sequence[Callback | Callable[[Any], Any]]) -> tuple[Call
         KindError: something is neither a callback nor a function.
     """
     out: list[Callback] = []
+    if not isinstance(given, (list, tuple)):
+        raise KindError(f"callbacks= takes a list, and was given {a(type(given).__name__)}; write callbacks=[...]")
     for callback in given:
         if isinstance(callback, type):
             raise KindError(f"callbacks= was given the class {callback.__name__}; make one: {callback.__name__}(...)")

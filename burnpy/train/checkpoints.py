@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.train.callback import Callback, Decision, Save, State
 from burnpy.train.events import BatchEnd, EpochEnd
-from burnpy.train.every import EACH_EPOCH, Every
+from burnpy.train.every import EACH_EPOCH, Every, check_every
 from burnpy.train.monitor import Mode, check_mode, improved, mode_of, monitored
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Checkpoints(Callback):
 
     def __post_init__(self) -> None:
         check_mode("Checkpoints", self.mode)
+        check_every("Checkpoints", "every", self.every)
         if self.keep is not None and self.keep < 1:
             raise ArgumentError(f"Checkpoints(keep={self.keep}) would delete what it saves; it is 1 or more, or None")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.train.events import BatchEnd, EpochEnd
 
 if TYPE_CHECKING:
@@ -50,5 +50,17 @@ class Epochs:
 
 
 Every: TypeAlias = Steps | Epochs
+
+
+def check_every(owner: str, name: str, every: object) -> None:
+    """Check that something says how often.
+
+    Raises:
+        KindError: it is something else, such as a number, of which it is not known what it counts.
+    """
+    if not isinstance(every, (Steps, Epochs)):
+        hint = f": Steps({every}) or Epochs({every})" if isinstance(every, int) else ", as Steps(200) or Epochs(1)"
+        raise KindError(f"{owner}({name}=) was given {every!r:.80}; say what is counted{hint}")
+
 
 EACH_EPOCH = Epochs(1)

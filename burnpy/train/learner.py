@@ -15,7 +15,7 @@ from burnpy.optim.schedules.base import ConstantLr, LrSchedule
 from burnpy.train.batches import Batches
 from burnpy.train.callback import Callback, callbacks_of
 from burnpy.train.events import Event, FitEnd
-from burnpy.train.every import EACH_EPOCH, Every
+from burnpy.train.every import EACH_EPOCH, Every, check_every
 from burnpy.train.loop import run
 from burnpy.train.result import Result
 from burnpy.train.step import Step
@@ -90,6 +90,29 @@ class ByValue:
         return clip_by_value(grads, self.limit)
 
 
+def _loggers_of(given: Any) -> tuple[Logger, ...]:
+    if not isinstance(given, (list, tuple)):
+        raise KindError(f"loggers= takes a list, and was given {a(type(given).__name__)}; write loggers=[...]")
+    for logger in given:
+        if isinstance(logger, type):
+            raise KindError(f"loggers= was given the class {logger.__name__}; make one: {logger.__name__}(...)")
+        if not (hasattr(logger, "log") and hasattr(logger, "close")):
+            raise KindError(f"loggers= was given {a(type(logger).__name__)}, which has no log() and close()")
+    return tuple(given)
+
+
+def _trainable(model: object) -> Module[Any]:
+    if not isinstance(model, Module):
+        hint = "; make one of the class" if isinstance(model, type) else ""
+        raise KindError(f"fit() takes a model, and was given {model!r:.80}{hint}")
+    if not model.device.differentiates:
+        raise NotTrackedError(
+            f"fit() was given {a(type(model).__name__)} on {model.device}, which records no graph; make the model on "
+            f"Autodiff[{model.device}] to train it"
+        )
+    return model
+
+
 class Learner(Generic[M, T, V, W]):
     """Trains models by a step function, and yields the events of the run.
 
@@ -154,6 +177,7 @@ class Learner(Generic[M, T, V, W]):
         for name, number, least in counts:
             if not isinstance(number, int) or number < least:
                 raise ArgumentError(f"Learner({name}={number!r}) takes an int of {least} or more")
+        check_every("Learner", "valid_every", valid_every)
         self.train_step = train_step
         self.valid_step = valid_step
         self.optim = optim
@@ -161,7 +185,7 @@ class Learner(Generic[M, T, V, W]):
         self.accumulate = accumulate
         self.clip = clip
         self.callbacks = callbacks_of(callbacks)
-        self.loggers = tuple(loggers)
+        self.loggers = _loggers_of(loggers)
         self.valid_every = valid_every
         self.sanity = sanity
         self.grad_norm = grad_norm
@@ -227,13 +251,5 @@ class Learner(Generic[M, T, V, W]):
                 ("valid_step", "validation batches") if valid is not None else ("validation batches", "valid_step")
             )
             raise ArgumentError(f"fit() was given {given} and no {missing}; give both or neither")
-        mine: Any = model
-        if not isinstance(mine, Module):
-            hint = "; make one of the class" if isinstance(mine, type) else ""
-            raise KindError(f"fit() takes a model, and was given {mine!r:.80}{hint}")
-        if not mine.device.differentiates:
-            raise NotTrackedError(
-                f"fit() was given {a(type(mine).__name__)} on {mine.device}, which records no graph; make the model on "
-                f"Autodiff[{mine.device}] to train it"
-            )
+        mine: Any = _trainable(model)
         return run(self, mine, train, valid, epochs, resume, fast_dev_run)

@@ -15,7 +15,7 @@ from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.train.batches import batches_of, check_batches, count_of
+from burnpy.train.batches import batches_of, check_batches, check_device, count_of
 from burnpy.train.callback import Replace, Save, Stop, decided, names_of
 from burnpy.train.checkpoints import Checkpoints
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Saved, ValidEnd
@@ -135,6 +135,7 @@ class Loop:
         following = next(batches, None)
         if following is None and at.batch == 0:
             raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
+        check_device(following, at.model.device, "training batches", "the model")
         while following is not None:
             batch = following
             step, size, value, grads = self._gradients(batch)
@@ -231,6 +232,8 @@ class Loop:
         for number, batch in enumerate(batches_of(self.valid, 0, 0)):
             if number == limit:
                 break
+            if not number:
+                check_device(batch, model.device, "validation batches", "the model of the validation step")
             step = checked_step(learner.valid_step(model, batch), "valid_step")
             size = batch_size(batch) if step.weight is None else step.weight
             metrics = added(metrics, {"loss": Mean.of(step.loss, weight=size), **step.metrics})

@@ -12,7 +12,7 @@ from burnpy.testing import conformance_suite
 
 pytestmark = pytest.mark.slow
 
-_Suite: Any = conformance_suite(Balanced[NumPy])
+_Suite: Any = conformance_suite(Balanced[NumPy], fast_mode=True)
 
 
 class TestBalanced(_Suite):  # type: ignore[misc]  # made at run time

@@ -10,4 +10,4 @@ from burnpy.testing import conformance_suite
 if not CuPy.is_available():
     pytest.skip("CuPy needs cupy and an NVIDIA GPU, and one of them is missing here", allow_module_level=True)
 
-TestCuPy = conformance_suite(CuPy)
+TestCuPy = conformance_suite(CuPy, fast_mode=True)

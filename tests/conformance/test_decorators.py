@@ -12,7 +12,7 @@ from burnpy.testing import conformance_suite
 
 pytestmark = pytest.mark.slow
 
-suite = conformance_suite(Profiled(Checked(NumPy, True)))
+suite = conformance_suite(Profiled(Checked(NumPy, True)), fast_mode=True)
 
 
 class TestProfiledAndChecked(suite):  # type: ignore[misc,valid-type]  # made at run time

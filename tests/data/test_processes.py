@@ -357,7 +357,7 @@ def test_what_is_wrong_with_a_stream_comes_when_its_turn_comes() -> None:
     with pytest.raises(LoadingError, match="reading sample 5 of batch 1 of epoch 0 raised OSError: the disk is gone"):
         next(epoch)
     with pytest.raises(LoadingError, match="sample 0 of batch 0 of epoch 0 raised TypeError") as caught:
-        next(streamed(Numbers().map(len).map(len)).epoch(0))
+        next(streamed(Numbers().map(len).map(len)).epoch(0))  # type: ignore[arg-type]  # the mistake
     assert caught.value.index == 0
     with pytest.raises(WorkerError, match=r"stream\.map\[0\] cannot be sent: it is a lambda"):
         streamed(Numbers().map(lambda sample: sample)).epoch(0)

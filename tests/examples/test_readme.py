@@ -1,6 +1,7 @@
 """What README.md says in Python is true: its blocks run, each on its own, and so does the code of its PyTorch table.
 
-One block is not whole: it is a piece of an example, word for word. One needs a Python that knows its syntax.
+One block is not whole: it is a piece of an example, word for word. One is in the syntax of Python 3.12: it runs there,
+and is type-checked everywhere.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ def test_code_of_the_table_runs(code: str) -> None:
     exec(code, namespace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
 def test_checkers_accept_the_blocks_and_refuse_what_they_should(checker: str, tmp_path: Path) -> None:
     wrong = set()
@@ -101,7 +103,7 @@ def test_checkers_accept_the_blocks_and_refuse_what_they_should(checker: str, tm
     assert found == wrong, output
 
 
-@needs_312
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("checker", "option"), [("mypy", "--python-version=3.12"), ("basedpyright", "--pythonversion=3.12")]
 )

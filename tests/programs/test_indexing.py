@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,11 +84,12 @@ def test_special_values_and_views() -> None:
 def test_an_index_out_of_range_is_not_followed() -> None:
     x, dim, index, src = made("first dim", "float32")
     index[3, 2] = 9
-    for call in (
+    calls: list[Callable[[], Any]] = [
         lambda: D.gather(x, dim, index),
         lambda: D.scatter_add(x, dim, index, src),
         lambda: D.index_add(x, dim, index[:, 2], src),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(IndexError):
             call()
 

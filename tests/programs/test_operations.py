@@ -40,6 +40,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
     **{name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,)) for name in ("lgamma", "digamma")},
+    "clamp": ("clamp", (x(70, 90), -0.5, 1), ("clamped",)),
     "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),
     "elu": ("elu", (x(70, 90), 2.0, 0.5, 3.0), ("elu",)),
     "hardtanh": ("hardtanh", (x(70, 90), -1.0, 0.5), ("hardtanh",)),

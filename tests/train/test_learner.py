@@ -13,7 +13,8 @@ import pytest
 import burnpy
 from burnpy import IntTensor, Tensor
 from burnpy.backend import NumPy
-from burnpy.errors import ArgumentError, KindError, NonFiniteError, ShapeError
+from burnpy.data import Batch
+from burnpy.errors import ArgumentError, DeviceError, KindError, NonFiniteError, NotTrackedError, ShapeError
 from burnpy.metrics import Accuracy, Mean
 from burnpy.nn import Linear
 from burnpy.optim import AdamW, CosineLr, GradientsAccumulator, GradientsParams, Sgd, clip_by_global_norm
@@ -23,6 +24,7 @@ from burnpy.train import (
     ByNorm,
     ByValue,
     Callback,
+    Checkpoints,
     EarlyStopping,
     EpochEnd,
     Epochs,
@@ -262,6 +264,40 @@ def test_wrong_arguments_are_explained() -> None:
         EarlyStopping("valid/loss", patience=0)
     with pytest.raises(KindError, match="returned an int; it returns Stop, Save or Replace"):
         learner(callbacks=[lambda event: [3]]).fit(net(), Batches(), valid_batches(), epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"callbacks": EarlyStopping("valid/loss")}, r"callbacks= takes a list, and was given an EarlyStopping"),
+        ({"callbacks": [3]}, "an int, which is neither a Callback nor a function"),
+        ({"callbacks": [lambda event: 3]}, "<lambda> returned an int; it returns Stop, Save or Replace"),
+        ({"loggers": Jsonl("log.jsonl")}, r"loggers= takes a list, and was given a Jsonl"),
+        ({"loggers": [Jsonl]}, "the class Jsonl; make one"),
+        ({"loggers": ["log.jsonl"]}, r"a str, which has no log\(\) and close\(\)"),
+        ({"valid_every": 200}, r"say what is counted: Steps\(200\) or Epochs\(200\)"),
+        ({"optim": AdamW}, "takes an optimizer"),
+    ],
+)
+def test_wrong_settings_are_explained(settings: Any, said: str) -> None:
+    with pytest.raises(KindError, match=said):
+        learner(**settings).fit(net(), Batches(), valid_batches(), epochs=1)
+    with pytest.raises(KindError, match=r"Checkpoints\(every=\) was given '1h'; say what is counted, as Steps"):
+        Checkpoints("runs", every="1h")  # type: ignore[arg-type]  # what is tried
+
+
+def test_models_and_batches_elsewhere_are_explained() -> None:
+    plain: Any = Learner(train_step, optim=AdamW(), lr=0.1)
+    both: Any = learner()
+    on_train, on_numpy = ([Batch.of({"x": X, "y": Y}, device=device)] for device in (Train, NumPy))
+    with pytest.raises(KindError, match=r"takes a model, and was given <class .*Net'>; make one of the class"):
+        plain.fit(Net, Batches(), epochs=1)
+    with pytest.raises(NotTrackedError, match=r"a Net on NumPy, .*; make the model on Autodiff\[NumPy\]"):
+        plain.fit(net().valid(), Batches(), epochs=1)
+    with pytest.raises(DeviceError, match=r"training batches on NumPy, and the model is on Autodiff\[NumPy\]"):
+        plain.fit(net(), on_numpy, epochs=1)
+    with pytest.raises(DeviceError, match=r"validation batches on Autodiff\[NumPy\], .* collate\(device=NumPy\)"):
+        both.fit(net(), Batches(), on_train, epochs=1)
 
 
 def test_the_size_of_a_batch() -> None:

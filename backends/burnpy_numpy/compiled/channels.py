@@ -48,7 +48,7 @@ class CompiledChannels(ArrayBackend):
 
 
 class _Groups:
-    """Which planes are normalized together.
+    """The groups of planes that are normalized together.
 
     Args:
         lead: the dimensions of x before those of a plane: members and channels, or members, groups and their channels.

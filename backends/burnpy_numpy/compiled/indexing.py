@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import template_kernel
+from burnpy_numpy.compiled.operations import block_width, template_kernel
 
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
@@ -85,7 +85,7 @@ def _combined(combine: str, out: Any, dim: int, index: Any, src: Any) -> bool:
     if inner == 1:
         kernel = template_kernel("indexing_kernels", "scatter", dtype.name, combine, False, False, 1)
     else:
-        width = min(_BYTES // dtype.itemsize, 1 << (inner.bit_length() - 1))
+        width = block_width(inner, _BYTES // dtype.itemsize)
         kernel = template_kernel("indexing_kernels", "scatter", dtype.name, combine, True, True, width)
     if kernel is None:
         return False

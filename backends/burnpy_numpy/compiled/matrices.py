@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import block_starts, template_kernel
+from burnpy_numpy.compiled.operations import block_starts, block_width, template_kernel
 
 _TRIANGULAR, _FACTORED = 48, 32
 """The numbers of rows from which LAPACK takes less time for triangular equations, and for factors."""
@@ -22,8 +22,8 @@ class CompiledMatrices(ArrayBackend):
 
     def solve_triangular(self, a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
         kernel, columns = None, b.shape[-1]
+        width = block_width(columns, _COLUMNS)
         if _suits(a, _TRIANGULAR) and b.size and b.dtype is a.dtype and b.shape[:-2] == a.shape[:-2]:
-            width = min(_COLUMNS, 1 << (columns.bit_length() - 1))
             kernel = template_kernel("matrix_kernels", "substitution", a.dtype.name, upper, unitriangular, width)
         if kernel is None:
             return super().solve_triangular(a, b, upper, unitriangular)

@@ -206,6 +206,11 @@ def template_kernel(module: str, name: str, *parameters: Any) -> NamedKernel | N
         return kernel
 
 
+def block_width(count: int, most: int) -> int:
+    """Return the largest power of 2 up to a count and up to ``most``; 1 for a count of 0."""
+    return min(most, 1 << max(count.bit_length() - 1, 0))
+
+
 def block_starts(count: int, width: int) -> Any:
     """Return the first of each block of ``width``; the last block may overlap with the one before."""
     return np.minimum(np.arange(0, count, width), count - width)

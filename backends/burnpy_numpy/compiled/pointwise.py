@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Scalar
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import applied, elementwise_kernel
+from burnpy_numpy.compiled.operations import LEAST, applied, elementwise_kernel, kernel_of
 
 
 class CompiledPointwise(ArrayBackend):
@@ -30,6 +32,15 @@ class CompiledPointwise(ArrayBackend):
     def sinc(self, x: Any) -> Any:
         kernel = elementwise_kernel("sinc", (), x)
         return super().sinc(x) if kernel is None else applied(kernel, x)
+
+    def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
+        kernel = None
+        if low is not None and high is not None and x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):
+            kernel = kernel_of("clamped", ("full", "scalar", "scalar"), x.dtype, ())
+        if low is None or high is None or kernel is None:
+            return super().clamp(x, low, high)
+        (out,) = kernel([x], (low, high), 1, x.size)
+        return out.reshape(x.shape)
 
     def leaky_relu(self, x: Any, negative_slope: float) -> Any:
         kernel = elementwise_kernel("leaky_relu", (negative_slope,), x)

@@ -26,9 +26,9 @@ class CompiledPooling(ArrayBackend):
         dtype = x.dtype
         suits = x.size >= LEAST and out.size and math.prod(kernel) <= _MOST and (dtype is float32 or dtype is float64)
         if suits and grad.dtype is dtype and out.dtype is dtype:
-            found = _backward(grad, x, out, kernel, stride, padding, dilation)
-            if found is not None:
-                return found
+            gradient = _backward(grad, x, out, kernel, stride, padding, dilation)
+            if gradient is not None:
+                return gradient
         return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
 
 
@@ -39,13 +39,13 @@ def _backward(grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: 
 
     counts: Pair = out.shape[2:]
     padded = padded_shape(x.shape, kernel, stride, padding, dilation, counts) != x.shape
-    found = named_kernel(max_pool_backward, x.dtype.name, *kernel, padded)
-    if found is None:
+    compiled = named_kernel(max_pool_backward, x.dtype.name, *kernel, padded)
+    if compiled is None:
         return None
     total = np.zeros(x.shape, x.dtype)
     arrays = [np.ascontiguousarray(a) for a in (grad, out, x)]
     addresses = [a.ctypes.data for a in (*arrays, total)]
     sizes = (*x.shape[2:], *counts, *stride, *padding, *dilation)
-    shared(lambda begin, end: found(addresses, sizes, begin, end), math.prod(x.shape[:2]), math.prod(x.shape[2:]))
-    found.note()
+    shared(lambda begin, end: compiled(addresses, sizes, begin, end), math.prod(x.shape[:2]), math.prod(x.shape[2:]))
+    compiled.note()
     return total

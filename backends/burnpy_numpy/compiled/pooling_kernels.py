@@ -14,6 +14,8 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
     and width of x, numbers of windows in a column and in a row; stride, padding and dilation, each for both. ``begin``
     and ``end`` are planes.
 
+    Where no element of a window is as large as its maximum, none has the gradient.
+
     Args:
         dtype: float32 or float64.
         rows: the number of rows of a window.
@@ -27,15 +29,15 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
 
     def places(start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
         """The rows or columns of a window, within x, and bits that say whether they are that without a change."""
-        found = []
+        positions = []
         for k in range(count):
             place = w.plus(start, w.times(step, k))
             inside = "true"
             if padded:
                 inside = w.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
                 place = w.either(inside, place, "0", "i64")
-            found.append((place, inside))
-        return found
+            positions.append((place, inside))
+        return positions
 
     with w.loop("%begin", "%end") as plane, w.loop("0", high) as i:
         first = w.times(plane, w.times(height, width))
@@ -47,7 +49,7 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
         with w.loop("0", wide) as j:
             window = w.plus(window_row, j)
             top = w.assign(f"load {kind}, ptr {w.element(maxima, window, dtype)}")
-            chosen = lines[0][0]
+            chosen, some = lines[0][0], "false"
             across_places = places(w.minus(w.times(j, across), before), column_step, columns, width)
             for line, row_inside in reversed(lines):
                 for column, inside in reversed(across_places):
@@ -57,8 +59,9 @@ def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
                     fits = w.assign(f"or i1 {nan}, {w.assign(f'fcmp oge {kind} {value}, {top}')}")
                     if padded:
                         fits = w.assign(f"and i1 {fits}, {w.assign(f'and i1 {row_inside}, {inside}')}")
-                    chosen = w.either(fits, place, chosen, "i64")
+                    chosen, some = w.either(fits, place, chosen, "i64"), w.assign(f"or i1 {some}, {fits}")
             grad = w.load_one(w.element(grads, window, dtype), dtype)
+            grad = w.select(w.splat(some, "bool"), grad, w.constant(0.0, dtype))
             target = w.element(out, chosen, dtype)
             w.store_one(w.add(w.load_one(target, dtype), grad), target)
     return w.function()

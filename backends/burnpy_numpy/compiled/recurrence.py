@@ -34,10 +34,10 @@ class CompiledRecurrence(ArrayBackend):
     """Recurrences and their gradients."""
 
     def lstm(self, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
-        found = _forward("lstm", (x, hidden, cell, weight, None), lengths, reverse)
-        if found is None:
+        kernel = _forward("lstm", (x, hidden, cell, weight, None), lengths, reverse)
+        if kernel is None:
             return super().lstm(x, hidden, cell, weight, lengths, reverse)
-        states, cells, gates = self._call(found)
+        states, cells, gates = self._call(kernel)
         return states, cells, gates
 
     def lstm_backward(
@@ -53,46 +53,46 @@ class CompiledRecurrence(ArrayBackend):
         lengths: Any,
         reverse: bool,
     ) -> tuple[Any, Any, Any, Any]:
-        found = _backward("lstm", (grad, grad_cells, hidden, cell, weight, states, cells, gates), lengths, reverse)
-        if found is None:
+        kernel = _backward("lstm", (grad, grad_cells, hidden, cell, weight, states, cells, gates), lengths, reverse)
+        if kernel is None:
             return super().lstm_backward(grad, grad_cells, hidden, cell, weight, states, cells, gates, lengths, reverse)
-        by_x, _, by_hidden, by_cell = self._call(found)
+        by_x, _, by_hidden, by_cell = self._call(kernel)
         return by_x, by_hidden, by_cell, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
 
     def gru(self, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool) -> tuple[Any, Any]:
-        found = _forward("gru", (x, hidden, None, weight, bias), lengths, reverse)
-        if found is None:
+        kernel = _forward("gru", (x, hidden, None, weight, bias), lengths, reverse)
+        if kernel is None:
             return super().gru(x, hidden, weight, bias, lengths, reverse)
-        states, _, gates = self._call(found)
+        states, _, gates = self._call(kernel)
         return states, gates
 
     def gru_backward(
         self, grad: Any, hidden: Any, weight: Any, states: Any, gates: Any, lengths: Any, reverse: bool
     ) -> tuple[Any, Any, Any, Any]:
-        found = _backward("gru", (grad, None, hidden, None, weight, states, None, gates), lengths, reverse)
-        if found is None:
+        kernel = _backward("gru", (grad, None, hidden, None, weight, states, None, gates), lengths, reverse)
+        if kernel is None:
             return super().gru_backward(grad, hidden, weight, states, gates, lengths, reverse)
-        by_x, by_products, by_hidden, _ = self._call(found)
+        by_x, by_products, by_hidden, _ = self._call(kernel)
         by_weight = weight_gradient(self, states_before(self, hidden, states, reverse), by_products)
         return by_x, by_hidden, by_weight, self.sum(by_products, (0, 1), False)
 
     def rnn(self, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
-        found = _forward("relu" if relu else "tanh", (x, hidden, None, weight, None), lengths, reverse)
-        return super().rnn(x, hidden, weight, lengths, reverse, relu) if found is None else self._call(found)[0]
+        kernel = _forward("relu" if relu else "tanh", (x, hidden, None, weight, None), lengths, reverse)
+        return super().rnn(x, hidden, weight, lengths, reverse, relu) if kernel is None else self._call(kernel)[0]
 
     def rnn_backward(
         self, grad: Any, hidden: Any, weight: Any, states: Any, lengths: Any, reverse: bool, relu: bool
     ) -> tuple[Any, Any, Any]:
         given = (grad, None, hidden, None, weight, states, None, None)
-        found = _backward("relu" if relu else "tanh", given, lengths, reverse)
-        if found is None:
+        kernel = _backward("relu" if relu else "tanh", given, lengths, reverse)
+        if kernel is None:
             return super().rnn_backward(grad, hidden, weight, states, lengths, reverse, relu)
-        by_x, _, by_hidden, _ = self._call(found)
+        by_x, _, by_hidden, _ = self._call(kernel)
         return by_x, by_hidden, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
 
 
 class _Blocks:
-    """How a kernel divides sequences of hidden states into blocks, and the hidden state into tiles of columns.
+    """The division of sequences of hidden states into blocks, and of the hidden state into tiles of columns.
 
     All blocks and all tiles are of one size: the last ones may overlap those before them.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import block_starts, template_kernel
+from burnpy_numpy.compiled.operations import block_starts, block_width, template_kernel
 
 _LEAST = 512
 """The number of products from which kernels are used."""
@@ -22,9 +22,8 @@ class CompiledSampling(ArrayBackend):
     """Sampling of float32 and float64."""
 
     def weighted_gather(self, x: Any, places: Any, weights: Any) -> Any:
-        kernel = None
+        kernel, width, block = None, block_width(places.shape[2], _POINTS), block_width(x.shape[1], _CHANNELS)
         if _suits(x, places, weights) and x.shape[2]:
-            width, block = _most(places.shape[2], _POINTS), _most(x.shape[1], _CHANNELS)
             kernel = template_kernel("sampling_kernels", "weighted_gather", x.dtype.name, width, block)
         if kernel is None:
             return super().weighted_gather(x, places, weights)
@@ -49,9 +48,8 @@ class CompiledSampling(ArrayBackend):
         return out
 
     def gathered_products(self, grad: Any, x: Any, places: Any) -> Any:
-        kernel = None
+        kernel, width = None, block_width(places.shape[2], _POINTS)
         if _suits(grad, places, x) and x.shape[2]:
-            width = _most(places.shape[2], _POINTS)
             kernel = template_kernel("sampling_kernels", "gathered_products", x.dtype.name, width)
         if kernel is None:
             return super().gathered_products(grad, x, places)
@@ -70,8 +68,3 @@ def _suits(x: Any, places: Any, y: Any) -> bool:
         and y.dtype is x.dtype
         and places.dtype is int64
     )
-
-
-def _most(count: int, limit: int) -> int:
-    """Return the largest power of 2 up to a count and a limit."""
-    return min(limit, 1 << (count.bit_length() - 1))

@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST, block_starts, template_kernel
+from burnpy_numpy.compiled.operations import LEAST, block_starts, block_width, template_kernel
 from burnpy_numpy.ordering import WIDE
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _scan_of(combine: str, x: Any, dim: int) -> _Scan | None:
         return None
     inner = _beside(x, dim)
     scans, most = (x.size // x.shape[dim], _ROWS) if inner == 1 else (inner, _BYTES // x.dtype.itemsize)
-    width = min(most, 1 << (scans.bit_length() - 1))
+    width = block_width(scans, most)
     kernel = template_kernel("scan_kernels", "scan", x.dtype.name, combine, width, inner > 1 or width == 1)
     return None if kernel is None else _Scan(kernel, dim, width, combine)
 

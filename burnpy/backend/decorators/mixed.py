@@ -109,14 +109,14 @@ class Mixed(Decorator[I], Generic[I]):
         return self.inner.product_in_float32(op, tuple(operands))
 
     def _is_of_float32(self, op: Operation, args: tuple[Any, ...]) -> bool:
-        """Whether a product is of float32 and of what was rounded from it, not of another dtype."""
+        """Return whether the operands of a product are of float32 or rounded from it, and of no other dtype."""
         floats = [x for a, x in zip(op.arguments, args, strict=True) if a.floats and x is not None]
         if any(x.dtype.itemsize > 4 or kind_of(x.dtype) != "float" for x in floats):
             return False
         return any(x.dtype is float32 or id(x) in self._of_float32 for x in floats)
 
     def _forget(self, op: Operation, args: tuple[Any, ...]) -> None:
-        """Drop what was rounded of the arguments whose memory the operation may overwrite."""
+        """Drop the rounded copies of the arguments whose memory the operation may overwrite."""
         for a, x in zip(op.arguments, args, strict=True):
             if a.name in op.consumes:
                 for member in x if a.sequence else (x,):

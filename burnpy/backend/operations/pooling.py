@@ -132,7 +132,9 @@ class Pooling(OperationsBase):
 
         Of equal maxima the first is selected, and of NaNs, which are above all numbers.
         """
-        d, width, starts, lengths = self.discrete, x.shape[3], [], []
+        d, width = self.discrete, x.shape[3]
+        starts: list[Any] = []
+        lengths: list[int] = []
         for dim, count in zip(
             (2, 3), size, strict=True
         ):  # windows one after the other, which repeat their last element
@@ -143,7 +145,7 @@ class Pooling(OperationsBase):
             lengths.append(longest)
             if places.size != x.shape[dim]:
                 x = self.index_select(x, dim, d.from_numpy(places.reshape(-1)))
-        n, c, wide = *x.shape[:2], lengths[1]
+        (n, c), wide = x.shape[:2], lengths[1]
         split = self.permute(self.reshape(x, (n, c, size[0], lengths[0], size[1], wide)), (0, 1, 2, 4, 3, 5))
         within = self.argmax(self.reshape(split, (n, c, *size, lengths[0] * wide)), 4, False)
         corner = d.from_numpy(np.add.outer(starts[0] * width, starts[1]))

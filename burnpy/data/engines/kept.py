@@ -32,9 +32,9 @@ class Kept:
         """
         if not self._idle or os.getpid() != self._owner:  # in a fork of the program, whose processes these are not
             return None
-        found = self._idle[0]
-        alive = all(worker.process.is_alive() for worker in found.workers)
-        if alive and len(found.workers) >= count and work.is_in(found.memory, found.sizes):
+        idle = self._idle[0]
+        alive = all(worker.process.is_alive() for worker in idle.workers)
+        if alive and len(idle.workers) >= count and work.is_in(idle.memory, idle.sizes):
             return self._idle.pop()
         self.close()
         return None

@@ -121,11 +121,11 @@ def _checked(layer: str, padding: int | Sequence[int], dims: Any) -> int | tuple
     if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
         raise ArgumentError(f"{layer}() was given dims={dims!r}; it is a positive int")
     try:
-        found = tuple([index(n) for n in padding]) if isinstance(padding, Sequence) else index(padding)
+        checked = tuple([index(n) for n in padding]) if isinstance(padding, Sequence) else index(padding)
     except TypeError:
-        found = ()
-    if isinstance(found, tuple) and (not found or len(found) % 2):
+        checked = ()
+    if isinstance(checked, tuple) and (not checked or len(checked) % 2):
         raise ArgumentError(
             f"{layer}() was given padding={padding!r}; it is an int, or pairs of ints, the last dimension's first"
         )
-    return found
+    return checked
