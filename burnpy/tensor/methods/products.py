@@ -34,15 +34,15 @@ class Products(TensorBase[B]):
         """
         return self._product("dot", other, 1, 1)
 
-    def mv(self, other: Self) -> Self:
+    def mv(self, vec: Self) -> Self:
         """The product of a matrix (n, m) and a vector (m,)."""
-        return self._product("mv", other, 2, 1)
+        return self._product("mv", vec, 2, 1)
 
-    def mm(self, other: Self) -> Self:
+    def mm(self, mat2: Self) -> Self:
         """The product of two matrices, (n, k) and (k, m)."""
-        return self._product("mm", other, 2, 2)
+        return self._product("mm", mat2, 2, 2)
 
-    def bmm(self, other: Self) -> Self:
+    def bmm(self, mat2: Self) -> Self:
         """The products of two batches of matrices, (b, n, k) and (b, k, m).
 
         >>> from burnpy import Tensor
@@ -50,9 +50,9 @@ class Products(TensorBase[B]):
         >>> Tensor[NumPy].ones((2, 1, 3)).bmm(Tensor[NumPy].ones((2, 3, 1))).tolist()
         [[[3.0]], [[3.0]]]
         """
-        return self._product("bmm", other, 3, 3)
+        return self._product("bmm", mat2, 3, 3)
 
-    def outer(self, other: Self) -> Self:
+    def outer(self, vec2: Self) -> Self:
         """The products of each element of x and each of another vector, of shape (n, m).
 
         >>> from burnpy import Tensor
@@ -60,7 +60,7 @@ class Products(TensorBase[B]):
         >>> Tensor[NumPy].from_data([1.0, 2.0]).outer(Tensor[NumPy].from_data([3.0, 4.0])).tolist()
         [[3.0, 4.0], [6.0, 8.0]]
         """
-        left, right = self._both("outer", other)
+        left, right = self._both("outer", vec2)
         if len(left.shape) != 1 or len(right.shape) != 1:
             raise ShapeError(f"outer() takes two vectors, and was given shapes {left.shape} and {right.shape}")
         return left.reshape(left.shape[0], 1) * right  # type: ignore[no-any-return]  # of x's class
