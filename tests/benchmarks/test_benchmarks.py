@@ -168,6 +168,7 @@ def test_report(tmp_path: Path) -> None:
     assert draw([section], tmp_path / "out.png") == tmp_path / "out.png"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", ["burnpy", "torch"])
 def test_scans_and_the_like(peer: str) -> None:
     if peer == "torch":
