@@ -98,7 +98,8 @@ def best(run: Callable[[], Any], seconds: float, collect: bool) -> float:
     """Return the minimum time of repeated runs, until they take three times ``seconds`` together; at least one run."""
     times: list[float] = []
     while not times or sum(times) < 3 * seconds:
-        gc.collect()
+        if seconds:
+            gc.collect()
         (gc.enable if collect else gc.disable)()
         start = process_time()
         run()

@@ -100,10 +100,14 @@ def _enter(notebook: Notebook, key: str, run: Callable[[], Any], effort: Effort)
 
 
 def best(run: Callable[[], Any], seconds: float) -> float:
-    """Return the minimum processor time of repeated runs, which together take about ``seconds``; at least two runs."""
-    gc.collect()
+    """Return the minimum processor time of repeated runs, which together take about ``seconds``; at least two runs.
+
+    If ``seconds`` is 0, one run, which only shows that it can be done.
+    """
+    if seconds:
+        gc.collect()
     times: list[float] = []
-    while len(times) < 2 or sum(times) < seconds:
+    while not times or sum(times) < seconds or (seconds and len(times) < 2):
         start = process_time()
         run()
         times.append(process_time() - start)
