@@ -55,12 +55,12 @@ def a_validation_that_records() -> None:
 
 
 def a_validation_of_the_model_that_trains() -> None:
-    """tensors on"""
+    """validation batches on Autodiff[NumPy]"""
     Learner(train_step, train_step, optim=AdamW(), lr=0.1).fit(Net(Train), [x], [x], epochs=1)  # E
 
 
 def a_validation_on_training_batches() -> None:
-    """tensors on"""
+    """validation batches on Autodiff[NumPy]"""
     learner.fit(Net(Train), [x], [x], epochs=1)  # E
 
 
@@ -70,7 +70,7 @@ def training_a_plain_model() -> None:
 
 
 def training_another_model() -> None:
-    """tensors on"""
+    """training batches on NumPy"""
     learner.fit(Linear(2, 1, device=Train), [x.inner()], [x.inner()], epochs=1)  # E
 
 
