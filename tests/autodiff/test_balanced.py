@@ -305,6 +305,7 @@ def test_a_mask_of_truth_values_is_held_and_not_its_floats() -> None:
     assert x in out.backward()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_long_chains_do_not_recurse() -> None:
     x = leaf((2,))
@@ -324,6 +325,7 @@ def test_long_chains_do_not_recurse() -> None:
     assert x in y.sum().backward()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", ["backward", "dropped"])
 @pytest.mark.parametrize("device", [Train, Twice])
 def test_nothing_is_left_without_the_garbage_collector(passes: str, device: Any) -> None:

@@ -196,6 +196,7 @@ def test_a_pass_along_some_paths_only() -> None:
     assert np.array_equal(found.to_numpy(), grad(layer(x, w).sum(), w)[0].to_numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", ["backward", "dropped"])
 def test_nothing_is_left_without_the_garbage_collector(passes: str) -> None:
     gc.collect()
@@ -213,6 +214,7 @@ def test_nothing_is_left_without_the_garbage_collector(passes: str) -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_ten_thousand_sections_in_a_row() -> None:
     x = leaf((2,))
     y: Any = x

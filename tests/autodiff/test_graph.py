@@ -71,6 +71,7 @@ def on_a_small_stack(work: Callable[[], None]) -> None:
     assert not failures, failures
 
 
+@pytest.mark.slow
 def test_a_million_nodes_deep() -> None:
     def work() -> None:
         x = leaf(1.0)
@@ -83,6 +84,7 @@ def test_a_million_nodes_deep() -> None:
     on_a_small_stack(work)
 
 
+@pytest.mark.slow
 def test_a_million_nodes_dropped_before_any_backward() -> None:
     def work() -> None:
         y = leaf(1.0)

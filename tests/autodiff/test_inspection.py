@@ -365,6 +365,7 @@ def test_names_cannot_break_a_drawing(draw: Any) -> None:
         assert "a#34;#93;#60;b#62;&\\" in drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", DRAWERS)
 def test_large_graphs_are_cut_with_a_note(draw: Any) -> None:
     x = leaf(1.0)

@@ -145,6 +145,7 @@ def test_misuse() -> None:
         memory_report([1.0])  # type: ignore[list-item]  # which is the claim
 
 
+@pytest.mark.slow
 def test_deep_graphs() -> None:
     y = leaf(1)
     for _ in range(100_000):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -95,6 +96,7 @@ def test_functions_of_one_view(shape: tuple[int, ...], view: str, name: str, see
     assert gradgradcheck(f, x)
 
 
+@pytest.mark.slow
 @FEW
 @given(
     hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, min_side=0, max_side=3),
@@ -129,6 +131,7 @@ def test_many_views_of_one_leaf_add_up(shape: tuple[int, ...], views: list[str],
     assert gradcheck(f, x)
 
 
+@pytest.mark.slow
 @FEW
 @given(st.data(), st.integers(0, 99))
 def test_slices_of_one_leaf_add_up(data: st.DataObject, seed: int) -> None:

@@ -51,6 +51,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         raise failures[0]
 
 
+@pytest.mark.slow
 def test_passes_over_shared_leaves() -> None:
     """8 threads build graphs over the same two leaves and go backward, 1,000 rounds each."""
     w, b = leaf([[0.5, -0.3], [0.2, 0.8]]), leaf([0.1, -0.1])

@@ -41,11 +41,13 @@ def run_small_examples(name: str) -> None:
             check_values(CuPy(), "plain", ROWS[name], arguments.example, arguments.dtype, arguments.layout, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_results_are_those_of_the_reference(name: str, journal: Journal) -> None:
     run_small_examples(name)
 
 
+@pytest.mark.slow
 @has_cupy
 def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal()

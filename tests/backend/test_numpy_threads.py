@@ -309,6 +309,7 @@ print(alarms, wrong)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("how", ["once", "repeated"])
 def test_alarms_amid_threaded_work(how: str) -> None:
@@ -357,6 +358,7 @@ def results() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_the_same_numbers_busy_or_not_and_nearly_the_same_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     free = results()
     with Other():
@@ -368,6 +370,7 @@ def test_the_same_numbers_busy_or_not_and_nearly_the_same_with_one(monkeypatch: 
         np.testing.assert_allclose(one, single, rtol=1e-4, atol=1e-5 * np.abs(single).max())
 
 
+@pytest.mark.slow
 def test_many_threads_of_the_user() -> None:
     wanted = results()
     with ThreadPoolExecutor(6) as pool:

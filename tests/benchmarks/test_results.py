@@ -65,6 +65,7 @@ def test_nothing_compared_is_no_success() -> None:
     assert "Is PyTorch installed?" in str(comparison)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "status"), [(0.8, 0), (0.95, 1)])
 def test_the_check_fails(
     step: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

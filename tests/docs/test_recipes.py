@@ -158,6 +158,7 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
     assert all(f"python -m {module}\n" in section("An operation") for module in GENERATED)
 
 
+@pytest.mark.slow
 def test_an_operation_takes_four_files(tmp_path: Path) -> None:
     four = without(*OPTIONAL)
     assert len({change.path for change in four}) == 4
@@ -236,6 +237,7 @@ def test_the_decorator_goes_inside(programs: dict[str, Any]) -> None:
         programs["Counted"](programs["Autodiff"][programs["NumPy"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
 def test_the_backend_computes_what_it_should(dtype: str, programs: dict[str, Any]) -> None:
     """All operations; the other levels of the suite are for backends that are in use."""
@@ -246,6 +248,7 @@ def test_the_backend_computes_what_it_should(dtype: str, programs: dict[str, Any
             suite().test_values(name=name, dtype=dtype, level=level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", ["conv2d", "softmax", "logsumexp", "index_select", "prod"])
 def test_the_backend_can_be_differentiated(name: str, order: int, programs: dict[str, Any]) -> None:

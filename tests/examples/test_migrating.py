@@ -16,6 +16,8 @@ from burnpy.backend import NumPy
 from burnpy.docs import migrating
 from burnpy.nn import functional
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "MIGRATING.md").read_text(encoding="utf-8")
 BY_HAND = PAGE.partition(migrating.BEGIN)[0] + PAGE.partition(migrating.END)[2]

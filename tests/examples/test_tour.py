@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOUR = Path(__file__).parents[2] / "examples" / "autodiff_tour.py"
 SECTIONS = (
     "A simple example",
@@ -19,6 +21,7 @@ SECTIONS = (
 )
 
 
+@pytest.mark.slow
 def test_the_tour_runs_from_end_to_end() -> None:
     command = [sys.executable, "-W", "error", str(TOUR)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -302,6 +302,7 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_no_graph_is_left_alive() -> None:
     x = x64([1.0, 2.0])
 

@@ -16,6 +16,8 @@ from burnpy.backend.errors import BurnpyError, a
 from burnpy.nn import Linear
 from burnpy.optim import Adam
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(burnpy.__file__).parent
 AN_INT: Any = IntTensor[NumPy].ones((2, 2))
 X: Any = Tensor[NumPy].ones((2, 2))

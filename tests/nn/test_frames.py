@@ -46,6 +46,7 @@ DEEPER: Any = Mlp(Train, (8, 6, 6, 10))
 VALUES = {param.id: param.value.inner() for param in MLP.params()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "most"),
     [
@@ -61,6 +62,7 @@ def test_a_model_is_rebuilt_with_few_calls(function: Callable[[], Any], most: in
     assert frames(function) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 16, 50, 53), (Train, 25, 60, 77)], ids=["plain", "tracked"]
 )

@@ -309,6 +309,7 @@ TO_CHECK: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TO_CHECK)
 def test_first_and_second_derivatives_by_inputs_and_parameters(name: str) -> None:
     make, shape = TO_CHECK[name]

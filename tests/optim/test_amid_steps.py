@@ -157,6 +157,7 @@ def test_amid_a_step_it_is_refused(way: str, elsewhere: bool, monkeypatch: pytes
     WAYS[way](optim) if way in WAYS else optim.load_record(record)
 
 
+@pytest.mark.slow
 def test_a_step_that_was_interrupted_anywhere_has_put_everything_back() -> None:
     watch = Watch()
     optim, model, grads = watch.optim, watch.model, of_two(watch.model)

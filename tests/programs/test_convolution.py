@@ -14,6 +14,8 @@ pytest.importorskip("llvmlite")
 
 from burnpy_numpy.compiled import convolution, kernel
 
+pytestmark = pytest.mark.slow
+
 D: Any = NumPy()
 ONE = ((1, 1), (0, 0), (1, 1), 1)
 SAME = ((1, 1), (1, 1), (1, 1), 1)
@@ -64,6 +66,7 @@ def reference(name: str, *args: Any) -> Any:
     return table.ROWS[name].reference(*args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", GEOMETRIES)
 def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> None:

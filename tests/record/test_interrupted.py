@@ -89,6 +89,7 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert seen == (set(versions) if existing else {versions[1]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [TimeoutError("late"), ValueError("late"), RuntimeError("late"), KeyError("late")])
 def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr("burnpy.record.atomic_write.os.fsync", int)

@@ -99,6 +99,7 @@ BOMBS: dict[str, bytes] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs(name: str) -> None:
     within_budget(BOMBS[name] + b".")
@@ -139,6 +140,7 @@ def test_programs_made_at_random() -> None:
     assert done > EXAMPLES // 10  # many of them come to their end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tensors.pt", "tensors_protocol_4.pt", "layers.pt", "big_endian.pt"])
 def test_pickles_of_pytorchs_mutated(name: str, tmp_path: Path) -> None:
     pytest.importorskip("ml_dtypes")

@@ -36,6 +36,7 @@ def places(shape: tuple[int, ...], key: Any) -> Any:
         return None
 
 
+@pytest.mark.slow
 @MANY
 @given(shapes_and_keys(), st.sampled_from([Tensor, IntTensor, BoolTensor]))
 def test_reading(drawn: tuple[tuple[int, ...], Any], kind: Any) -> None:
@@ -59,6 +60,7 @@ def test_reading(drawn: tuple[tuple[int, ...], Any], kind: Any) -> None:
         np.testing.assert_allclose(grads[x].to_numpy(), gradient.reshape(shape), 1e-12)
 
 
+@pytest.mark.slow
 @MANY
 @given(shapes_and_keys(), st.sampled_from(["set", "add", "mul", "max"]))
 def test_writing(drawn: tuple[tuple[int, ...], Any], method: str) -> None:

@@ -31,6 +31,7 @@ def run(folder: Path, resume: Any = None, cut: int | None = None, **settings: An
     return trained.fit(net(), Batches(), valid_batches(), epochs=3, resume=resume)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_resumed_anywhere_equals_undisturbed_to_the_bit(tmp_path: Path, accumulate: int) -> None:
     whole = run(tmp_path / "whole", accumulate=accumulate)
@@ -125,6 +126,7 @@ def handled() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("handled")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_completes_the_step_and_saves(tmp_path: Path, number: int) -> None:

@@ -77,6 +77,7 @@ def marked(checker: str) -> set[tuple[str, int]]:
 CHECKERS = {"mypy": mypy_lines, "pyright": pyright_lines, "ty": ty_lines, "pyrefly": pyrefly_lines}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_checkers_reject_the_marked_lines_and_no_others(checker: str) -> None:
     """mypy and pyright always; ty and pyrefly, which have not settled yet, where they are installed."""
