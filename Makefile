@@ -33,7 +33,7 @@ test: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run all tests
 	@$(PY) -m pytest $(PYTEST)
 
 test-fast: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run the tests that take under a minute together
-	@$(PY) -m pytest $(PYTEST) -m "not slow"
+	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
 test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
 	@$(PY) -m pytest $(PYTEST) tests/parity tests/record/test_from_torch.py tests/tensor/test_protocols.py tests/benchmarks
