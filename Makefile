@@ -32,7 +32,7 @@ demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ##
 test: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run all tests
 	@$(PY) -m pytest $(PYTEST)
 
-test-fast: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run the tests that take under a minute together
+test-fast: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run the quick tests, in one to two minutes
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
 test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
