@@ -203,17 +203,18 @@ def _backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) ->
 def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
     """Return whether kernels are used for arrays, of which some may be None, and hidden states of a shape."""
     dtype = given[0].dtype
-    return (
-        (dtype is float32 or dtype is float64)
-        and shape[2] >= _LEAST
-        and shape[0] > 0
-        and all(x is None or x.dtype is dtype for x in given)
-    )
+    if not (dtype is float32 or dtype is float64) or shape[2] < _LEAST or shape[0] == 0:
+        return False
+    if any(x is not None and x.dtype is not dtype for x in given):
+        return False
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first recurrence
+
+    return enabled()
 
 
 def _kernel(template: str, kind: str, dtype: Any, *parameters: int) -> NamedKernel | None:
     """Return the kernel of a template of `recurrence_kernels`; None if kernels are off."""
-    from burnpy_numpy.compiled import recurrence_kernels  # not imported before the first recurrence
+    from burnpy_numpy.compiled import recurrence_kernels
     from burnpy_numpy.compiled.kernel import named_kernel
 
     return named_kernel(getattr(recurrence_kernels, template), kind, dtype.name, *parameters)
