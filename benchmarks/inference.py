@@ -36,7 +36,7 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
             try:
                 runs[f"{model}/{batch}"] = peer.inference(given)
                 runs[f"{model}/{batch}"]()
-            except Exception as error:
+            except Exception as error:  # of any peer, as in `Notebook.enter`
                 notebook.errors[f"{model}/{batch}"] = f"{type(error).__name__}: {error}".split("\n")[0][:160]
                 runs.pop(f"{model}/{batch}", None)
     for _ in range(ROUNDS if effort.seconds else 1):

@@ -7,6 +7,7 @@ them so. Shapes and dtypes of the graph stay those of the tensors, so that gradi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.graph import Tracked
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 
 def products(device: Autodiff[Any]) -> dict[str, Callable[..., Any]]:
     """Return the methods that replace those of the class on a device that rounds operands, by name."""
-    return {op.name: _product(device, op) for op in operations().values() if op.product}
+    return {op.name: _product(device, op) for op in _operations()}
+
+
+@cache
+def _operations() -> tuple[Operation, ...]:
+    """Return the products of the schema; once, as `burnpy.func` makes a device for each derivative."""
+    return tuple(op for op in operations().values() if op.product)
 
 
 def _product(device: Autodiff[Any], op: Operation) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name: str, folder: Path, *options: str) -> str:
-    """What an example prints; it must have drawn its picture to a new folder."""
+    """Run an example, which must draw its picture to a new folder, and return its output."""
     out = folder / "deep" / "out"
     command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *options, "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

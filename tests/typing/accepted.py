@@ -1,4 +1,4 @@
-"""What type checkers must accept, with the types they must infer. Runs, too: `assert_type` returns its argument."""
+"""Code type checkers must accept, with the types they must infer. Runs, too: `assert_type` returns its argument."""
 
 from __future__ import annotations
 

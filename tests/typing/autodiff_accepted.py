@@ -1,4 +1,4 @@
-"""What type checkers must accept of `burnpy.autodiff`'s operations and hooks of one's own. Runs, too."""
+"""Code type checkers must accept of `burnpy.autodiff`'s operations and hooks of one's own. Runs, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers must accept of `burnpy.data`: a batch has the type of its collator. Runs, too."""
+"""Code type checkers must accept of `burnpy.data`: a batch has the type of its collator. Runs, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers must accept of `burnpy.func`, with the types they must infer: levels are hidden. Runs, too."""
+"""Code type checkers must accept of `burnpy.func`, with the types they must infer: levels are hidden. Runs, too."""
 
 from __future__ import annotations
 

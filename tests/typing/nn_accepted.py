@@ -1,4 +1,4 @@
-"""What type checkers must accept of `burnpy.nn`, with the types they must infer. Runs, too."""
+"""Code type checkers must accept of `burnpy.nn`, with the types they must infer. Runs, too."""
 
 from __future__ import annotations
 

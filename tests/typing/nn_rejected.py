@@ -1,4 +1,4 @@
-"""What type checkers must reject of `burnpy.nn`: every line marked ``# E``, and no other. At run time each raises a
+"""Code type checkers must reject of `burnpy.nn`: every line marked ``# E``, and no other. At run time each raises a
 TypeError, too.
 
 Each function holds one mistake; `tests/typing/test_typing.py` calls it and wants the words of its docstring in the

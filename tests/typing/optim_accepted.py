@@ -1,4 +1,4 @@
-"""What type checkers must accept of `burnpy.optim`: a step gives the class that it was given. Runs, too."""
+"""Code type checkers must accept of `burnpy.optim`: a step gives the class that it was given. Runs, too."""
 
 from __future__ import annotations
 

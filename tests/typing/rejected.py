@@ -1,4 +1,4 @@
-"""What type checkers must reject: every line marked ``# E``, and no other. At run time each raises a TypeError, too.
+"""Code type checkers must reject: every line marked ``# E``, and no other. At run time each raises a TypeError, too.
 
 Each function, and each row of the table, holds one mistake; `tests/typing/test_typing.py` calls it and wants its words
 in the error, which is one sentence. A mark names the checkers that do not see the line: ``# E, not ty``; those that run

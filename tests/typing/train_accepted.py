@@ -1,4 +1,4 @@
-"""What type checkers must accept of `burnpy.train`: validation steps get the inner model. Runs, too."""
+"""Code type checkers must accept of `burnpy.train`: validation steps get the inner model. Runs, too."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from burnpy.backend.schema import Algebra, derived
 _CUBIC = -0.75
 """The parameter of the cubic kernel, as PyTorch's."""
 _CUBIC_ANTIALIASED = -0.5
-"""That of the antialiased one, as Pillow's and PyTorch's."""
+"""The parameter of the cubic kernel with antialiasing, as Pillow's and PyTorch's."""
 
 
 class Sampling(NamedTuple):

@@ -169,7 +169,7 @@ class ProcessEngine(Engine[Any]):
     def _tell(self, worker: _Worker, message: Any, descriptor: int | None = None) -> None:
         try:
             data = ForkingPickler.dumps(message)
-        except Exception as error:
+        except Exception as error:  # pickling runs code of the user's classes
             raise WorkerError(
                 "engine='processes' sends the samples of a stream to other processes by pickle, and one cannot be sent "
                 f"({error}); make what cannot in a map() of the stream, which the processes do, or use engine='threads'"
