@@ -15,6 +15,7 @@ Started without a launcher, the same program is a group of one:
 (0, 1, 3, ['a'])
 """
 
+from burnpy.distributed.elastic import Elastic
 from burnpy.distributed.group import Group
 
-__all__ = ["Group"]
+__all__ = ["Elastic", "Group"]
