@@ -3,8 +3,8 @@
 The number of threads is the first of ``BURNPY_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and ``OMP_NUM_THREADS`` that is
 set when burnpy is imported; otherwise the number of processors of the process. Processes that ``mpiexec`` started
 together on a host share its processors, and OpenBLAS then has as many threads as burnpy. The number is limited to 8, as
-more would wait for each other at the lock, unless ``BURNPY_NUM_THREADS`` sets it. With 1, everything runs in the calling thread and no
-thread is started.
+more would wait for each other at the lock, unless ``BURNPY_NUM_THREADS`` sets it. With 1, everything runs in the
+calling thread and no thread is started.
 
 Results that involve sums depend on how the work is divided, but never on which thread does a part: if the workers are
 busy with a job of another thread, the caller does all the parts itself, one after the other.

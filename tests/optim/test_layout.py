@@ -127,7 +127,7 @@ def test_no_gradients() -> None:
 def test_mistakes() -> None:
     grads = gradients(network())
     buckets, layout = grads.flatten(bucket_bytes=40)
-    with pytest.raises(ShapeError, match="takes the .* buckets of this layout"):
+    with pytest.raises(ShapeError, match=r"takes the .* buckets of this layout"):
         layout.unflatten(buckets[1:])
     with pytest.raises(ShapeError, match="takes the"):
         layout.unflatten([bucket.to_dtype("float64") for bucket in buckets])
