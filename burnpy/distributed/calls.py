@@ -51,6 +51,15 @@ class Alone:
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks."""
 
+    def start(self, array: NDArray[Any]) -> Any:
+        """Begin to replace an array by the sum over the ranks; return the request, to `wait` for."""
+
+    def progress(self, request: Any) -> None:
+        """Let sums that have started go on."""
+
+    def wait(self, request: Any) -> None:
+        """Wait until a sum that has started is complete."""
+
 
 class Calls(Alone):
     """The exchanges of a group over MPI. All ranks must make the same calls in the same order.
@@ -115,6 +124,22 @@ class Calls(Alone):
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks, the same bits on all."""
         self._comm.Allreduce(self._mpi.IN_PLACE, array)
+
+    def start(self, array: NDArray[Any]) -> Any:
+        """Begin to replace an array by the sum over the ranks, the same bits on all; return the request."""
+        return self._comm.Iallreduce(self._mpi.IN_PLACE, array)
+
+    def progress(self, request: Any) -> None:
+        """Let sums that have started go on: MPI moves data while it is called."""
+        request.Test()
+
+    def wait(self, request: Any) -> None:
+        """Wait until a sum that has started is complete.
+
+        Raises:
+            WaitError: it was not within the limit.
+        """
+        self._wait(request)
 
     def _wait(self, request: Any) -> None:
         self._waits.wait(request, self._operation, self._count)
