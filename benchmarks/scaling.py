@@ -221,6 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--spread", type=float, default=0.0, help="of the ranks' slowdowns; such as 0.05")
     parser.add_argument("--small", action="store_true", help="a tiny model and few repeats")
     options = parser.parse_args(arguments)
+    from benchmarks.delayed import executed
+
     profile = measured(small=options.small, repeats=2 if options.small else REPEATS)
     print((__doc__ or "").split("\n\n", 1)[1])
     count = len(buckets(profile.ready, options.bucket_bytes))
@@ -233,6 +235,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"\n{link.name}, {options.algorithm}, spread {options.spread:g}:\n")
         settings = {"algorithm": options.algorithm, "spread": options.spread, "bucket_bytes": options.bucket_bytes}
         print("\n".join(table(profile, link, **settings)))
+    print("\nThe same step, executed by `Group.mean` and `Group.backward` while the sums take the modelled time:\n")
+    print("| link | ranks | step, ms | simulated | with overlap, ms | simulated |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for link in LINKS[:2]:
+        for ranks in (8, 1000):
+            took = executed(ranks, link, options.algorithm, small=options.small)
+            model = [
+                simulated(profile, ranks, link, algorithm=options.algorithm, overlap=overlap).step
+                for overlap in (False, True)
+            ]
+            plain, hidden = (f"{1e3 * a:.2f} | {1e3 * b:.2f}" for a, b in zip(took, model, strict=True))
+            print(f"| {link.name} | {ranks} | {plain} | {hidden} |")
 
 
 if __name__ == "__main__":

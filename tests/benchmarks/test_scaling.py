@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import scaling
+from benchmarks.delayed import Delayed, group_of
 from benchmarks.scaling import ALGORITHMS, Link, Profile, Times, buckets, simulated
+from burnpy.optim import GradientsParams
 
 FREE = Link("free", 0.0, math.inf)
 PROFILE = Profile(3.0, ((1.0, 400), (2.0, 400), (4.0, 400), (6.0, 100)), 6.0, 1.0)
@@ -72,6 +75,18 @@ def test_slower_ranks_cost_more_the_more_ranks_there_are() -> None:
     assert steps[2] > 1.2 * PROFILE.compute
 
 
+def test_delayed_links_change_no_gradient_and_take_sums_one_after_the_other() -> None:
+    model, loss_of = scaling.model_and_loss(True)
+    expected = GradientsParams.from_grads(loss_of(model).backward(), model)
+    group = group_of(8, FREE, "ring")
+    for _ in range(2):
+        grads = group.backward(loss_of(model), model, weight=2.0)
+        assert all(np.array_equal(grads[key].to_numpy(), expected[key].to_numpy()) for key in expected)
+    calls = Delayed(2, Link("", 0.0, 1e12), "ring")
+    first, second = calls.start(np.ones(4)), calls.start(np.ones(1000))
+    assert second >= first + 8e3 / 1e12
+
+
 @pytest.mark.slow
 def test_the_program_measures_and_prints(capsys: pytest.CaptureFixture[str]) -> None:
     profile = scaling.measured(small=True, repeats=2)
@@ -82,4 +97,5 @@ def test_the_program_measures_and_prints(capsys: pytest.CaptureFixture[str]) -> 
     scaling.main(["--small", "--algorithm", "tree", "--spread", "0.05", "--bucket-bytes", "1024"])
     printed = capsys.readouterr().out
     assert "| 1000 |" in printed
+    assert "executed by" in printed
     assert "latency + n / bandwidth" in printed
