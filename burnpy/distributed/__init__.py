@@ -25,11 +25,17 @@ from typing import TYPE_CHECKING
 from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from burnpy.distributed.data_parallel import DataParallel
     from burnpy.distributed.group import Group
     from burnpy.distributed.workers import Workers
 else:
     __getattr__, __dir__ = lazy_attributes(
-        __name__, {"burnpy.distributed.group": ("Group",), "burnpy.distributed.workers": ("Workers",)}
+        __name__,
+        {
+            "burnpy.distributed.data_parallel": ("DataParallel",),
+            "burnpy.distributed.group": ("Group",),
+            "burnpy.distributed.workers": ("Workers",),
+        },
     )
 
-__all__ = ["Group", "Workers"]
+__all__ = ["DataParallel", "Group", "Workers"]
