@@ -26,6 +26,7 @@ from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from burnpy.distributed.data_parallel import DataParallel
+    from burnpy.distributed.elastic import Elastic
     from burnpy.distributed.group import Group
     from burnpy.distributed.workers import Workers
 else:
@@ -33,9 +34,10 @@ else:
         __name__,
         {
             "burnpy.distributed.data_parallel": ("DataParallel",),
+            "burnpy.distributed.elastic": ("Elastic",),
             "burnpy.distributed.group": ("Group",),
             "burnpy.distributed.workers": ("Workers",),
         },
     )
 
-__all__ = ["DataParallel", "Group", "Workers"]
+__all__ = ["DataParallel", "Elastic", "Group", "Workers"]
