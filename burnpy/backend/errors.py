@@ -161,7 +161,7 @@ class LoadingError(BurnpyError, RuntimeError):
 
 
 class WorkerError(BurnpyError, RuntimeError):
-    """A process that makes batches could not be started, or ended before its work was done."""
+    """A worker that could not be started or given its work, or that ended before it was done."""
 
 
 class MissingPackageError(BurnpyError, ImportError):
