@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.operations import optimizer
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy_numpy.compiled import programs
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
@@ -40,14 +39,6 @@ def _input(extent: str, dtype: str) -> Input:
     if extent == "index":
         return Input(Extent.COLUMN, "int64")
     return Input(Extent.FULL, "bool") if extent == "mask" else Input(Extent(extent), dtype)
-
-
-def update_kernel(name: str, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]) -> Kernel | None:
-    """Return the kernel of an optimizer's update, a function of `burnpy.backend.operations.optimizer`."""
-    if not enabled():
-        return None
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
-    return kernel_of(trace(getattr(optimizer, name), inputs, *flags))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
