@@ -15,12 +15,13 @@ from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability
+from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
 from burnpy_cupy.kernels import Kernels
 
 
-class CuPy(Differences):
+class CuPy(Compiled, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
@@ -48,6 +49,7 @@ class CuPy(Differences):
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp)
+        self._programs = {}
         self._late = LateErrors(self.name, self._call, self.xp)
 
     @classmethod

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from scipy.special import erf, erfc, erfinv
@@ -248,12 +249,16 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
 
 @contextmanager
 def fresh_devices() -> Iterator[None]:
-    """Devices made inside are forgotten afterwards, so that none made of stand-ins is found by a later test."""
+    """Devices made inside are forgotten afterwards, so that none made of stand-ins is found by a later test.
+
+    They run no programs as kernels, whose CUDA source NumPy cannot compute.
+    """
     from burnpy.backend.devices import DeviceMeta
 
     before = dict(DeviceMeta._devices)
     try:
-        yield
+        with mock.patch("burnpy_cupy.compiled.operations.enabled", return_value=False):
+            yield
     finally:
         DeviceMeta._devices.clear()
         DeviceMeta._devices.update(before)
