@@ -15,6 +15,7 @@ from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability
+from burnpy_cupy.attention import Attention
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
@@ -22,7 +23,7 @@ from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
 
 
-class CuPy(Convolution, Pooling, Differences):
+class CuPy(Attention, Convolution, Pooling, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:

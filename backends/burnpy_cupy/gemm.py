@@ -135,7 +135,7 @@ def _layout(x: Any) -> _Layout | None:
     """The layout of x; None if cuBLAS cannot address it."""
     *outer, line, element = [stride // x.itemsize for stride in x.strides]
     *lead, rows, columns = x.shape
-    matrix = _batch_stride(lead, outer)
+    matrix = batch_stride(lead, outer)
     if matrix is None:
         return None
     if (columns == 1 or element == 1) and (rows == 1 or line >= columns):
@@ -145,7 +145,7 @@ def _layout(x: Any) -> _Layout | None:
     return None
 
 
-def _batch_stride(shape: list[int], strides: list[int]) -> int | None:
+def batch_stride(shape: list[int], strides: list[int]) -> int | None:
     """The one stride that steps through the leading dimensions in row-major order; None if there is none."""
     found = None
     reach = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from burnpy.backend.primitives import DType
+from burnpy_cupy.attention_kernels import ATTENTION
 from burnpy_cupy.convolution_kernels import CONVOLUTION
 from burnpy_cupy.definitions import Elementwise, Reduction
 from burnpy_cupy.pooling_kernels import POOLING
@@ -89,11 +91,14 @@ ELEMENTWISE = {
     **CONVOLUTION,
     **POOLING,
 }
+RAW = {**ATTENTION}
 REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("false")}
 
 
 _MANY = 1 << 31
 _FOR_MANY = "_many"
+_C = {"float32": "float", "float64": "double"}
+"""CUDA's names of dtypes, where they differ."""
 
 
 class Kernels:
@@ -106,6 +111,15 @@ class Kernels:
     def counting(self, name: str, *arrays: Any) -> Any:
         """Return an elementwise kernel that counts elements of these arrays, in 32 bits where these are enough."""
         return self[name if max(x.size for x in arrays) < _MANY else f"{name}{_FOR_MANY}"]
+
+    def typed(self, name: str, **types: DType) -> Any:
+        """Return a raw kernel for the dtypes that its source names by letters."""
+        key = " ".join([name, *(t.name for t in types.values())])
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            source = RAW[name].typed(**{letter: _C.get(t.name, t.name) for letter, t in types.items()})
+            kernel = self._kernels[key] = self._xp.RawKernel(source, name)
+        return kernel
 
     def __getitem__(self, name: str) -> Any:
         kernel = self._kernels.get(name)

@@ -9,7 +9,7 @@ up in one order.
 
 from __future__ import annotations
 
-from burnpy_cupy.definitions import INDEX, Elementwise
+from burnpy_cupy.definitions import INDEX, MINUS_INFINITY, Elementwise
 
 _SIZES = "int32 channels, int32 height, int32 width, int32 high, int32 wide"
 """The sizes of x, and of the results (high, wide)."""
@@ -19,6 +19,7 @@ _DILATION = "int32 dilation_y, int32 dilation_x"
 
 _WIDE = (
     INDEX
+    + MINUS_INFINITY
     + """
 template <typename T> struct burnpy_sum { typedef float type; };
 template <> struct burnpy_sum<double> { typedef double type; };
@@ -37,7 +38,7 @@ _OF_INPUT = _PLACE.format(x="w", y="h", wide="width", high="height")
 
 _LARGEST = """
 index_t place = -1;
-typename burnpy_sum<T>::type best = -INFINITY;
+typename burnpy_sum<T>::type best = MINUS_INFINITY;
 for (index_t r = 0; r < rows; r++) {
   const index_t h = y * stride_y - padding_y + r * dilation_y;
   if (h < 0 || h >= height) continue;
@@ -56,7 +57,7 @@ for (index_t r = 0; r < rows; r++) {
 
 _ADAPTIVE_LARGEST = """
 index_t place = -1;
-typename burnpy_sum<T>::type best = -INFINITY;
+typename burnpy_sum<T>::type best = MINUS_INFINITY;
 for (index_t h = y * height / high; h < ((y + 1) * height + high - 1) / high; h++)
   for (index_t w = x * width / wide; w < ((x + 1) * width + wide - 1) / wide; w++) {
     const ptrdiff_t at[] = {n, c, h, w};

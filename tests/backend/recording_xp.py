@@ -21,6 +21,7 @@ from scipy.special import erf, erfc, erfinv
 
 from burnpy.backend import CuPy, operations
 from burnpy_array import ArrayBackend
+from burnpy_cupy.attention import Attention
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.products import Products
@@ -258,7 +259,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    for family in (Products, Convolution, Pooling):
+    for family in (Products, Attention, Convolution, Pooling):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 
