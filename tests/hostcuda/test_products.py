@@ -71,6 +71,15 @@ def test_what_cublas_cannot_read_is_copied(view: Callable[[Any], Any]) -> None:
     np.testing.assert_allclose(wide(out), wide(x) @ wide(y), rtol=1e-5)
 
 
+def test_batches_without_one_stride_are_copied() -> None:
+    """The heads of several sequences, as they lie in the result of one linear layer."""
+    x, y = drawn((2, 5, 3, 4)).swapaxes(1, 2), drawn((2, 3, 4, 2), seed=1)
+    with simulator.watched() as journal:
+        out = CuPy().matmul(x, y)
+    assert journal.launches == ["cupy_copy__float32_float32", BATCHED]
+    np.testing.assert_allclose(wide(out), wide(x) @ wide(y), rtol=1e-5, atol=1e-6)
+
+
 def test_a_sum_of_nothing_is_zero() -> None:
     assert CuPy().to_numpy(CuPy().matmul(drawn((3, 0)), drawn((0, 2)))).tolist() == [[0, 0]] * 3
     assert CuPy().matmul(drawn((2, 0, 4)), drawn((4, 3))).shape == (2, 0, 3)
