@@ -16,6 +16,7 @@ from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability
 from burnpy_cupy.attention import Attention
+from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
@@ -23,7 +24,7 @@ from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
 
 
-class CuPy(Attention, Convolution, Pooling, Differences):
+class CuPy(Attention, Convolution, Pooling, Compiled, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
@@ -51,6 +52,7 @@ class CuPy(Attention, Convolution, Pooling, Differences):
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp)
+        self._programs = {}
         self._late = LateErrors(self.name, self._call, self.xp)
 
     @classmethod

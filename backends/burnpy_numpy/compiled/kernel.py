@@ -306,9 +306,10 @@ def _loaded(name: str, key: str, text: str) -> Function | None:
 
 @cache
 def _environment() -> str:
-    """Return all that a kernel's code depends on besides its program: machine, versions, and this package's source."""
+    """Return all that a kernel's code depends on besides its program: machine, versions, and what writes it."""
     import burnpy
 
     sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources += sorted((Path(burnpy.__file__).parent / "backend" / "program").glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{burnpy.__version__} {digest} {object.__basicsize__} {vector_bytes()} {machine()}"
