@@ -233,7 +233,12 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
     )
     linalg = RecordingModule(journal, "linalg.", np.linalg)
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
-    parts = {"runtime": runtime, "Device": Device, "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version)}
+    parts = {
+        "runtime": runtime,
+        "Device": Device,
+        "Stream": types.SimpleNamespace(null=nullcontext()),
+        "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version),
+    }
     if missing == "cuBLAS":
         cuda: types.SimpleNamespace = WithoutCublas(**parts)
     else:
