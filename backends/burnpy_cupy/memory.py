@@ -17,13 +17,14 @@ class PeakAllocator:
     first `measure`, so that a program that measures nothing pays nothing.
 
     Args:
-        malloc: the allocator that allocates, a method of a pool.
+        malloc: the allocator that allocates.
+        pool: the pool that it takes memory from.
         current: returns the index of the current device.
     """
 
-    def __init__(self, malloc: Callable[[int], Any], current: Callable[[], int]) -> None:
+    def __init__(self, malloc: Callable[[int], Any], pool: Any, current: Callable[[], int]) -> None:
         self._malloc, self._current = malloc, current
-        self.pool = pool_of(malloc)
+        self.pool = pool
         self.peaks: dict[int, int] = {}  #: the highest number of used bytes, by the index of the device
         self._raising = Lock()
 
@@ -37,20 +38,17 @@ class PeakAllocator:
         return pointer
 
 
-def pool_of(allocator: Any) -> Any:
+def pool_of(xp: Any, allocator: Any) -> Any:
     """Return the pool that an allocator of CuPy takes memory from; CuPy's default one if it does not say."""
     pool = allocator.pool if isinstance(allocator, PeakAllocator) else getattr(allocator, "__self__", None)
-    if hasattr(pool, "used_bytes") and hasattr(pool, "free_all_blocks"):
-        return pool
-    from cupy import get_default_memory_pool
-
-    return get_default_memory_pool()
+    has_figures = hasattr(pool, "used_bytes") and hasattr(pool, "free_all_blocks")
+    return pool if has_figures else xp.get_default_memory_pool()
 
 
 def measured(xp: Any) -> DeviceMemory:
     """Return the memory of the current device."""
     allocator = xp.cuda.get_allocator()
-    pool, device = pool_of(allocator), xp.cuda.runtime.getDevice()
+    pool, device = pool_of(xp, allocator), xp.cuda.runtime.getDevice()
     free, total = xp.cuda.runtime.memGetInfo()
     peak = allocator.peaks.get(device) if isinstance(allocator, PeakAllocator) else None
     return DeviceMemory(pool.used_bytes(), pool.total_bytes(), free, total, peak)
@@ -60,14 +58,14 @@ def measure(xp: Any) -> None:
     """Begin to measure the peak of the current device, or begin again."""
     allocator = xp.cuda.get_allocator()
     if not isinstance(allocator, PeakAllocator):
-        allocator = PeakAllocator(allocator, xp.cuda.runtime.getDevice)
+        allocator = PeakAllocator(allocator, pool_of(xp, allocator), xp.cuda.runtime.getDevice)
         xp.cuda.set_allocator(allocator)
     allocator.peaks[xp.cuda.runtime.getDevice()] = allocator.pool.used_bytes()
 
 
 def empty_cache(xp: Any) -> None:
     """Give the unused blocks of the current device's pool, and of the pool of pinned memory, back to the system."""
-    pool_of(xp.cuda.get_allocator()).free_all_blocks()
+    pool_of(xp, xp.cuda.get_allocator()).free_all_blocks()
     xp.get_default_pinned_memory_pool().free_all_blocks()
 
 

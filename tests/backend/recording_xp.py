@@ -190,7 +190,9 @@ class StandInError(RuntimeError):
         self.status = status
 
 
-def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "") -> dict[str, Any]:
+def stand_ins(
+    journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "", driver: int = 0
+) -> dict[str, Any]:
     """Modules to put into ``sys.modules`` for cupy's: of so many GPUs, a CUDA that fails, or one without a library."""
 
     def device_count() -> int:
@@ -226,6 +228,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         getDeviceCount=device_count,
         getDevice=lambda: journal.current,
         runtimeGetVersion=lambda: 13020,
+        driverGetVersion=lambda: driver,
         CUDARuntimeError=StandInError,
     )
     random = RecordingModule(

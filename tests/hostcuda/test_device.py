@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
-from burnpy.backend import CuPy, Mixed, Profiled
+from burnpy.backend import CuPy, Mixed, NumPy, Profiled
 from burnpy.errors import (
     ArgumentError,
     DeviceError,
@@ -30,8 +31,7 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-import cupy  # noqa: E402  # after the simulator
-
+cupy: Any = import_module("cupy")
 MIB = 1 << 20
 
 
@@ -234,7 +234,7 @@ def test_a_stream_goes_with_decorators_and_stays_with_its_device() -> None:
         assert current(CuPy(1)) == 0
         w = Tensor[Autodiff[CuPy]].from_data([3.0]).require_grad()
         assert (w * w).sum().backward()[w].tolist() == [6.0]
-    with burnpy.backend.NumPy().stream():
+    with NumPy().stream():
         pass
 
 
@@ -249,7 +249,7 @@ def test_threads_and_coroutines_have_their_own_streams() -> None:
         assert current() == inside
 
     async def task(own: bool) -> list[int]:
-        found = []
+        found: list[int] = []
         if not own:
             for _ in range(3):
                 found.append(current())
@@ -412,9 +412,9 @@ def test_what_cannot_be_taken_from_cupy_is_told() -> None:
     with pytest.raises(DTypeError, match="dtype='int8'; leave the dtype out"):
         IntTensor.from_data(cupy.arange(3), dtype="int8", device=CuPy)
     with pytest.raises(ArgumentError, match="an ndarray on a GPU for NumPy; make the tensor with device=CuPy"):
-        Tensor.from_data(cupy.arange(3.0), device=burnpy.backend.NumPy)
+        Tensor.from_data(cupy.arange(3.0), device=NumPy)
     with pytest.raises(ArgumentError, match="those on a GPU with device=CuPy"):
-        Tensor.from_dlpack(cupy.arange(3.0), device=burnpy.backend.NumPy)
+        Tensor.from_dlpack(cupy.arange(3.0), device=NumPy)
     with pytest.raises(ArgumentError, match="read-only NumPy array"):
         Tensor.from_data(cupy.arange(3.0), device=CuPy, copy=False)
     with pytest.raises(NotTrackedError):
