@@ -42,8 +42,8 @@ def count() -> int:
             raise _insufficient_driver(cupy) from error
         if error.status != _NO_DEVICE:
             raise BackendUnavailableError(
-                f"CuPy found a CUDA driver that does not start ({error}); see that nvidia-smi lists the GPU and no "
-                "other process has it to itself, and restart the machine if the driver was updated, or use NumPy on the CPU"
+                f"CuPy found a CUDA driver that does not start ({error}); see that nvidia-smi lists the GPU and that "
+                "no other process has it to itself, and restart the machine if the driver was updated, or use NumPy"
             ) from error
         gpus = 0
     if gpus == 0:

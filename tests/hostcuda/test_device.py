@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -419,3 +420,23 @@ def test_what_cannot_be_taken_from_cupy_is_told() -> None:
         Tensor.from_data(cupy.arange(3.0), device=CuPy, copy=False)
     with pytest.raises(NotTrackedError):
         Tensor.from_data(Tensor[Autodiff[CuPy]].ones((2,)).require_grad(), device=CuPy)
+
+
+def test_a_profile_has_the_time_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the real CuPy, with a clock that goes on by a millisecond with each event."""
+    clock, times = itertools.count(), dict[int, int]()
+    record = cupy.cuda.Event.record
+
+    def recorded(event: Any, stream: Any = None) -> None:
+        times[event.ptr] = next(clock)
+        record(event, stream)
+
+    monkeypatch.setattr(cupy.cuda.Event, "record", recorded)
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, stop: float(times[stop.ptr] - times[start.ptr]))
+    x = Tensor.ones((3, 3), device=Autodiff(Profiled(CuPy))).require_grad()
+    with simulator.watched() as journal, Profiled.record() as p:
+        (x @ x).relu().sum().backward()
+    assert journal.counts["waits"] == 0
+    assert all(row.seconds == pytest.approx(1e-3 * row.calls) for row in p.rows())
+    assert len(p) == sum(row.calls for row in p.rows()) >= 5
+    assert p.host_seconds > 0
