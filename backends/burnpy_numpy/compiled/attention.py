@@ -110,7 +110,7 @@ def _kernel(name: str, arrays: tuple[Any, ...], mask: Any, offset: int | None) -
     from burnpy_numpy.compiled.compiler import vector_bytes
 
     width = math.gcd(k.shape[-1], v.shape[-1], vector_bytes() // q.itemsize)
-    kernel = template_kernel("attention_kernels", name, dtype.name, width, mask is not None)
+    kernel = template_kernel("attention_kernels", name, "float32" if dtype is float32 else "float64", width, mask is not None)
     return None if kernel is None else (kernel, width)
 
 
@@ -154,34 +154,35 @@ def _run(
     (mask, offset, scale), (xs, out, totals) = settings, given
     arrays = [*map(_readable, xs), *out]
     q, k, v = arrays[:3]
-    lead, (queries, size), keys = q.shape[:-2], q.shape[-2:], k.shape[-2]
-    heads, item = math.prod(lead), q.itemsize
+    lead, (queries, size), (keys, values), item = q.shape[:-2], q.shape[-2:], v.shape[-2:], q.itemsize
     line = (-(-keys // width) + 1) * width  # rows at a distance of a power of 2 would share places in the cache
-    allowed: Any = np.zeros((1, line), np.bool_)
+    allowed, masks, mask_row = q, None, 0  # which a kernel without a mask does not read
     if mask is not None:
         allowed = np.zeros((*mask.shape[:-1], line), np.bool_)
         allowed[..., :keys] = mask
-    wide = np.broadcast_to(allowed, (*lead, queries, line))
-    places = np.stack([_places(lead, x.strides[:-2], item) for x in arrays], 1)
-    masks = _places(lead, wide.strides[:-2], 1)
-    tables = (*arrays, totals, places, np.array(scale, q.dtype), allowed, masks)
+        strides = np.broadcast_to(allowed, (*lead, queries, line)).strides
+        masks, mask_row = _places(lead, 1, strides[:-2]), strides[-2]
+    places = _places(lead, item, *[x.strides[:-2] for x in arrays])
+    tables = (*arrays, totals, places, np.array(scale, q.dtype), allowed, places if masks is None else masks)
     addresses = [address(x) for x in tables]
     steps = [x.strides[-2] // item for x in arrays]
     first = keys if offset is None else min(max(offset, -queries), keys)
-    sizes = (queries, keys, size, v.shape[-1], line, first, wide.strides[-2], block, *steps)
+    sizes = (queries, keys, size, values, line, first, mask_row, block, *steps)
 
     def work(begin: int, end: int) -> None:
         scratch = np.empty(rows * line, q.dtype)
         kernel([address(scratch), *addresses], sizes, begin, end)
 
-    shared(work, heads, queries * keys * (size + v.shape[-1]) / _PRODUCTS)
+    shared(work, math.prod(lead), queries * keys * (size + values) / _PRODUCTS)
     kernel.note()
 
 
 def _readable(x: Any) -> Any:
     """Return an array whose rows lie together, and at distances of whole elements."""
-    whole = all(step % x.itemsize == 0 for step in x.strides[:-1])
-    return x if x.strides[-1] == x.itemsize and whole else np.ascontiguousarray(x)
+    *steps, last = x.strides
+    if last != x.itemsize or any([step % last for step in steps]):
+        return np.ascontiguousarray(x)
+    return x
 
 
 def _empty_like(x: Any, shape: Shape) -> Any:
@@ -192,10 +193,13 @@ def _empty_like(x: Any, shape: Shape) -> Any:
     return np.empty(shape, x.dtype)
 
 
-@lru_cache(1024)
-def _places(lead: Shape, strides: tuple[int, ...], item: int) -> Any:
-    """Return where each head begins, in elements."""
-    total: Any = np.zeros((), int64)
-    for count, step in zip(lead, strides, strict=True):
-        total = np.add.outer(total, np.arange(count, dtype=int64) * (step // item))
-    return np.ascontiguousarray(total).reshape(-1)
+@lru_cache(256)
+def _places(lead: Shape, item: int, *strides: tuple[int, ...]) -> Any:
+    """Return where each head of arrays with these strides begins, in elements, as (heads, arrays)."""
+    columns: list[Any] = []
+    for steps in strides:
+        total: Any = np.zeros((), int64)
+        for count, step in zip(lead, steps, strict=True):
+            total = np.add.outer(total, np.arange(count, dtype=int64) * (step // item))
+        columns.append(total.reshape(-1))
+    return np.ascontiguousarray(np.stack(columns, 1))
