@@ -110,7 +110,9 @@ def _kernel(name: str, arrays: tuple[Any, ...], mask: Any, offset: int | None) -
     from burnpy_numpy.compiled.compiler import vector_bytes
 
     width = math.gcd(k.shape[-1], v.shape[-1], vector_bytes() // q.itemsize)
-    kernel = template_kernel("attention_kernels", name, "float32" if dtype is float32 else "float64", width, mask is not None)
+    kernel = template_kernel(
+        "attention_kernels", name, "float32" if dtype is float32 else "float64", width, mask is not None
+    )
     return None if kernel is None else (kernel, width)
 
 
@@ -153,7 +155,7 @@ def _run(
 
     (mask, offset, scale), (xs, out, totals) = settings, given
     arrays = [*map(_readable, xs), *out]
-    q, k, v = arrays[:3]
+    q, _, v = arrays[:3]
     lead, (queries, size), (keys, values), item = q.shape[:-2], q.shape[-2:], v.shape[-2:], q.itemsize
     line = (-(-keys // width) + 1) * width  # rows at a distance of a power of 2 would share places in the cache
     allowed, masks, mask_row = q, None, 0  # which a kernel without a mask does not read
@@ -180,7 +182,7 @@ def _run(
 def _readable(x: Any) -> Any:
     """Return an array whose rows lie together, and at distances of whole elements."""
     *steps, last = x.strides
-    if last != x.itemsize or any([step % last for step in steps]):
+    if last != x.itemsize or any(step % last for step in steps):
         return np.ascontiguousarray(x)
     return x
 

@@ -1,6 +1,6 @@
 """A program as LLVM's intermediate representation: one function, made of loops over rows and over columns.
 
-The function is ``kernel(table, numbers, begin, end, rows, columns)``:
+The function is ``kernel(table, numbers, begin, end, rows, columns)``, which Python calls by an `entry_text`:
 
 - ``table``: addresses of NumPy arrays, as objects: the inputs that are arrays, the outputs and, if any are kept,
   memory for one row of `Layout.scratch` values;
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from burnpy.backend.program import Extent, Instruction, Program
+from burnpy_numpy.compiled.entry import entry_text
 from burnpy_numpy.compiled.functions import FUNCTIONS, definition
 from burnpy_numpy.compiled.instructions import applied
 from burnpy_numpy.compiled.schedule import Schedule
@@ -93,12 +94,16 @@ class _Emitter:
         else:
             self._rows()
         w.write("ret void")
-        head = "define void @kernel(ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns) {\nentry:"
+        arguments = "ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns"
+        head = f"define void @kernel({arguments}) noinline {{\nentry:"
         body = "\n".join([head, *w.lines, "}"])
         functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self.called)]
         partial = tuple(self.schedule.over_rows(k) for k in self.program.outputs)
         layout = Layout(self.flat, partial, len(self.schedule.kept))
-        return "\n".join([*sorted(self.declared), *functions, body, ""]), layout
+        scalars = sum(i.extent is Extent.SCALAR for i in self.program.inputs)
+        arrays = len(self.program.inputs) - scalars + len(partial) + (layout.scratch > 0)
+        called = entry_text(arrays, scalars, self.flat)
+        return "\n".join([*sorted(self.declared), *functions, body, called]), layout
 
     def _entry(self) -> None:
         """Write the first block: the addresses, and the values of extent SCALAR."""

@@ -109,8 +109,7 @@ class Compiled(ArrayBackend):
             kernel = kernel_of("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
         if kernel is None:
             return super().masked_scale(x, mask, scale)
-        (out,) = kernel([x, mask], (scale,), 1, x.size)
-        return out.reshape(x.shape)
+        return kernel.elementwise((x, mask), (scale,))
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize", eps, dims, weight, (x,), (weight, bias))
@@ -232,9 +231,8 @@ def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) 
 
 
 def applied(kernel: Kernel, *xs: Any) -> Any:
-    """Return the result of an elementwise kernel."""
-    (out,) = kernel(xs, (), 1, xs[0].size)
-    return out.reshape(xs[0].shape)
+    """Return the result of an `elementwise_kernel`."""
+    return kernel.elementwise(xs, ())
 
 
 def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:

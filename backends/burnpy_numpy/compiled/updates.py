@@ -136,7 +136,6 @@ def _updated(
         kernels.append(kernel)
     if not kernels:
         return None
-    packed = kernels[0].packed(numbers)
     results: tuple[list[Any], ...] = tuple([[] for _ in lists[1:]])
     for kernel, *arrays in zip(kernels, *lists, strict=True):
         shape, dtype = arrays[0].shape, arrays[0].dtype
@@ -148,7 +147,7 @@ def _updated(
                 reused = step.owned and whole is x and x.flags.writeable
                 outs.append(x if reused else np.empty(shape, dtype))
         if outs[0].size:
-            kernel.into([*xs, *outs], packed, outs[0].size)
+            kernel.into([*xs, *outs], numbers, outs[0].size)
         for result, out in zip(results, outs, strict=True):
             result.append(out)
     return results
