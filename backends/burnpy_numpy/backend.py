@@ -51,7 +51,6 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(
-    Softmax,  # of few elements, before others look at them
     Compiled,
     CompiledAdaptive,
     CompiledAttention,
@@ -65,6 +64,7 @@ class NumPy(
     CompiledSampling,
     CompiledScans,
     CompiledUpdates,
+    Softmax,
     Activation,
     Convolution,
     Pooling,

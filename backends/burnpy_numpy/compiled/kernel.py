@@ -49,11 +49,11 @@ _failure: list[str] = []
 class Kernel:
     """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
 
-    __slots__ = ("_arrays", "_function", "_outputs", "layout", "program", "text")
+    __slots__ = ("_arrays", "_function", "_outputs", "_unit", "layout", "program", "text")
 
     def __init__(self, program: Program, text: str, layout: Layout, function: Entry) -> None:
         self.program, self.text, self.layout = program, text, layout
-        self._function = function
+        self._function, self._unit = function, CHUNK if layout.sums else 1
         self._arrays = [
             (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
             for i in program.inputs
@@ -74,7 +74,8 @@ class Kernel:
         Raises:
             ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
         """
-        layout, given = self.layout, []
+        layout = self.layout
+        given: list[Any] = []
         for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
             if type(x) is not np.ndarray or not x.flags.c_contiguous:
                 x = np.ascontiguousarray(x)
@@ -89,28 +90,40 @@ class Kernel:
         if layout.flat:
             self.into(given, numbers, rows * columns)
             return results
-        unit = CHUNK if layout.sums else 1
-
-        def work(begin: int, end: int) -> None:
-            scratch = [np.empty(layout.scratch * (columns + _PADDING))] if layout.scratch else []
-            self._function(*given, *scratch, *numbers, begin * unit, min(end * unit, rows), rows, columns)
-
-        if COUNT == 1 or rows * columns < _SHARED:
-            work(0, -(-rows // unit))
-        else:
-            shared(work, -(-rows // unit), unit * columns)
-        self._note()
+        self._into_rows(given, numbers, rows, columns)
         return [self._added(k, x, columns) for k, x in enumerate(results)] if layout.sums else results
 
-    def elementwise(self, xs: Sequence[Any], numbers: Sequence[float]) -> Any:
-        """Compute the only output of an elementwise program of arrays of one shape, which are not scalars.
+    def _into_rows(self, arrays: list[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
+        """Compute a program that is not elementwise into memory that is given after the inputs."""
+        unit, scratch = self._unit, self.layout.scratch
+        if COUNT == 1 or rows * columns < _SHARED:
+            if scratch:
+                arrays = [*arrays, np.empty(scratch * (columns + _PADDING))]
+            self._function(*arrays, *numbers, 0, rows, rows, columns)
+        else:
 
-        Their shapes and dtypes are not checked.
+            def work(begin: int, end: int) -> None:
+                room = [np.empty(scratch * (columns + _PADDING))] if scratch else []
+                self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, rows), rows, columns)
+
+            shared(work, -(-rows // unit), unit * columns)
+        self._note()
+
+    def alike(self, xs: Sequence[Any], numbers: Sequence[float], columns: int) -> Any:
+        """Compute the only output of a program, which is of the shape of its arrays.
+
+        Args:
+            xs: the arrays, of one shape and of the program's dtypes, and no scalars: that is not checked.
+            numbers: the inputs that are numbers.
+            columns: the number of columns, not 0; any number of an elementwise program.
         """
-        given = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
+        arrays = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
         out = np.empty(xs[0].shape, self._outputs[0][1])
-        given.append(out)
-        self.into(given, numbers, out.size)
+        arrays.append(out)
+        if self.layout.flat:
+            self.into(arrays, numbers, out.size)
+        else:
+            self._into_rows(arrays, numbers, out.size // columns, columns)
         return out
 
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], size: int) -> None:
