@@ -16,5 +16,6 @@ Started without a launcher, the same program is a group of one:
 """
 
 from burnpy.distributed.group import Group
+from burnpy.distributed.zero import ZeroRedundancy
 
-__all__ = ["Group"]
+__all__ = ["Group", "ZeroRedundancy"]

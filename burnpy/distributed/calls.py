@@ -51,6 +51,12 @@ class Alone:
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks."""
 
+    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int]) -> None:
+        """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
+
+    def reduce(self, array: NDArray[Any], root: int) -> Any:
+        """Begin to replace the array of rank ``root`` by the sum over the ranks; return the request, to `wait` for."""
+
     def start(self, array: NDArray[Any]) -> Any:
         """Begin to replace an array by the sum over the ranks; return the request, to `wait` for."""
 
@@ -114,12 +120,28 @@ class Calls(Alone):
         Raises:
             GroupError: they are more than 2 GB.
         """
-        if sum(sizes) >= 2 * _CHUNK:
-            raise GroupError(f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK - 1}")
         every = np.empty(sum(sizes), np.uint8)
         starts = [*accumulate(sizes, initial=0)]
-        self._wait(self._comm.Iallgatherv(np.frombuffer(data, np.uint8), [every, sizes, starts[:-1], self._mpi.BYTE]))
+        every[starts[self.rank] : starts[self.rank + 1]] = np.frombuffer(data, np.uint8)
+        self.exchange(every, sizes)
         return [every[start:stop].tobytes() for start, stop in pairwise(starts)]
+
+    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int]) -> None:
+        """Fill in the bytes of the other ranks, in an array that has those of this one in its place.
+
+        Raises:
+            GroupError: they are more than 2 GB.
+        """
+        if sum(sizes) >= 2 * _CHUNK:
+            raise GroupError(f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK - 1}")
+        target = [array, list(sizes), [*accumulate(sizes, initial=0)][:-1], self._mpi.BYTE]
+        self._wait(self._comm.Iallgatherv(self._mpi.IN_PLACE, target))
+
+    def reduce(self, array: NDArray[Any], root: int) -> Any:
+        """Begin to replace the array of rank ``root`` by the sum over the ranks; return the request, to `wait` for."""
+        if self.rank == root:
+            return self._comm.Ireduce(self._mpi.IN_PLACE, array, root=root)
+        return self._comm.Ireduce(array, None, root=root)
 
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks, the same bits on all."""
