@@ -19,7 +19,6 @@ class Delayed(Alone):
 
     def __init__(self, ranks: int, link: Link, algorithm: str) -> None:
         self.size = ranks
-        self.names = tuple(f"rank {rank}" for rank in range(ranks))
         self._link, self._algorithm = link, ALGORITHMS[algorithm]
         self._free = 0.0  # the moment at which the link has done what was started
 
@@ -27,7 +26,7 @@ class Delayed(Alone):
         """Return the header of every rank."""
         return [header] * self.size
 
-    def start(self, array: Any) -> float:
+    def begin_sum(self, array: Any) -> float:
         """Begin a sum; return the moment at which it will be complete."""
         array *= self.size
         self._free = max(self._free, perf_counter()) + self._algorithm(self.size, array.nbytes, self._link)
@@ -39,7 +38,7 @@ class Delayed(Alone):
 
     def sum(self, array: Any) -> None:
         """Replace an array by the sum over the ranks."""
-        self.wait(self.start(array))
+        self.wait(self.begin_sum(array))
 
 
 def group_of(ranks: int, link: Link, algorithm: str) -> Group:

@@ -171,13 +171,17 @@ class MissingPackageError(BurnpyError, ImportError):
 class GroupError(BurnpyError, RuntimeError):
     """Ranks of a `burnpy.distributed.Group` that do not agree, or a group that cannot be formed."""
 
+    def __init__(self, message: str, *, everywhere: bool = False) -> None:
+        super().__init__(message)
+        self.everywhere = everywhere  #: True if all ranks raise the same error
+
 
 class WaitError(GroupError, TimeoutError):
     """A wait for other ranks that reached its limit; ``ranks`` are those that did not arrive, as far as is known."""
 
     def __init__(self, message: str, ranks: tuple[int, ...] = ()) -> None:
         super().__init__(message)
-        self.ranks = ranks
+        self.ranks = ranks  #: the ranks that did not arrive
 
 
 class RanksLostError(GroupError):

@@ -15,7 +15,8 @@ Started without a launcher, the same program is a group of one:
 (0, 1, 3, ['a'])
 """
 
+from burnpy.distributed.elastic import Elastic
 from burnpy.distributed.group import Group
 from burnpy.distributed.zero import ZeroRedundancy
 
-__all__ = ["Group", "ZeroRedundancy"]
+__all__ = ["Elastic", "Group", "ZeroRedundancy"]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.errors import GroupError
-from burnpy.distributed.wait import Waits
+from burnpy.backend.errors import GroupError, RanksLostError
+from burnpy.distributed.wait import Request, Waits, nothing
+from burnpy.distributed.watchdog import Watchdog, ending
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct("<24sdq32s")
 _CHUNK = 1 << 30
 """The largest number of bytes in a message: MPI counts in 32 bits."""
+
+_ABANDONED: list[Any] = []
+"""Requests that will never be waited for. They refer to their memory, into which MPI may still write."""
 
 
 class Header(NamedTuple):
@@ -34,7 +38,10 @@ class Alone:
 
     rank: int = 0
     size: int = 1
-    names: tuple[str, ...] = ("rank 0",)
+
+    def name(self, rank: int) -> str:
+        """Return the description of a rank."""
+        return "rank 0"
 
     def open(self, header: Header) -> list[Header]:
         """Return the header of every rank."""
@@ -48,23 +55,26 @@ class Alone:
         """Return the bytes of each rank."""
         return [data]
 
-    def sum(self, array: NDArray[Any]) -> None:
-        """Replace an array by the sum over the ranks."""
-
     def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int]) -> None:
         """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
 
-    def reduce(self, array: NDArray[Any], root: int) -> Any:
+    def sum(self, array: NDArray[Any]) -> None:
+        """Replace an array by the sum over the ranks."""
+
+    def begin_reduce(self, array: NDArray[Any], root: int) -> Any:
         """Begin to replace the array of rank ``root`` by the sum over the ranks; return the request, to `wait` for."""
 
-    def start(self, array: NDArray[Any]) -> Any:
+    def abandon(self, requests: Sequence[Any]) -> None:
+        """Keep the memory of sums that will never be waited for."""
+
+    def begin_sum(self, array: NDArray[Any]) -> Any:
         """Begin to replace an array by the sum over the ranks; return the request, to `wait` for."""
 
     def progress(self, request: Any) -> None:
-        """Let sums that have started go on."""
+        """Let sums that have begun go on."""
 
     def wait(self, request: Any) -> None:
-        """Wait until a sum that has started is complete."""
+        """Wait until a sum that has begun is complete."""
 
 
 class Calls(Alone):
@@ -73,14 +83,22 @@ class Calls(Alone):
     Args:
         mpi: ``mpi4py.MPI``.
         comm: a communicator of the group alone.
-        waits: with the limit of each wait.
+        timeout: the limit of each wait in seconds.
+        hosts: the host of each rank.
     """
 
-    def __init__(self, mpi: Any, comm: Any, waits: Waits) -> None:
-        self.rank, self.size, self.names = comm.rank, comm.size, tuple(waits.names)
-        self._mpi, self._comm, self._waits = mpi, comm, waits
+    def __init__(self, mpi: Any, comm: Any, timeout: float, hosts: Sequence[str]) -> None:
+        self.rank, self.size, self.hosts = comm.rank, comm.size, tuple(hosts)
+        self.mpi, self.comm, self.timeout = mpi, comm, timeout
+        self.waits = Waits(mpi, comm, timeout, self.hosts)
+        self.watchdog = Watchdog(timeout, ending(lambda: mpi.COMM_WORLD.Abort(1)))
         self._count = 0
         self._operation = ""
+        comm.Set_errhandler(mpi.ERRORS_RETURN)
+
+    def name(self, rank: int) -> str:
+        """Return the description of a rank, such as "rank 2 on node5"."""
+        return self.waits.name(rank)
 
     def open(self, header: Header) -> list[Header]:
         """Return the header of every rank.
@@ -88,12 +106,13 @@ class Calls(Alone):
         Raises:
             GroupError: another rank has called something else.
             WaitError: a rank did not come within the limit.
+            RanksLostError: a rank has ended.
         """
         self._count += 1
         self._operation = header.operation
         mine = np.frombuffer(_HEADER.pack(header.operation.encode(), *header[1:]), np.uint8)
         every = np.empty((self.size, _HEADER.size), np.uint8)
-        self._wait(self._comm.Iallgather(mine, every))
+        self.wait(self.begin("Iallgather", mine, every))
         headers: list[Header] = []
         for row in every:
             operation, weight, nbytes, digest = _HEADER.unpack(row.tobytes())
@@ -101,9 +120,10 @@ class Calls(Alone):
         others = [rank for rank, other in enumerate(headers) if other.operation != headers[0].operation]
         if others:
             raise GroupError(
-                f"call {self._count} of this group is {headers[0].operation}() on {self.names[0]} and "
-                f"{headers[others[0]].operation}() on {self.names[others[0]]}; all ranks make the same calls in the "
-                "same order, so a call must not depend on the rank"
+                f"call {self._count} of this group is {headers[0].operation}() on {self.name(0)} and "
+                f"{headers[others[0]].operation}() on {self.name(others[0])}; all ranks make the same calls in the "
+                "same order, so no call may depend on the rank",
+                everywhere=True,
             )
         return headers
 
@@ -111,7 +131,7 @@ class Calls(Alone):
         """Return the bytes of rank ``root``, of which there are ``nbytes``."""
         array = np.frombuffer(data, np.uint8) if self.rank == root else np.empty(nbytes, np.uint8)
         for start in range(0, nbytes, _CHUNK):
-            self._wait(self._comm.Ibcast(array[start : start + _CHUNK], root))
+            self.wait(self.begin("Ibcast", array[start : start + _CHUNK], root))
         return data if self.rank == root else array.tobytes()
 
     def gather(self, data: bytes, sizes: Sequence[int]) -> list[bytes]:
@@ -133,35 +153,85 @@ class Calls(Alone):
             GroupError: they are more than 2 GB.
         """
         if sum(sizes) >= 2 * _CHUNK:
-            raise GroupError(f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK - 1}")
-        target = [array, list(sizes), [*accumulate(sizes, initial=0)][:-1], self._mpi.BYTE]
-        self._wait(self._comm.Iallgatherv(self._mpi.IN_PLACE, target))
-
-    def reduce(self, array: NDArray[Any], root: int) -> Any:
-        """Begin to replace the array of rank ``root`` by the sum over the ranks; return the request, to `wait` for."""
-        if self.rank == root:
-            return self._comm.Ireduce(self._mpi.IN_PLACE, array, root=root)
-        return self._comm.Ireduce(array, None, root=root)
+            raise GroupError(
+                f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK - 1}", everywhere=True
+            )
+        target = [array, list(sizes), [*accumulate(sizes, initial=0)][:-1], self.mpi.BYTE]
+        self.wait(self.begin("Iallgatherv", self.mpi.IN_PLACE, target))
 
     def sum(self, array: NDArray[Any]) -> None:
-        """Replace an array by the sum over the ranks, the same bits on all."""
-        self._comm.Allreduce(self._mpi.IN_PLACE, array)
+        """Replace an array by the sum over the ranks, the same bits on all.
 
-    def start(self, array: NDArray[Any]) -> Any:
-        """Begin to replace an array by the sum over the ranks, the same bits on all; return the request."""
-        return self._comm.Iallreduce(self._mpi.IN_PLACE, array)
+        All ranks have told that they are in this call, so the faster, blocking call is limited by a watchdog.
+        """
+        with self.watchdog.limited(
+            f"the exchange of buckets in {self._operation}(), which all {self.size} ranks had begun, stood still for "
+            f"{self.timeout:g} s"
+        ):
+            try:
+                self.comm.Allreduce(self.mpi.IN_PLACE, array)
+            except self.mpi.Exception as error:
+                raise self.error(error) from error
 
-    def progress(self, request: Any) -> None:
-        """Let sums that have started go on: MPI moves data while it is called."""
-        request.Test()
+    def begin_sum(self, array: NDArray[Any]) -> Request:
+        """Begin to replace an array by the sum over the ranks; `wait` waits for the result."""
+        return self.begin("Iallreduce", self.mpi.IN_PLACE, array)
 
-    def wait(self, request: Any) -> None:
-        """Wait until a sum that has started is complete.
+    def progress(self, request: Request) -> None:
+        """Let sums that have begun go on: MPI moves data while it is called."""
+        try:
+            request.Test()
+        except self.mpi.Exception as error:
+            raise self.error(error) from error
+
+    def begin_reduce(self, array: NDArray[Any], root: int) -> Request:
+        """Begin to replace the array of rank ``root`` by the sum over the ranks; `wait` waits for the result."""
+        if self.rank == root:
+            return self.begin("Ireduce", self.mpi.IN_PLACE, array, self.mpi.SUM, root)
+        return self.begin("Ireduce", array, None, self.mpi.SUM, root)
+
+    def abandon(self, requests: Sequence[Request]) -> None:
+        """Keep the memory of requests that will never be waited for: MPI may still write into it."""
+        _ABANDONED.extend(requests)
+
+    def begin(self, name: str, *args: Any) -> Request:
+        """Call a method of the communicator that returns a request.
 
         Raises:
-            WaitError: it was not within the limit.
+            RanksLostError: a rank has ended.
+            GroupError: MPI reports another error.
         """
-        self._wait(request)
+        try:
+            request: Request = getattr(self.comm, name)(*args)
+        except self.mpi.Exception as error:
+            raise self.error(error) from error
+        return request
 
-    def _wait(self, request: Any) -> None:
-        self._waits.wait(request, self._operation, self._count)
+    def wait(self, request: Request) -> None:
+        """Wait for a request of this group's communicator.
+
+        Raises:
+            WaitError: it was not complete within the limit.
+            RanksLostError: a rank has ended.
+            GroupError: MPI reports another error.
+        """
+        try:
+            self.waits.wait(request, self._operation, self._count, self.check)
+        except BaseException as error:
+            _ABANDONED.append(request)
+            if isinstance(error, self.mpi.Exception):
+                raise self.error(error) from error
+            raise
+
+    check = staticmethod(nothing)
+    """Called from time to time while waiting; raises an error if a rank is known to have ended."""
+
+    def error(self, error: Any) -> GroupError:
+        """Return the error for an exception of MPI."""
+        kind = error.Get_error_class()
+        if kind in (self.mpi.ERR_PROC_FAILED, self.mpi.ERR_PROC_FAILED_PENDING, self.mpi.ERR_REVOKED):
+            return RanksLostError(
+                f"{self.name(self.rank)} cannot go on in {self._operation}() of a group of {self.size}, as a rank has "
+                "ended; Elastic(group).run(step) would go on without it"
+            )
+        return GroupError(f"MPI reports an error in {self._operation}() of a group of {self.size}: {error}")

@@ -20,6 +20,9 @@ def stop_all_on_error(mpi: Any, rank: int) -> None:
         return
 
     def stop_all(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if getattr(error, "everywhere", False) and rank != 0:
+            time.sleep(5.0)  # rank 0 prints the same error, and ends this rank too
+            mpi.COMM_WORLD.Abort(1)
         print(f"rank {rank} raised, and all ranks end:", file=sys.stderr)  # noqa: T201
         before(kind, error, trace)
         sys.stdout.flush()

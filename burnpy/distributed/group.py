@@ -16,7 +16,9 @@ from burnpy.distributed.calls import Alone, Calls, Header
 from burnpy.distributed.errors_on_all import stop_all_on_error
 from burnpy.distributed.mpi import forgotten, import_mpi, launched
 from burnpy.distributed.reduction import Reduction
+from burnpy.distributed.same_models import bits_of, digest_of, refuse_differences, structure_of
 from burnpy.distributed.wait import Waits
+from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
@@ -102,8 +104,10 @@ class Group:
         if world.size == 1:
             return Group(Alone())
         stop_all_on_error(mpi, world.rank)
-        names = [f"rank {rank} on {host}" for rank, host in enumerate(world.allgather(socket.gethostname()))]
-        return Group(Calls(mpi, world.Dup(), Waits(mpi, world.Dup(), timeout, names)))
+        comm, request = world.Idup()
+        Waits(mpi, world, timeout, ()).wait(request, "Group.world", 1)
+        hosts = Group(Calls(mpi, comm, timeout, ())).gather(socket.gethostname())
+        return Group(Calls(mpi, comm, timeout, hosts))
 
     @property
     def leads(self) -> bool:
@@ -128,7 +132,9 @@ class Group:
         if self.size == 1:
             return value
         data = pickle.dumps(value, protocol=5) if self.rank == root else b""
-        headers = self._calls.open(Header("broadcast", nbytes=len(data)))
+        structure = structure_of(value)
+        headers = self._calls.open(Header("broadcast", nbytes=len(data), digest=digest_of(structure)))
+        refuse_differences(self._calls, "broadcast", structure, headers)
         data = self._calls.broadcast(data, root, headers[root].nbytes)
         return value if self.rank == root else pickle.loads(data)
 
@@ -202,6 +208,19 @@ class Group:
         if self.size == 1 and argument is not None:
             return GradientsParams.from_grads(argument.backward(), module)
         return self._reduction.backward(argument, module, share)
+
+    def check(self, model: Module[Any]) -> None:
+        """Check that all ranks hold the same model, to the bit, with the same ids. This reads the whole model.
+
+        Raises:
+            GroupError: a parameter or buffer differs; the message names it.
+            KindError: ``model`` is not a module.
+        """
+        given: object = model
+        if not isinstance(given, ModuleBase):
+            raise KindError(f"check() takes a model, not {a(type(given).__name__)}")
+        facts = bits_of(given)
+        refuse_differences(self._calls, "check", facts, self._calls.open(Header("check", digest=digest_of(facts))))
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in the order of ranks, on each of them.

@@ -64,13 +64,17 @@ class Overlap:
     def _start(self, grads: GradientsParams[Any] | None) -> None:
         index = len(self.requests)
         self.layout.write_bucket(index, grads, self.arrays[index], self._scale)
-        self.requests.append(self._calls.start(self.arrays[index]))
+        self.requests.append(self._calls.begin_sum(self.arrays[index]))
 
     def flush(self, grads: GradientsParams[Any] | None) -> None:
         """Start the sums of all other buckets, with zeros where there is no gradient."""
         while len(self.requests) < len(self.arrays):
             self._start(grads)
         self._ready.clear()
+
+    def abandon(self) -> None:
+        """Give up, after an error: the sums that have begun keep their memory."""
+        self._calls.abandon(self.requests)
 
     def wait(self) -> list[NDArray[Any]]:
         """Return the sums of all buckets."""

@@ -52,15 +52,19 @@ class Parts:
         common = unflattened(self._common, arrays)
         kept: list[Any] = []
         for first in range(0, len(self._order), _AT_ONCE):
-            under_way: list[tuple[Any, Any]] = []
-            for rank, index in self._order[first : first + _AT_ONCE]:
-                array = pool.take(*self._shares[rank].buckets[index])
-                self._shares[rank].write_bucket(index, grads, array, scale)
-                under_way.append((calls.reduce(array, rank), array))
-                if rank == calls.rank:
-                    kept.append(array)
-            for request, _ in under_way:
-                calls.wait(request)
+            requests: list[Any] = []
+            try:
+                for rank, index in self._order[first : first + _AT_ONCE]:
+                    array = pool.take(*self._shares[rank].buckets[index])
+                    self._shares[rank].write_bucket(index, grads, array, scale)
+                    requests.append(calls.begin_reduce(array, rank))
+                    if rank == calls.rank:
+                        kept.append(array)
+                for request in requests:
+                    calls.wait(request)
+            except BaseException:
+                calls.abandon(requests)
+                raise
         own = unflattened(self._shares[calls.rank], kept)
         return GradientsParams(
             own.device,

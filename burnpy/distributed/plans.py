@@ -41,7 +41,7 @@ def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[A
     first, model = next(iter(given.items()))
     for rank, other in given.items():
         if other.paths != model.paths or list(other.paths) != list(model.paths):
-            raise GroupError(_models_differ(first, model.paths, rank, other.paths))
+            raise GroupError(_models_differ(first, model.paths, rank, other.paths), everywhere=True)
     found: dict[str, tuple[int, Entry]] = {}
     for rank, each in given.items():
         for entry in each.entries:
@@ -50,7 +50,8 @@ def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[A
                 raise GroupError(
                     f"mean() was given gradients of {entry.path} of shape {known.shape} and dtype {known.dtype} on "
                     f"rank {owner}, and {entry.shape} and {entry.dtype} on rank {rank}; all "
-                    "ranks must hold the same model: model = group.broadcast(model)"
+                    "ranks must hold the same model: model = group.broadcast(model)",
+                    everywhere=True,
                 )
     position = {ident: place for place, ident in enumerate(model.paths)}
     kinds = {"gradient": 0, "update": 1, "found_inf": 2}

@@ -45,8 +45,6 @@ class Reduction:
         self._steady: dict[Key, tuple[Layout[Any], bool]] = {}
         """By model, the layout of the last `backward`, and whether it may be expected of the next."""
         self._parts: dict[Key, Parts] = {}
-        self._abandoned: list[Overlap] = []
-        """Sums amid which an error was raised: MPI may still write into their memory."""
 
     def mean(self, grads: GradientsParams[Any] | None, weight: float) -> GradientsParams[Any]:
         """Return the mean over the ranks: see `burnpy.distributed.Group.mean`."""
@@ -92,7 +90,7 @@ class Reduction:
                 arrays = overlap.wait()
         except BaseException:
             if overlap is not None:
-                self._abandoned.append(overlap)
+                overlap.abandon()
             raise
         _make_room(self._steady)
         self._steady[key] = layout, expected is None or layout == expected

@@ -12,14 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, GroupError, WaitError
 from burnpy.distributed import Group
 from burnpy.metrics import Mean
-from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, Relu, Sequential
-from burnpy.optim import AdamW, GradientsAccumulator, GradientsParams
+from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, Module, Relu, Sequential
+from burnpy.optim import AdamW, GradientsAccumulator, GradientsParams, GradScaler
 
 Train = Autodiff[NumPy]
 CLAIMS: dict[str, Callable[[Group], None]] = {}
@@ -98,6 +100,149 @@ def values_are_gathered_and_added_in_the_order_of_ranks(group: Group) -> None:
     mean = group.sum(Mean.of(Tensor[NumPy].from_data(float(group.rank)), weight=group.rank + 1))
     assert mean.value() == sum(r * (r + 1) for r in range(group.size)) / sum(r + 1 for r in range(group.size))
     assert group.broadcast([group.rank], root=group.size - 1) == [group.size - 1]
+    group.barrier()
+
+
+def refusal(group: Group, call: Callable[[], object]) -> str:
+    """The message of the error that all ranks raise, the same one."""
+    with pytest.raises(GroupError) as caught:
+        call()
+    assert caught.value.everywhere
+    messages = set(group.gather(str(caught.value)))
+    assert len(messages) == 1, messages
+    return messages.pop()
+
+
+class Parts(Module[Any]):
+    """A model of which a part is used, as told."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.layers = [Linear(size, 1, device=Train) for size in sizes]
+
+
+def one_part(model: Any, index: int, value: float) -> GradientsParams[Any]:
+    layer = model.layers[index]
+    size = layer.weight.shape[0]
+    return GradientsParams.from_grads(layer(Tensor[Train].full((1, size), value)).sum().backward(), model)
+
+
+@claim
+def a_parameter_without_gradient_on_a_rank_counts_as_zeros(group: Group) -> None:
+    model = group.broadcast(Parts(2, 3, 4))
+    last = group.size - 1
+    for value in (1.0, 2.0):  # what was agreed on the first time is known the second time
+        mine = one_part(model, 1 if group.rank == last else 0, value)
+        mean = group.mean(mine, weight=2)
+        assert list(mean.named()) == ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
+        assert mean.missing == ("layers.2.weight", "layers.2.bias")
+        np.testing.assert_allclose(mean["layers.0.weight"].tolist(), [[value * last / group.size]] * 2, rtol=1e-6)
+        np.testing.assert_allclose(mean["layers.1.weight"].tolist(), [[value / group.size]] * 3, rtol=1e-6)
+
+
+@claim
+def a_rank_without_examples_has_weight_zero(group: Group) -> None:
+    model = group.broadcast(Parts(2))
+    if group.rank == 0:
+        mine, weight = None, 0
+    else:
+        mine, weight = one_part(model, 0, float(group.rank)), group.rank
+    weights = range(1, group.size)
+    wanted = sum(rank * rank for rank in weights) / sum(weights)
+    for _ in range(2):
+        mean = group.mean(mine, weight=weight)
+        np.testing.assert_allclose(mean["layers.0.weight"].tolist(), [[wanted]] * 2, rtol=1e-6)
+    spoilt = one_part(model, 0, float("nan" if group.rank == 0 else 3.0))
+    mean = group.mean(spoilt, weight=group.rank)  # of weight 0, NaN is not looked at
+    np.testing.assert_allclose(mean["layers.0.bias"].tolist(), [1.0], rtol=1e-6)
+    with pytest.raises(ArgumentError, match="one is positive"):
+        group.mean(mine, weight=0)
+
+
+@claim
+def overflow_on_one_rank_is_found_on_all(group: Group) -> None:
+    model = group.broadcast(Parts(2))
+    scaler = GradScaler(NumPy)
+    for bad in (True, False):
+        value = float("inf") if bad and group.rank == 0 else 1.0
+        checked, _ = scaler.unscale(one_part(model, 0, value))
+        mean = group.mean(checked)
+        assert mean.found_inf is not None
+        assert mean.found_inf.item() is bad
+    assert group.mean(one_part(model, 0, 1.0)).found_inf is None
+
+
+@claim
+def sixteen_bits_are_added_in_float32(group: Group) -> None:
+    model = group.broadcast(Parts(2))
+    for dtype in ("float16", "bfloat16"):
+        grads = one_part(model, 0, 1.0 + group.rank * 2.0**-7)
+        narrow = GradientsParams(
+            NumPy, {ident: grad.to_dtype(dtype) for ident, grad in grads.items()}, paths=grads._paths
+        )
+        mean = group.mean(narrow)
+        assert mean["layers.0.weight"].dtype.name == dtype
+        wanted = Tensor[NumPy].full((2, 1), 1.0 + (group.size - 1) / 2 * 2.0**-7).to_dtype(dtype)
+        assert mean["layers.0.weight"].tolist() == wanted.tolist()
+
+
+@claim
+def gradients_that_are_kept_stay_as_they_are(group: Group) -> None:
+    model = group.broadcast(Parts(2000))
+    kept, addresses = [], set()
+    for step in range(8):
+        mean = group.mean(one_part(model, 0, float(step)))
+        addresses.add(mean["layers.0.weight"].to_numpy().ctypes.data)
+        if step % 3 == 0:
+            kept.append((step, mean["layers.0.weight"]))
+    assert len(addresses) < 8, "memory is used again"
+    for step, grad in kept:
+        np.testing.assert_allclose(grad.to_numpy(), np.full((2000, 1), step, np.float32), rtol=1e-6)
+
+
+@claim
+def models_that_differ_are_refused_everywhere(group: Group) -> None:
+    odd = group.size - 1
+    other = group.rank == odd
+    told = refusal(group, lambda: group.broadcast(Parts(2, 4 if other else 3)))
+    assert "layers.1.weight is of shape (3, 1) and dtype float32 on rank 0 on " in told
+    assert f"and (4, 1) and float32 on rank {odd} on " in told
+    told = refusal(group, lambda: group.broadcast(Parts(2, 3, 1) if other else Parts(2, 3)))
+    assert "layers.2.weight" in told
+    own = Parts(2)
+    assert "other ids" in refusal(group, lambda: group.mean(one_part(own, 0, 1.0)))
+    assert "parameters of its own" in refusal(group, lambda: group.check(own))
+    model = group.broadcast(Parts(2, 3))
+    group.check(model)
+    values = {model.layers[1].bias.id: model.layers[1].bias.value + 1e-6} if other else {}
+    told = refusal(group, lambda: group.check(model.with_values(values)))
+    assert f"layers.1.bias of the model on rank {odd}" in told
+    assert "other values" in told
+    grads = one_part(model, 0, 1.0)
+    if other:
+        grads = GradientsParams(
+            NumPy, {ident: grad.to_dtype("float64") for ident, grad in grads.items()}, paths=grads._paths
+        )
+    told = refusal(group, lambda: group.mean(grads))
+    assert "layers.0" in told
+    assert "float64" in told
+    assert group.sum(1) == group.size, "the group is as good as before"
+
+
+@claim
+def ranks_that_call_different_things_are_told(group: Group) -> None:
+    told = refusal(group, group.barrier if group.rank == 0 else lambda: group.sum(1))
+    assert "barrier() on rank 0" in told
+    assert "gather() on rank 1" in told
+
+
+@claim
+def a_rank_that_does_not_come_is_named(group: Group) -> None:
+    impatient = Group.world(timeout=1.0)
+    absent = group.size - 1
+    if group.rank != absent:
+        with pytest.raises(WaitError, match=f"awaited: rank {absent} on ") as caught:
+            impatient.barrier()
+        assert caught.value.ranks == (absent,)
     group.barrier()
 
 

@@ -32,8 +32,8 @@ class ThreadCalls(Alone):
 
     def __init__(self, rank: int, size: int, board: Board) -> None:
         self.rank, self.size = rank, size
-        self.names = tuple(f"rank {k}" for k in range(size))
         self.log: list[str] = []
+        self.abandoned = 0
         self._board, self._started = board, 0
 
     def _exchange(self, value: T) -> list[T]:
@@ -69,13 +69,13 @@ class ThreadCalls(Alone):
             stop += size
         self._board.barrier.wait()
 
-    def reduce(self, array: Any, root: int) -> Any:
-        return root, self.start(array if self.rank == root else array.copy())
+    def begin_reduce(self, array: Any, root: int) -> Any:
+        return root, self.begin_sum(array if self.rank == root else array.copy())
 
     def sum(self, array: Any) -> None:
-        self.wait(self.start(array))
+        self.wait(self.begin_sum(array))
 
-    def start(self, array: Any) -> Any:
+    def begin_sum(self, array: Any) -> Any:
         self.log.append(f"start {array.size}")
         with self._board.lock:
             if len(self._board.sums) == self._started:
@@ -83,6 +83,9 @@ class ThreadCalls(Alone):
             self._board.sums[self._started][self.rank] = array
         self._started += 1
         return self._started - 1
+
+    def abandon(self, requests: Sequence[Any]) -> None:
+        self.abandoned += len(requests)
 
     def progress(self, request: Any) -> None:
         self.log.append("progress")
