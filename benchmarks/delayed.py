@@ -32,6 +32,9 @@ class Delayed(Alone):
         self._free = max(self._free, perf_counter()) + self._algorithm(self.size, array.nbytes, self._link)
         return self._free
 
+    def progress(self, request: float) -> None:
+        """Sums go on without being asked."""
+
     def wait(self, request: float) -> None:
         """Wait until a sum is complete."""
         sleep(max(0.0, request - perf_counter()))

@@ -78,10 +78,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """Return the device of gradients, which is `inner`; type checkers look through a `Strategy` only here."""
         return self.inner
 
-    def synchronize(self) -> None:
-        """Wait for the inner device."""
-        self.inner.synchronize()
-
     def lift(self, value: Value) -> Tracked:
         """Wrap an inner float primitive as an untracked primitive of this backend."""
         return untracked(value if self.computing is self.inner else self.computing.lift(value))

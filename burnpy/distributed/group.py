@@ -167,6 +167,19 @@ class Group:
         result: GradientsParams[B] = self._reduction.mean(grads, checked_weight("mean", weight, "gradients", given))
         return result
 
+    def check(self, model: Module[Any]) -> None:
+        """Check that all ranks hold the same model, to the bit, with the same ids. This reads the whole model.
+
+        Raises:
+            GroupError: a parameter or buffer differs; the message names it.
+            KindError: ``model`` is not a module.
+        """
+        given: object = model
+        if not isinstance(given, ModuleBase):
+            raise KindError(f"check() takes a model, not {a(type(given).__name__)}")
+        facts = bits_of(given)
+        refuse_differences(self._calls, "check", facts, self._calls.open(Header("check", digest=digest_of(facts))))
+
     def backward(
         self, loss: TensorOnAutodiff[I] | None, model: ModelOnAutodiff[I], *, weight: float = 1.0
     ) -> GradientsParams[I]:
@@ -208,19 +221,6 @@ class Group:
         if self.size == 1 and argument is not None:
             return GradientsParams.from_grads(argument.backward(), module)
         return self._reduction.backward(argument, module, share)
-
-    def check(self, model: Module[Any]) -> None:
-        """Check that all ranks hold the same model, to the bit, with the same ids. This reads the whole model.
-
-        Raises:
-            GroupError: a parameter or buffer differs; the message names it.
-            KindError: ``model`` is not a module.
-        """
-        given: object = model
-        if not isinstance(given, ModuleBase):
-            raise KindError(f"check() takes a model, not {a(type(given).__name__)}")
-        facts = bits_of(given)
-        refuse_differences(self._calls, "check", facts, self._calls.open(Header("check", digest=digest_of(facts))))
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in the order of ranks, on each of them.

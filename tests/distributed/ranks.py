@@ -22,6 +22,7 @@ from burnpy.distributed import Group
 from burnpy.metrics import Mean
 from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, Module, Relu, Sequential
 from burnpy.optim import AdamW, GradientsAccumulator, GradientsParams, GradScaler
+from tests.distributed import learner_claims
 
 Train = Autodiff[NumPy]
 CLAIMS: dict[str, Callable[[Group], None]] = {}
@@ -244,6 +245,10 @@ def a_rank_that_does_not_come_is_named(group: Group) -> None:
             impatient.barrier()
         assert caught.value.ranks == (absent,)
     group.barrier()
+
+
+for check in learner_claims.CLAIMS:
+    claim(check)
 
 
 def outcome(check: Callable[[Group], None], group: Group) -> str:
