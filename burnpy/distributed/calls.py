@@ -58,6 +58,15 @@ class Alone:
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks."""
 
+    def begin_sum(self, array: NDArray[Any]) -> Any:
+        """Begin to replace an array by the sum over the ranks; return the request, to `wait` for."""
+
+    def progress(self, request: Any) -> None:
+        """Let sums that have started go on."""
+
+    def wait(self, request: Any) -> None:
+        """Wait until a sum that has started is complete."""
+
 
 class Calls(Alone):
     """The exchanges of a group over MPI. All ranks must make the same calls in the same order.
@@ -149,6 +158,13 @@ class Calls(Alone):
     def begin_sum(self, array: NDArray[Any]) -> Request:
         """Begin to replace an array by the sum over the ranks; `wait` waits for the result."""
         return self.begin("Iallreduce", self.mpi.IN_PLACE, array)
+
+    def progress(self, request: Request) -> None:
+        """Let sums that have begun go on: MPI moves data while it is called."""
+        try:
+            request.Test()
+        except self.mpi.Exception as error:
+            raise self.error(error) from error
 
     def begin(self, name: str, *args: Any) -> Request:
         """Call a method of the communicator that returns a request.

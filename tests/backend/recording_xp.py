@@ -200,7 +200,9 @@ class StandInError(RuntimeError):
         self.status = status
 
 
-def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "") -> dict[str, Any]:
+def stand_ins(
+    journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "", driver: int = 0
+) -> dict[str, Any]:
     """Modules to put into ``sys.modules`` for cupy's: of so many GPUs, a CUDA that fails, or one without a library."""
 
     def device_count() -> int:
@@ -236,6 +238,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         getDeviceCount=device_count,
         getDevice=lambda: journal.current,
         runtimeGetVersion=lambda: 13020,
+        driverGetVersion=lambda: driver,
         CUDARuntimeError=StandInError,
     )
     random = RecordingModule(
@@ -243,7 +246,12 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
     )
     linalg = RecordingModule(journal, "linalg.", np.linalg)
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
-    parts = {"runtime": runtime, "Device": Device, "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version)}
+    parts = {
+        "runtime": runtime,
+        "Device": Device,
+        "Stream": types.SimpleNamespace(null=nullcontext()),
+        "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version),
+    }
     if missing == "cuBLAS":
         cuda: types.SimpleNamespace = WithoutCublas(**parts)
     else:

@@ -90,6 +90,18 @@ class Compiled(ArrayBackend):
             return super().masked_scale(x, mask, scale)
         return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
 
+    def masked_mean(self, x: Any, mask: Any) -> Any:
+        kernel = self._kernel("masked_mean_of_rows", (_FULL, "mask"), x.dtype) if x.size else None
+        if kernel is None:
+            return super().masked_mean(x, mask)
+        return self._call(kernel, [x, mask], (), flat(x.size), x.shape, ())[0]
+
+    def masked_mean_backward(self, grad: Any, mask: Any) -> Any:
+        kernel = self._kernel("masked_mean_of_rows_backward", (_COLUMN, "mask"), grad.dtype) if mask.size else None
+        if kernel is None:
+            return super().masked_mean_backward(grad, mask)
+        return self._call(kernel, [grad, mask], (), flat(mask.size), mask.shape, ())[0]
+
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         geometry = along(x.shape, dims) if dims else None
         kernel = None if geometry is None else self._kernel("logsumexp", (_FULL,), x.dtype, ((1,), True))
