@@ -49,12 +49,9 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "nn": (("burnpy.nn",), ("func",)),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
-    "distributed": (("burnpy.distributed",), ("optim", "metrics")),
     "train": (("burnpy.train",), ("record", "metrics")),
-    "package": (
-        ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
-        ("train", "data", "distributed", "linalg"),
-    ),
+    "distributed": (("burnpy.distributed",), ("train", "data")),
+    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("distributed", "linalg")),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
 

@@ -60,7 +60,7 @@ class ScalarError(BurnpyError, TypeError):
 
 
 class DeviceError(BurnpyError, TypeError):
-    """Tensors of two devices mixed, or an object that is not a backend where one is required."""
+    """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
 
 
 class NotTrackedError(BurnpyError, TypeError):
@@ -161,7 +161,7 @@ class LoadingError(BurnpyError, RuntimeError):
 
 
 class WorkerError(BurnpyError, RuntimeError):
-    """A process that makes batches could not be started, or ended before its work was done."""
+    """A worker that could not be started or given its work, or that ended before it was done."""
 
 
 class MissingPackageError(BurnpyError, ImportError):

@@ -22,6 +22,7 @@ from burnpy.distributed import Group
 from burnpy.metrics import Mean
 from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, Module, Relu, Sequential
 from burnpy.optim import AdamW, GradientsAccumulator, GradientsParams, GradScaler
+from tests.distributed import learner_claims
 
 Train = Autodiff[NumPy]
 CLAIMS: dict[str, Callable[[Group], None]] = {}
@@ -247,6 +248,10 @@ def a_rank_that_does_not_come_is_named(group: Group) -> None:
     group.barrier()
 
 
+for check in learner_claims.CLAIMS:
+    claim(check)
+
+
 def outcome(check: Callable[[Group], None], group: Group) -> str:
     try:
         check(group)
@@ -255,12 +260,12 @@ def outcome(check: Callable[[Group], None], group: Group) -> str:
     return ""
 
 
-def main() -> None:
+def main(claims: dict[str, Callable[[Group], None]]) -> None:
     group = Group.world(timeout=30)
-    results = {name: group.gather(outcome(check, group)) for name, check in CLAIMS.items()}
+    results = {name: group.gather(outcome(check, group)) for name, check in claims.items()}
     if group.leads:
         print(json.dumps(results))
 
 
 if __name__ == "__main__":
-    main()
+    main(CLAIMS)
