@@ -13,6 +13,7 @@ from burnpy.distributed.calls import Alone, Header
 from burnpy.distributed.overlap import Overlap
 from burnpy.distributed.parts import Parts, unflattened
 from burnpy.distributed.plans import described, joint_layout
+from burnpy.distributed.sums import sum_bucket
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Layout
 
@@ -51,12 +52,11 @@ class Reduction:
         if self._calls.size == 1 and grads is not None:
             return grads
         own = None if grads is None or weight == 0.0 else self._layout(grads)
-        digests, total = self._opened("mean", weight, _NONE if own is None else own.digest)
+        digests, factors = self._opened("mean", weight, _NONE if own is None else own.digest)
         layout = self._agreed("mean", own, digests)
         arrays = [self._pool.take(*spec) for spec in layout.buckets]
         for index, array in enumerate(arrays):
-            layout.write_bucket(index, None if own is None else grads, array, weight / total)
-            self._calls.sum(array)
+            sum_bucket(self._calls, layout, index, None if own is None else grads, array, factors)
         return unflattened(layout, arrays)
 
     def backward(self, loss: Tensor[Any] | None, model: Module[Any], weight: float) -> GradientsParams[Any]:
@@ -69,8 +69,9 @@ class Reduction:
         params = [param for param in model.params() if not param.frozen]
         key: Key = (model.device, *((param.id, param.shape, param.dtype) for param in params))
         expected, steady = self._steady.get(key, (None, False))
-        digests, total = self._opened("backward", weight, _NONE if expected is None or not steady else expected.digest)
-        scale, overlap = weight / total, None
+        expectation = _NONE if expected is None or not steady else expected.digest
+        digests, factors = self._opened("backward", weight, expectation)
+        scale, overlap = factors[self._calls.rank], None
         if expected is not None and steady and digests.count(expected.digest) == len(digests):
             idents = {param.value._primitive.node: param.id for param in params}
             overlap = Overlap(self._calls, expected, scale, self._pool, idents)
@@ -107,29 +108,29 @@ class Reduction:
             owners: the rank of each parameter by id; gradients of others are of all.
         """
         own = None if grads is None or weight == 0.0 else self._layout(grads)
-        digests, total = self._opened("mean of parts", weight, _NONE if own is None else own.digest)
+        digests, factors = self._opened("mean of parts", weight, _NONE if own is None else own.digest)
         layout = self._agreed("mean of parts", own, digests)
         key: Key = (layout.device, layout.digest, *owners.items())
         parts = self._parts.get(key)
         if parts is None:
             _make_room(self._parts)
             parts = self._parts[key] = Parts(layout, owners, self._calls.size)
-        return parts.mean(self._calls, self._pool, None if own is None else grads, weight / total)
+        return parts.mean(self._calls, self._pool, None if own is None else grads, factors[self._calls.rank])
 
     def exchange(self, operation: str, array: Any, sizes: Sequence[int]) -> None:
         """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
         self._calls.open(Header(operation, nbytes=len(array)))
         self._calls.exchange(array, sizes)
 
-    def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], float]:
-        """Return the digests of all ranks, and the sum of their weights."""
+    def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], list[float]]:
+        """Return the digests of all ranks, and their shares of the sum of weights."""
         headers = self._calls.open(Header(operation, weight, 0, digest))
         total = math.fsum(header.weight for header in headers)
         if not 0.0 < total < math.inf:
             raise ArgumentError(
                 f"{operation}() was given the weights {[header.weight for header in headers]}; one is positive"
             )
-        return tuple(header.digest for header in headers), total
+        return tuple(header.digest for header in headers), [header.weight / total for header in headers]
 
     def _layout(self, grads: GradientsParams[Any]) -> Layout[Any]:
         """Return the layout of gradients, the same object for the same parameters."""
