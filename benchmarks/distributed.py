@@ -43,7 +43,8 @@ def launched(what: str, repeats: int) -> dict[str, float]:
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{what} on {RANKS[what]} ranks failed: {done.stderr.strip().splitlines()[-1]}")
+        told = [line for line in done.stderr.splitlines() if "Error" in line]
+        raise RuntimeError(f"{what} on {RANKS[what]} ranks failed: {told[0] if told else done.stderr}")
     values: dict[str, float] = json.loads(done.stdout)
     return values
 

@@ -111,7 +111,8 @@ def _torch(group: Group, task: Any) -> Callable[[], None] | None:
     dist.init_process_group("gloo", init_method=place, rank=group.rank, world_size=group.size)
     model = DistributedDataParallel(Mlp(task.sizes["sizes"]))
     optim = torch.optim.Adam(model.parameters(), 1e-3)
-    x, y = torch.from_numpy(task.inputs[group.rank]), torch.from_numpy(task.labels[group.rank])
+    x = torch.from_numpy(task.inputs[group.rank].astype(np.float32))
+    y = torch.from_numpy(task.labels[group.rank])
 
     def step() -> None:
         optim.zero_grad()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import redirect_stderr
 from types import TracebackType
 from typing import Any, NoReturn
 
 from burnpy.distributed.leaving import tolerant
-
 
 _PATIENCE = 5.0
 """Seconds in which another rank should have ended all."""
@@ -47,8 +47,9 @@ def stop_all_on_error(mpi: Any, rank: int) -> None:
         if getattr(error, "everywhere", False) and rank != 0:
             time.sleep(_PATIENCE)  # rank 0 prints the same error, and ends this rank too
         else:
-            print(f"rank {rank} raised, and all ranks end:", file=sys.stderr)  # noqa: T201
-            before(kind, error, trace)
+            with redirect_stderr(sys.__stderr__ or sys.stderr):  # a hook around this one may print it later: too late
+                print(f"rank {rank} raised, and all ranks end:", file=sys.stderr)  # noqa: T201
+                before(kind, error, trace)
         end_all(mpi)
 
     stop_all.stops_all = True  # type: ignore[attr-defined]  # a function's attributes
