@@ -12,10 +12,11 @@ from burnpy.backend.backend import Backend, out_of_bounds
 from burnpy.backend.dtypes import float32, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.memory import DeviceMemory
+from burnpy.backend.runtime import Communicator
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
-from burnpy_cupy import availability, exchange, memory
+from burnpy_cupy import availability, exchange, memory, nccl
 from burnpy_cupy.attention import Attention
 from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.convolution import Convolution
@@ -108,6 +109,9 @@ class CuPy(Attention, Convolution, Pooling, Compiled, Differences):
 
     def stream(self) -> Stream:
         return Stream(self, self._streams)
+
+    def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
+        return self._call(nccl.joined, self, rank, size, share)  # type: ignore[no-any-return]  # what joined() returns
 
     def exported(self, x: Any) -> exchange.Exported:
         return exchange.Exported(self._call, x)
