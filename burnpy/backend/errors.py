@@ -60,7 +60,7 @@ class ScalarError(BurnpyError, TypeError):
 
 
 class DeviceError(BurnpyError, TypeError):
-    """Tensors of two devices mixed, or an object that is not a backend where one is required."""
+    """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
 
 
 class NotTrackedError(BurnpyError, TypeError):

@@ -8,7 +8,7 @@ import socket
 import warnings
 from functools import reduce
 from operator import add
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, GroupError, ImmutableError, KindError, a
@@ -22,8 +22,14 @@ from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.optim.grads_params import ModelOnAutodiff
+    from burnpy.tensor.on_autodiff import TensorOnAutodiff
 
 T = TypeVar("T")
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 B = TypeVar("B", bound=Backend)
 
 TIMEOUT = 600.0
@@ -158,13 +164,7 @@ class Group:
                 f"mean() takes GradientsParams, and was given {a(type(given).__name__)}; write "
                 "GradientsParams.from_grads(loss.backward(), model)"
             )
-        share = float(number(weight, "mean(weight=)"))
-        if not 0.0 <= share < math.inf or (given is None and share > 0.0):
-            raise ArgumentError(
-                f"mean() was given the weight {weight!r} of {'no gradients' if given is None else 'gradients'}; it is "
-                f"{'0' if given is None else 'finite and not negative'}"
-            )
-        result: GradientsParams[B] = self._reduction.mean(grads, share)
+        result: GradientsParams[B] = self._reduction.mean(grads, checked_weight("mean", weight, "gradients", given))
         return result
 
     def check(self, model: Module[Any]) -> None:
@@ -179,6 +179,48 @@ class Group:
             raise KindError(f"check() takes a model, not {a(type(given).__name__)}")
         facts = bits_of(given)
         refuse_differences(self._calls, "check", facts, self._calls.open(Header("check", digest=digest_of(facts))))
+
+    def backward(
+        self, loss: TensorOnAutodiff[I] | None, model: ModelOnAutodiff[I], *, weight: float = 1.0
+    ) -> GradientsParams[I]:
+        """Return the mean over all ranks of the gradients of their losses; their exchange overlaps the backward pass.
+
+        The result is that of `mean` of ``loss.backward()``. Buckets of gradients are sent while the pass computes the
+        gradients of earlier layers, from the second pass through a model on: the first one shows which there are.
+        With three ranks or more, the last bits may differ from those of `mean`, since the MPI library may add in
+        another order; those of two runs with `backward` do not.
+
+        Args:
+            loss: this rank's, of one element; None, with ``weight=0``, for a rank that has no examples.
+            model: the model that computed it.
+            weight: see `mean`.
+
+        Raises:
+            GroupError: the ranks have gradients of different models, shapes or dtypes.
+            WaitError: a rank did not come within the limit.
+            KindError: the loss is not a float tensor, or the model not a module.
+            ArgumentError: a weight is negative, infinite or NaN, or all are 0; there is no gradient of the model's
+                parameters.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear
+        >>> group, model = Group.world(), Linear(2, 1, device=Autodiff[NumPy])
+        >>> grads = group.backward(model(Tensor[Autodiff[NumPy]].ones((3, 2))).mean(), model, weight=3)
+        >>> grads["bias"].tolist()
+        [1.0]
+        """
+        argument, module = cast(Any, loss), cast(Any, model)
+        if not isinstance(module, Module) or not isinstance(argument, (Tensor, type(None))):
+            mean = "; of gradients, group.mean(grads) gives the mean" if isinstance(argument, GradientsParams) else ""
+            raise KindError(
+                f"backward() takes a loss and its model, and was given {a(type(argument).__name__)} and "
+                f"{a(type(module).__name__)}{mean}"
+            )
+        share = checked_weight("backward", weight, "loss", argument)
+        if self.size == 1 and argument is not None:
+            return GradientsParams.from_grads(argument.backward(), module)
+        return self._reduction.backward(argument, module, share)
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in the order of ranks, on each of them.
@@ -212,3 +254,18 @@ class Group:
         if self.size == 1:
             return "Group(rank 0 of 1: alone)"
         return f"Group(rank {self.rank} of {self.size})"
+
+
+def checked_weight(call: str, weight: object, what: str, given: object) -> float:
+    """Return the weight of a rank; ``given`` is what it weighs, or None.
+
+    Raises:
+        ArgumentError: it is negative or not finite, or not 0 where nothing is given.
+    """
+    share = float(number(weight, f"{call}(weight=)"))
+    if not 0.0 <= share < math.inf or (given is None and share > 0.0):
+        raise ArgumentError(
+            f"{call}() was given the weight {weight!r} of {'no ' if given is None else ''}{what}; it is "
+            f"{'0' if given is None else 'finite and not negative'}"
+        )
+    return share

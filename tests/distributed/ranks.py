@@ -260,12 +260,12 @@ def outcome(check: Callable[[Group], None], group: Group) -> str:
     return ""
 
 
-def main() -> None:
+def main(claims: dict[str, Callable[[Group], None]]) -> None:
     group = Group.world(timeout=30)
-    results = {name: group.gather(outcome(check, group)) for name, check in CLAIMS.items()}
+    results = {name: group.gather(outcome(check, group)) for name, check in claims.items()}
     if group.leads:
         print(json.dumps(results))
 
 
 if __name__ == "__main__":
-    main()
+    main(CLAIMS)
