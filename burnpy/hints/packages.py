@@ -193,7 +193,7 @@ gather_object | group.gather(value)
 broadcast | group.broadcast(value)
 broadcast_object_list | group.broadcast(value)
 barrier | group.barrier()
-DistributedDataParallel | DataParallel(group) | a learner's strategy; in a loop, group.backward(loss, model, weight=len(batch))
+DistributedDataParallel | DataParallel(group) | for a learner; in a loop, group.backward(loss, model, weight=len(batch))
 DistributedSampler | loader.shard(group.rank, group.size)
 ZeroRedundancyOptimizer | ZeroRedundancy(AdamW(), group)
 FullyShardedDataParallel | – | not yet; ZeroRedundancy divides the states of an optimizer
