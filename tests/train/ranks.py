@@ -47,6 +47,9 @@ class ThreadGroup:
                 total = total.add(each, weight=its)
         return total.mean()
 
+    def backward(self, loss: Any, model: Any, *, weight: float) -> GradientsParams[Any]:
+        return self.mean(None if loss is None else GradientsParams.from_grads(loss.backward(), model), weight=weight)
+
 
 class OnThreads:
     """A strategy of such ranks."""
