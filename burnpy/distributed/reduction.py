@@ -54,10 +54,10 @@ class Reduction:
         if self._calls.size == 1 and grads is not None:
             return grads
         own = None if grads is None or weight == 0.0 else self._layout(grads)
-        digests, total = self._opened("mean", weight, _NONE if own is None else own.digest)
+        digests, factors = self._opened("mean", weight, _NONE if own is None else own.digest)
         layout = self._agreed("mean", own, digests)
         wire, given = self._wire(layout.device), None if own is None else grads
-        return layout.unflatten([wire.sum(layout, k, given, weight / total) for k in range(len(layout.buckets))])
+        return layout.unflatten([wire.sum(layout, index, given, factors) for index in range(len(layout.buckets))])
 
     def backward(self, loss: Tensor[Any] | None, model: Module[Any], weight: float) -> GradientsParams[Any]:
         """Return the mean over the ranks of the gradients of a loss: see `burnpy.distributed.Group.backward`.
@@ -70,8 +70,9 @@ class Reduction:
         key: Key = (model.device, *((param.id, param.shape, param.dtype) for param in params))
         self._device = gradient_device(model)
         expected, steady = self._steady.get(key, (None, False))
-        digests, total = self._opened("backward", weight, _NONE if expected is None or not steady else expected.digest)
-        scale, overlap = weight / total, None
+        expectation = _NONE if expected is None or not steady else expected.digest
+        digests, factors = self._opened("backward", weight, expectation)
+        scale, overlap = factors[self._calls.rank], None
         if expected is not None and steady and digests.count(expected.digest) == len(digests):
             idents = {param.value._primitive.node: param.id for param in params}
             overlap = Overlap(self._wire(expected.device), expected, scale, idents)
@@ -108,14 +109,14 @@ class Reduction:
             owners: the rank of each parameter by id; gradients of others are of all.
         """
         own = None if grads is None or weight == 0.0 else self._layout(grads)
-        digests, total = self._opened("mean of parts", weight, _NONE if own is None else own.digest)
+        digests, factors = self._opened("mean of parts", weight, _NONE if own is None else own.digest)
         layout = self._agreed("mean of parts", own, digests)
         key: Key = (layout.device, layout.digest, *owners.items())
         parts = self._parts.get(key)
         if parts is None:
             _make_room(self._parts)
             parts = self._parts[key] = Parts(layout, owners, self._calls.size)
-        return parts.mean(self._calls, self._pool, None if own is None else grads, weight / total)
+        return parts.mean(self._calls, self._pool, None if own is None else grads, factors[self._calls.rank])
 
     def exchange(self, operation: str, array: Any, sizes: Sequence[int]) -> None:
         """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
@@ -129,15 +130,15 @@ class Reduction:
             wire = self._wires[device] = wire_of(self._calls, self._pool, device)
         return wire
 
-    def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], float]:
-        """Return the digests of all ranks, and the sum of their weights."""
+    def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], list[float]]:
+        """Return the digests of all ranks, and their shares of the sum of weights."""
         headers = self._calls.open(Header(operation, weight, 0, digest))
         total = math.fsum(header.weight for header in headers)
         if not 0.0 < total < math.inf:
             raise ArgumentError(
                 f"{operation}() was given the weights {[header.weight for header in headers]}; one is positive"
             )
-        return tuple(header.digest for header in headers), total
+        return tuple(header.digest for header in headers), [header.weight / total for header in headers]
 
     def _layout(self, grads: GradientsParams[Any]) -> Layout[Any]:
         """Return the layout of gradients, the same object for the same parameters."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from burnpy.distributed.buffers import BufferPool
 from burnpy.distributed.calls import Alone, Header
+from burnpy.distributed.sums import sum_bucket
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Layout
 from burnpy.tensor.base import new_tensor
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 class Wire(Protocol):
     """A way to sum buckets over ranks."""
 
-    def sum(self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, scale: float) -> Tensor[Any]:
-        """Return the sum over the ranks of a bucket, with gradients multiplied by ``scale``."""
+    def sum(
+        self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, factors: Sequence[float]
+    ) -> Tensor[Any]:
+        """Return the sum over the ranks of a bucket, with gradients multiplied by the factor of each rank."""
         ...
 
     def begin(self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, scale: float) -> Any:
-        """Begin such a sum; return the request."""
+        """Begin such a sum, with this rank's gradients multiplied by ``scale``; return the request."""
         ...
 
     def progress(self, request: Any) -> None:
@@ -56,15 +60,18 @@ class HostWire:
     def __init__(self, calls: Alone, pool: BufferPool) -> None:
         self._calls, self._pool = calls, pool
 
-    def sum(self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, scale: float) -> Tensor[Any]:
+    def sum(
+        self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, factors: Sequence[float]
+    ) -> Tensor[Any]:
         """Return the sum over the ranks of a bucket."""
-        array = self._written(layout, index, grads, scale)
-        self._calls.sum(array)
+        array = self._pool.take(*layout.buckets[index])
+        sum_bucket(self._calls, layout, index, grads, array, factors)
         return self._tensor(layout, array)
 
     def begin(self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, scale: float) -> _Sum:
         """Begin the sum of a bucket."""
-        array = self._written(layout, index, grads, scale)
+        array = self._pool.take(*layout.buckets[index])
+        layout.write_bucket(index, grads, array, scale)
         return _Sum(self._calls.begin_sum(array), array)
 
     def progress(self, request: _Sum) -> None:
@@ -80,25 +87,27 @@ class HostWire:
         """Keep the memory of sums that will never be waited for."""
         self._calls.abandon([request.request for request in requests])
 
-    def _written(self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, scale: float) -> Any:
-        array = self._pool.take(*layout.buckets[index])
-        layout.write_bucket(index, grads, array, scale)
-        return array
-
     def _tensor(self, layout: Layout[Any], array: Any) -> Tensor[Any]:
         device: Any = layout.device
         return new_tensor(Tensor, device, device.adopt_numpy(array))  # type: ignore[no-any-return]  # of that class
 
 
 class DeviceWire:
-    """Buckets on the device, summed in place by its own communicator."""
+    """Buckets on the device, summed in place by its own communicator.
 
-    def __init__(self, communicator: Communicator) -> None:
-        self._communicator = communicator
+    Args:
+        communicator: of the device.
+        rank: of this process.
+    """
 
-    def sum(self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, scale: float) -> Tensor[Any]:
+    def __init__(self, communicator: Communicator, rank: int) -> None:
+        self._communicator, self._rank = communicator, rank
+
+    def sum(
+        self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, factors: Sequence[float]
+    ) -> Tensor[Any]:
         """Return the sum over the ranks of a bucket."""
-        return self.wait(layout, self.begin(layout, index, grads, scale))
+        return self.wait(layout, self.begin(layout, index, grads, factors[self._rank]))
 
     def begin(self, layout: Layout[Any], index: int, grads: GradientsParams[Any] | None, scale: float) -> Any:
         """Begin the sum of a bucket, which the multiplication has made in new memory."""
@@ -128,4 +137,4 @@ def wire_of(calls: Alone, pool: BufferPool, device: Any) -> Wire:
         return [pickle.loads(each) for each in calls.gather(data, sizes)]
 
     communicator = device.communicator(calls.rank, calls.size, share)
-    return HostWire(calls, pool) if communicator is None else DeviceWire(communicator)
+    return HostWire(calls, pool) if communicator is None else DeviceWire(communicator, calls.rank)
