@@ -156,7 +156,7 @@ class Loop:
         at, learner = self.position, self.learner
         began = time.perf_counter()
         yield self._noted(EpochStart(model=at.model, epoch=at.epoch, step=at.step))
-        feed = Feed(self.strategy, self.train, at.epoch, at.batch)
+        feed = Feed(self.strategy.group, self.train, at.epoch, at.batch)
         if not feed.has_next() and at.batch == 0:
             raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
         check_device(feed.batch, at.model.device, "training batches", "the model")
@@ -253,9 +253,9 @@ class Loop:
 
         def mean(group: Ranks) -> GradientsParams[Any]:
             nonlocal micro, tried
-            if tried:
+            if tried or feed.group is not group:
                 count, micro = len(micro.measured), MicroBatches(at.model, learner.accumulate > 1)
-                feed.begin(at.batch + 1 - count)
+                feed.begin(group, at.batch + 1 - count)
                 for _ in range(count):
                     self._measure(feed, micro)
             tried = True

@@ -9,7 +9,7 @@ from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.train.batches import batches_of
 from burnpy.train.running import Measured
-from burnpy.train.strategy import Ranks, Strategy
+from burnpy.train.strategy import Ranks
 from burnpy.train.together import shared
 
 
@@ -44,16 +44,20 @@ class MicroBatches:
 
 
 class Feed:
-    """The batches of an epoch from some number on, this rank's part of each."""
+    """The batches of an epoch from some number on, this rank's part of each.
 
-    def __init__(self, strategy: Strategy, loader: Any, epoch: int, start: int) -> None:
-        self._strategy, self._loader, self._epoch = strategy, loader, epoch
-        self.begin(start)
+    Attributes:
+        group: the ranks that share the batches.
+    """
 
-    def begin(self, start: int) -> None:
-        """Begin at a batch, with this rank's part among the ranks at present."""
-        part = shared(self._loader, self._strategy.group, "training batches")
-        self._batches = batches_of(part, self._epoch, start)
+    def __init__(self, group: Ranks, loader: Any, epoch: int, start: int) -> None:
+        self._loader, self._epoch = loader, epoch
+        self.begin(group, start)
+
+    def begin(self, group: Ranks, start: int) -> None:
+        """Begin at a batch, which some ranks share."""
+        self.group = group
+        self._batches = batches_of(shared(self._loader, group, "training batches"), self._epoch, start)
         self.advance()
 
     def advance(self) -> None:

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import burnpy
 from burnpy import default_generator
 from burnpy.distributed import DataParallel, Group, ZeroRedundancy
+from burnpy.errors import ArgumentError
 from burnpy.nn import Dropout, Linear, Relu, Sequential
 from burnpy.optim import AdamW
 from burnpy.train import BatchEnd, Checkpoints, Steps
@@ -81,6 +84,9 @@ def states_divided_among_ranks_give_the_same_bits_and_resume_without_ranks(group
     divided = ZeroRedundancy(AdamW(), group)
     result = learner(strategy, optim=divided, callbacks=[files]).fit(model, *loaders(), epochs=EPOCHS)
     assert digest(result) == digest(whole)
+    for other in (DataParallel(Group(group._calls)), None):
+        with pytest.raises(ArgumentError, match=r"it takes DataParallel\(group\) with the same group"):
+            learner(other, optim=divided)
     again = learner(callbacks=[files]).fit(net(), *loaders(), epochs=EPOCHS, resume=files.latest())
     assert difference(again, whole) < TOLERANCE
 
