@@ -23,7 +23,7 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
 from burnpy_numpy.compiled import cache as disk
-from burnpy_numpy.compiled import operations, updates
+from burnpy_numpy.compiled import lists, operations
 from burnpy_numpy.compiled.compiler import Kernel as Function
 from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
 from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit
@@ -101,7 +101,7 @@ class Kernel:
             work(0, -(-rows // unit))
         else:
             shared(work, -(-rows // unit), unit * columns)
-        self._note()
+        ran(self)
         return [self._added(k, x, columns) for k, x in enumerate(results)] if layout.sums else results
 
     def packed(self, numbers: Sequence[float]) -> Any:
@@ -122,11 +122,7 @@ class Kernel:
             self._function(table, numbers, 0, size, 1, size)
         else:
             shared(lambda begin, end: self._function(table, numbers, begin, end, 1, size), size)
-        self._note()
-
-    def _note(self) -> None:
-        for note in executed:
-            note.append(self)  # pyright: ignore[reportArgumentType]  # a cached property is read as any other
+        ran(self)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
@@ -201,8 +197,13 @@ class NamedKernel:
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""
-        for note in executed:
-            note.append(self)
+        ran(self)
+
+
+def ran(kernel: Any) -> None:
+    """Tell `explain` that a kernel ran."""
+    for note in executed:
+        note.append(kernel)
 
 
 _SHARED = 1 << 18
@@ -257,7 +258,7 @@ def _made(program: Program) -> Kernel | None:
         text, layout = emit(program, vector_bytes())
     except ProgramError:
         return None
-    function = _loaded(program.name, program.key, text)
+    function = loaded(program.name, program.key, text)
     return None if function is None else Kernel(program, text, layout, function)
 
 
@@ -275,13 +276,13 @@ def named_kernel(template: Callable[..., str], *parameters: Any) -> NamedKernel 
         return _named[key]
     except KeyError:
         text, name = template(*parameters), template.__name__
-        function = _loaded(name, repr(key), text)
+        function = loaded(name, repr(key), text)
         sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
         kernel = None if function is None else NamedKernel(Named(name, sentence), text, function)
         return _named.setdefault(key, kernel)
 
 
-def _loaded(name: str, key: str, text: str) -> Function | None:
+def loaded(name: str, key: str, text: str) -> Function | None:
     """Return the function of a text, from the disk if it has the code; None, with a warning, if compiling it fails."""
     try:
         key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
@@ -294,7 +295,7 @@ def _loaded(name: str, key: str, text: str) -> Function | None:
         if not _failure:
             _failure.append(f"compiling {name} failed: {error}")
             operations.forget()
-            updates.forget()
+            lists.forget()
             warnings.warn(
                 f"burnpy does without compiled kernels in this process, as compiling {name} failed: {error}; "
                 "BURNPY_COMPILE=0 turns them off without a warning",

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.operations import optimizer
-from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.program import Program, ProgramError
 from burnpy_array.programs import program_of
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
 from burnpy_numpy.compiled.operations import LEAST, LONGEST
@@ -21,14 +20,6 @@ def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
         return None
     program = program_of(name, extents, dtype, rest)
     return None if program is None else kernel_of(program)
-
-
-def update_kernel(name: str, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]) -> Kernel | None:
-    """Return the kernel of an optimizer's update, a function of `burnpy.backend.operations.optimizer`."""
-    if not enabled():
-        return None
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
-    return kernel_of(trace(getattr(optimizer, name), inputs, *flags))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
