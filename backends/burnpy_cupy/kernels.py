@@ -8,6 +8,7 @@ from burnpy.backend.primitives import DType
 from burnpy_cupy.attention_kernels import ATTENTION
 from burnpy_cupy.convolution_kernels import CONVOLUTION
 from burnpy_cupy.definitions import Elementwise, Reduction
+from burnpy_cupy.indexing_kernels import INDEXING
 from burnpy_cupy.pooling_kernels import POOLING
 
 _DIVISION = """
@@ -108,6 +109,7 @@ ELEMENTWISE = {
     ),
     "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
     **CONVOLUTION,
+    **INDEXING,
     **POOLING,
 }
 RAW = {**ATTENTION}
@@ -152,7 +154,7 @@ def _created(xp: Any, name: str) -> Any:
     base = name.removesuffix(_FOR_MANY)
     if base in ELEMENTWISE:
         e = ELEMENTWISE[base] if base == name else ELEMENTWISE[base].for_many()
-        return xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, preamble=e.preamble)
+        return xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, e.reduce_dims, preamble=e.preamble)
     r = REDUCTIONS[name]
     return xp.ReductionKernel(
         r.inputs, r.outputs, r.map, r.reduce, r.post, r.identity, name, reduce_type=r.type, preamble=r.preamble

@@ -54,7 +54,6 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(
-    Softmax,  # of few elements, before others look at them
     Compiled,
     CompiledAdaptive,
     CompiledAttention,
@@ -68,6 +67,7 @@ class NumPy(
     CompiledSampling,
     CompiledScans,
     CompiledLists,
+    Softmax,
     Activation,
     Convolution,
     Pooling,

@@ -102,7 +102,7 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
         raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
     inner: Any = device.inner
     flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
-    vector = inner.cat([flat if flat.dtype is dtype else inner.cast(flat, dtype), _one(inner, dtype)], 0)
+    vector = inner.cat([flat if flat.dtype == dtype else inner.cast(flat, dtype), _one(inner, dtype)], 0)
     return output._like(carrying(device, output._primitive, buffer.id, vector))
 
 

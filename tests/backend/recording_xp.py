@@ -24,6 +24,7 @@ from burnpy.backend import CuPy, operations
 from burnpy_array import ArrayBackend
 from burnpy_cupy.attention import Attention
 from burnpy_cupy.convolution import Convolution
+from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.products import Products
 
@@ -280,7 +281,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    for family in (Products, Attention, Convolution, Pooling):
+    for family in (Products, Attention, Convolution, Indexing, Pooling):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 
