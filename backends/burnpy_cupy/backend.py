@@ -15,13 +15,14 @@ from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability
+from burnpy_cupy.compiled.lists import CompiledLists
 from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
 from burnpy_cupy.kernels import Kernels
 
 
-class CuPy(Compiled, Differences):
+class CuPy(Compiled, CompiledLists, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
