@@ -71,6 +71,26 @@ def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any
     return b.sub(cross_entropy_weights(b, grad, x, logsumexp), target)
 
 
+def masked_mean_of_rows(b: Any, x: Any, mask: Any) -> Any:
+    """The mean of each row where a mask is true."""
+    return b.div(b.sum(b.where(mask, x, 0.0), (1,), True), _number_of(b, mask, x.dtype))
+
+
+def masked_mean_of_rows_backward(b: Any, grad: Any, mask: Any) -> Any:
+    """The gradient of `masked_mean_of_rows`."""
+    return b.where(mask, b.div(grad, _number_of(b, mask, grad.dtype)), 0.0)
+
+
+def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
+    """How many elements of each row of a mask are true."""
+    return b.sum(b.cast(mask, dtype), (1,), True)
+
+
+def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, share: Any) -> Any:
+    """A running average, see `burnpy.backend.operations.optimizer.Optimizer.average_update`."""
+    return b.add(b.mul(average, keep), b.mul(b.div(total, number), share))
+
+
 def sum_of_squares(b: Any, x: Any) -> Any:
     """The sum of the squares of each row."""
     return b.sum(b.square(x), (1,), True)

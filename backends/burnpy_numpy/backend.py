@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,11 +47,13 @@ from burnpy_numpy.threads import BLOCK, shared
 from burnpy_numpy.ufuncs import fast_methods
 from burnpy_numpy.where import blendable, blended, kept
 
+if TYPE_CHECKING:
+    from burnpy.backend.memory import DeviceMemory
+
 _dot: Any = np.ndarray.dot
 
 
 class NumPy(
-    Softmax,  # of few elements, before others look at them
     Compiled,
     CompiledAdaptive,
     CompiledAttention,
@@ -65,6 +67,7 @@ class NumPy(
     CompiledSampling,
     CompiledScans,
     CompiledLists,
+    Softmax,
     Activation,
     Convolution,
     Pooling,
@@ -103,6 +106,22 @@ class NumPy(
 
     def _number(self, y: Scalar, dtype: DType) -> Any:
         return constant(y, dtype)
+
+    def memory(self) -> DeviceMemory:
+        from burnpy_numpy.memory import measured
+
+        try:
+            return measured()
+        except OSError:
+            return super().memory()
+
+    def reset_peak_memory(self) -> None:
+        from burnpy_numpy.memory import reset_peak
+
+        try:
+            reset_peak()
+        except OSError:
+            super().reset_peak_memory()
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         return canonical(array, True, "C")

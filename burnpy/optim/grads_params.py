@@ -19,6 +19,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.nn.select import meets, suggestion
 from burnpy.nn.variable import Param
+from burnpy.optim.layout import BUCKET_BYTES, Layout
 from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from
 from burnpy.optim.norms import norm_of
 from burnpy.tensor.base import new_tensor
@@ -289,6 +290,34 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         ]
         found_inf = None if self._found_inf is None else self._found_inf.to_device(target)
         return GradientsParams(target, moved[0], paths=self._paths, updates=moved[1], found_inf=found_inf)
+
+    def flatten(self, *, bucket_bytes: int = BUCKET_BYTES) -> tuple[tuple[Tensor[B], ...], Layout[B]]:
+        """Copy all gradients into flat buckets of one dtype each, as communication libraries want them.
+
+        Args:
+            bucket_bytes: the size at which a bucket is closed.
+
+        Returns:
+            The buckets, 1-d, and the layout, of which ``layout.unflatten(buckets)`` returns the gradients. Updates of
+            buffers and `found_inf` are in the buckets too, so that a sum of buckets is the sum of the gradients.
+            16-bit floats are stored as float32.
+
+        Raises:
+            ArgumentError: ``bucket_bytes`` is not a positive int.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear
+        >>> model = Linear(2, 1, device=Autodiff[NumPy])
+        >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[5.0, 6.0]])).sum()
+        >>> buckets, layout = GradientsParams.from_grads(loss.backward(), model).flatten()
+        >>> [bucket.tolist() for bucket in buckets]
+        [[1.0, 5.0, 6.0]]
+        >>> layout.unflatten([bucket * 2.0 for bucket in buckets])["weight"].tolist()
+        [[10.0], [12.0]]
+        """
+        layout: Layout[B] = Layout.of(self, bucket_bytes)
+        return layout.flatten(self), layout
 
     def __add__(self, other: GradientsParams[B]) -> GradientsParams[B]:
         """Add gradients by parameter; those in only one operand are kept. Updates of buffers are added too.

@@ -17,7 +17,16 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 from scipy.special import erf, erfc, erfinv
+
+from burnpy.backend import CuPy, operations
+from burnpy_array import ArrayBackend
+from burnpy_cupy.attention import Attention
+from burnpy_cupy.convolution import Convolution
+from burnpy_cupy.indexing import Indexing
+from burnpy_cupy.pooling import Pooling
+from burnpy_cupy.products import Products
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -141,7 +150,17 @@ def _index_reduce(combine: Any) -> Any:
     return run
 
 
+def _cat(*args: Any) -> Any:
+    count = len(args) // 2 - 1
+    xs, lengths, row, out = args[:count], args[count:-2], args[-2], args[-1]
+    parts = [x.reshape(-1, n) for x, n in zip(xs, lengths, strict=True)]
+    out[...] = np.concatenate(parts, 1).reshape(out.shape)
+    assert row == sum(lengths)
+    return out
+
+
 KERNELS: dict[str, Any] = {
+    **{f"burnpy_cat_{count}": _cat for count in range(2, 9)},
     **{f"burnpy_index_prod_{size}": _index_reduce(np.multiply) for size in (4, 8)},
     **{f"burnpy_index_amin_{size}": _index_reduce(np.minimum) for size in (4, 8)},
     **{f"burnpy_index_amax_{size}": _index_reduce(np.maximum) for size in (4, 8)},
@@ -191,7 +210,9 @@ class StandInError(RuntimeError):
         self.status = status
 
 
-def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "") -> dict[str, Any]:
+def stand_ins(
+    journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "", driver: int = 0
+) -> dict[str, Any]:
     """Modules to put into ``sys.modules`` for cupy's: of so many GPUs, a CUDA that fails, or one without a library."""
 
     def device_count() -> int:
@@ -227,6 +248,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         getDeviceCount=device_count,
         getDevice=lambda: journal.current,
         runtimeGetVersion=lambda: 13020,
+        driverGetVersion=lambda: driver,
         CUDARuntimeError=StandInError,
     )
     random = RecordingModule(
@@ -234,7 +256,12 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
     )
     linalg = RecordingModule(journal, "linalg.", np.linalg)
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
-    parts = {"runtime": runtime, "Device": Device, "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version)}
+    parts = {
+        "runtime": runtime,
+        "Device": Device,
+        "Stream": types.SimpleNamespace(null=nullcontext()),
+        "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version),
+    }
     if missing == "cuBLAS":
         cuda: types.SimpleNamespace = WithoutCublas(**parts)
     else:
@@ -245,6 +272,16 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         "cupyx": types.SimpleNamespace(errstate=_recorded(journal, "cupyx.errstate", lambda *, linalg: nullcontext())),
         "cupyx.scipy.special": special,
     }
+
+
+def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `burnpy_array` compute what CuPy does by kernels of ours and by calls of cuBLAS, which run on no stand-in.
+
+    `tests/hostcuda` runs those.
+    """
+    for family in (Products, Attention, Convolution, Indexing, Pooling):
+        for name in vars(family).keys() & operations().keys():
+            monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
+from burnpy.backend.operations.optimizer import split_total
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy_array import ArrayBackend
@@ -90,6 +91,18 @@ class Compiled(ArrayBackend):
             return super().masked_scale(x, mask, scale)
         return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
 
+    def masked_mean(self, x: Any, mask: Any) -> Any:
+        kernel = self._kernel("masked_mean_of_rows", (_FULL, "mask"), x.dtype) if x.size else None
+        if kernel is None:
+            return super().masked_mean(x, mask)
+        return self._call(kernel, [x, mask], (), flat(x.size), x.shape, ())[0]
+
+    def masked_mean_backward(self, grad: Any, mask: Any) -> Any:
+        kernel = self._kernel("masked_mean_of_rows_backward", (_COLUMN, "mask"), grad.dtype) if mask.size else None
+        if kernel is None:
+            return super().masked_mean_backward(grad, mask)
+        return self._call(kernel, [grad, mask], (), flat(mask.size), mask.shape, ())[0]
+
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         geometry = along(x.shape, dims) if dims else None
         kernel = None if geometry is None else self._kernel("logsumexp", (_FULL,), x.dtype, ((1,), True))
@@ -152,6 +165,19 @@ class Compiled(ArrayBackend):
         kernel, geometry = found
         by_x, by_weight = self._call(kernel, [grad, x, weight], (), geometry, x.shape, weight.shape)
         return by_x, by_weight.reshape(weight.shape)
+
+    def average_update(self, averages: Sequence[Any], totals: Sequence[Any], share: float) -> list[Any]:
+        return [self._moved_average(*pair, share) for pair in zip(averages, totals, strict=True)]
+
+    def _moved_average(self, average: Any, total: Any, share: float) -> Any:
+        kernel = None
+        if average.size and average.dtype is total.dtype:
+            extents = (_FULL, _FULL, _COLUMN, "scalar", "scalar")
+            kernel = self._kernel("moved_average", extents, average.dtype)
+        if kernel is None:
+            return super().average_update([average], [total], share)[0]
+        xs, numbers = [average, *split_total(self, total)], (1.0 - share, share)
+        return self._call(kernel, xs, numbers, flat(average.size), average.shape, ())[0]
 
     def _elementwise(self, name: str, xs: Sequence[Any], rest: tuple[Any, ...]) -> Kernel | None:
         """Return the kernel of an operation whose arrays have one shape and one dtype."""

@@ -15,7 +15,7 @@ import numpy as np
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy_numpy.compiled.compiler import Kernel as Function
-from burnpy_numpy.compiled.compiler import vector_bytes
+from burnpy_numpy.compiled.compiler import load, vector_bytes
 from burnpy_numpy.compiled.emitter import emit
 from burnpy_numpy.compiled.kernel import NamedKernel, address, enabled, loaded, named_kernel, ran
 from burnpy_numpy.compiled.loops import Loops
@@ -133,7 +133,7 @@ def formula_kernel(
 def _list_kernel(program: Program) -> ListKernel | None:
     text, _ = emit(program, vector_bytes())
     text = text.replace("define void @kernel(", "define internal void @one(") + _DRIVER
-    function = loaded(program.name, f"lists {program.key}", text)
+    function = loaded(program.name, f"lists {program.key}", text, load)
     return None if function is None else ListKernel(program, text, function)
 
 
