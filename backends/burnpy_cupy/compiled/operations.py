@@ -112,7 +112,7 @@ class Compiled(ArrayBackend):
         return self._call(kernel, [grad, mask], (), geometry, mask.shape, ())[0]
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        if not dims or is_half(x.dtype):
+        if not (dims and x.size) or is_half(x.dtype):
             return super().mean(x, dims, keepdim)
         return self._call(x.mean, dims, None, None, keepdim)
 
