@@ -18,6 +18,7 @@ from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability, exchange, memory, nccl
 from burnpy_cupy.attention import Attention
+from burnpy_cupy.compiled.lists import CompiledLists
 from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
@@ -28,7 +29,7 @@ from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.streams import Stream, Streams
 
 
-class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
+class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, CompiledLists, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
@@ -131,9 +132,12 @@ class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
             self._call(self._kernels["burnpy_note"], value, slot, self._late.memory)
         self._late.add(slots, lambda contents: error(*[note for note, _, _ in contents]))
 
-    def bounded(self, index: Any, low: int, high: int, error: Callable[[int], Exception]) -> Any:
+    def bounded(
+        self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
+    ) -> Any:
         slot, inside = self._late.slot(), self._call(self.xp.empty, index.shape, int64)
-        self._call(self._kernels["burnpy_bounded"], index, low, high, slot, inside, self._late.memory)
+        ignored = low if ignored is None else ignored  # the kernel makes low of it
+        self._call(self._kernels["burnpy_bounded"], index, low, high, ignored, slot, inside, self._late.memory)
         self._late.add([slot], lambda contents: out_of_bounds(contents[0][1], contents[0][2], low, high, error))
         return inside
 
