@@ -102,6 +102,7 @@ class ZeroRedundancy(Optimizer):
             )
         for name, value in (("weight_decay", optim.weight_decay), ("maximize", optim.maximize)):
             _set(self, name, value)
+        _set(self, "master_weights", optim.master_weights)
         _set(self, "groups", optim.groups)
         super().__post_init__()
         _set(self, "optim", copy(optim))
