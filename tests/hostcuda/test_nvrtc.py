@@ -14,10 +14,11 @@ from functools import cache
 
 import pytest
 
-from burnpy import IntTensor, Tensor
+from burnpy import IntTensor, Tensor, cat
 from burnpy.backend import CuPy
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy_cupy.indexing_kernels import MOST_JOINED
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_EXECUTED, dry
@@ -36,6 +37,7 @@ def sources() -> dict[str, str]:
             dry(name, arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
+        cat([Tensor[CuPy].ones((2,))] * MOST_JOINED)
     found: dict[str, str] = {}
     for text, _ in kernels.noted.values():
         names = re.findall(r'extern "C" __global__ void (\w+)', text)
