@@ -71,7 +71,22 @@ def _position(most: str) -> Reduction:
     )
 
 
+def _cat(count: int) -> Elementwise:
+    """The kernel that concatenates arrays whose dimensions are (outer, sizes of the arrays, inner)."""
+    names = range(count)
+    picks = "".join(f"if (at < n{k}) y = x{k}[outer * n{k} + at]; else {{ at -= n{k}; " for k in names[:-1])
+    return Elementwise(
+        ", ".join([*(f"raw T x{k}" for k in names), *(f"int64 n{k}" for k in names), "int64 row"]),
+        "T y",
+        f"long long outer = i / row, at = i % row; {picks} y = x{count - 1}[outer * n{count - 1} + at];"
+        + " }" * (count - 1),
+    )
+
+
+CATS = range(2, 9)
+"""The numbers of arrays for which there is a kernel that concatenates them."""
 ELEMENTWISE = {
+    **{f"burnpy_cat_{count}": _cat(count) for count in CATS},
     "burnpy_floor_divide": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(quotient);", _DIVISION),
     "burnpy_remainder": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(modulus);", _DIVISION),
     "burnpy_floor_divide_by": Elementwise(

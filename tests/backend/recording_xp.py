@@ -151,7 +151,17 @@ def _index_reduce(combine: Any) -> Any:
     return run
 
 
+def _cat(*args: Any) -> Any:
+    count = len(args) // 2 - 1
+    xs, lengths, row, out = args[:count], args[count:-2], args[-2], args[-1]
+    parts = [x.reshape(-1, n) for x, n in zip(xs, lengths, strict=True)]
+    out[...] = np.concatenate(parts, 1).reshape(out.shape)
+    assert row == sum(lengths)
+    return out
+
+
 KERNELS: dict[str, Any] = {
+    **{f"burnpy_cat_{count}": _cat for count in range(2, 9)},
     **{f"burnpy_index_prod_{size}": _index_reduce(np.multiply) for size in (4, 8)},
     **{f"burnpy_index_amin_{size}": _index_reduce(np.minimum) for size in (4, 8)},
     **{f"burnpy_index_amax_{size}": _index_reduce(np.maximum) for size in (4, 8)},

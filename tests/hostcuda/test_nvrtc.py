@@ -14,16 +14,18 @@ from functools import cache
 
 import pytest
 
-from burnpy import IntTensor, Tensor, cat
+from burnpy import IntTensor, Tensor
 from burnpy.backend import CuPy
+from burnpy.backend.dtypes import float32
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
-from burnpy_cupy.indexing_kernels import MOST_JOINED
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_EXECUTED, dry
 
 simulator.require()
+
+from burnpy_cupy.kernels import CATS  # noqa: E402
 
 ARCHITECTURES = (80, 90, 100)
 PARTS = 6
@@ -37,7 +39,8 @@ def sources() -> dict[str, str]:
             dry(name, arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
-        cat([Tensor[CuPy].ones((2,))] * MOST_JOINED)
+        for count in CATS:
+            CuPy().cat([CuPy().full((2,), 1.0, float32)] * count, 0)
     found: dict[str, str] = {}
     for text, _ in kernels.noted.values():
         names = re.findall(r'extern "C" __global__ void (\w+)', text)
