@@ -17,6 +17,7 @@ from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability, exchange, memory
 from burnpy_cupy.attention import Attention
+from burnpy_cupy.compiled.lists import CompiledLists
 from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
@@ -28,7 +29,7 @@ from burnpy_cupy.recurrence import Recurrence
 from burnpy_cupy.streams import Stream, Streams
 
 
-class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Differences):
+class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, CompiledLists, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:

@@ -55,6 +55,8 @@ class Adam(Optimizer):
     decoupled: ClassVar[bool] = False
     """True if weight decay is decoupled from the averages, as in `AdamW`."""
 
+    gated: ClassVar[bool] = True
+
     def check(self) -> None:
         """Check that the settings are in range.
 

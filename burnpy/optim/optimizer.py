@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
+from burnpy.backend.operations.lists import unless
 from burnpy.backend.operations.optimizer import Step
 from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.buffer_updates import stepped
@@ -95,6 +95,10 @@ class Optimizer(metaclass=Explaining):
     maximize: bool = False
     groups: Sequence[Group] = ()
 
+    gated: ClassVar[bool] = False
+    """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as the device's
+    operations and `burnpy.backend.Backend.foreach` do if they are given it. Otherwise, `step` does that afterwards."""
+
     joint: ClassVar[bool] = False
     """True if one call of `update` always takes all parameters, as their updates depend on each other."""
 
@@ -147,7 +151,7 @@ class Optimizer(metaclass=Explaining):
             step: the learning rate and the other settings that all optimizers have in common. ``step.owned`` says that
                 the states may be modified in place: they are results of `initial` or of the last update and were not
                 exposed. Pass it on to the device's operations only if `initial` and `update` return new, distinct
-                arrays, never the parameters or the gradients.
+                arrays, never the parameters or the gradients. ``step.found_inf`` is for an update that is `gated`.
         """
 
     def initial(self, device: Backend, param: Float) -> tuple[Float, ...]:
@@ -214,21 +218,23 @@ class Optimizer(metaclass=Explaining):
         # Updates of buffers may raise an error, so compute them before anything changes.
         with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads._updates else model
         found_inf = param_grads._found_inf  # where true, the step is to change nothing
-        if found_inf is not None and device.eager_checks and not found_inf.item():
-            found_inf = None
-        in_place = device.in_place_updates and found_inf is None  # if False, an update may raise and change no states
+        skips = found_inf is not None and device.eager_checks and bool(found_inf.item())
+        found = None if found_inf is None or device.eager_checks else found_inf._primitive
+        gates = found is not None and _gates(type(self))
+        # if False, an update may raise and change no states
+        in_place = device.in_place_updates and not skips and (found is None or gates)
         if not in_place:
             states = dict(states)
-        common = Step(rate, 1, self.weight_decay, self.maximize, in_place)
+        common = Step(rate, 1, self.weight_decay, self.maximize, in_place, found if gates else None)
         slots = self.slots
         values: dict[str, Tensor[Any]] = {}
         for batch in batches(pending, states, options, common, unseen, self.joint):
             step, members = batch
             before = batch.states(states, slots, device, self.initial)
             old = [m.value for m in members]
-            after = self.update(device, old, [m.grad for m in members], before, step)
-            if found_inf is not None:
-                after = unless(device, found_inf._primitive, (old, *before), after)
+            after = (old, *before) if skips else self.update(device, old, [m.grad for m in members], before, step)
+            if found is not None and not gates:
+                after = unless(device, found, (old, *before), after)
             for ident, value, state in batch.updated(after, states, slots, device, name):
                 states[ident] = state
                 values[ident] = new_tensor(Tensor, device, value)
@@ -352,10 +358,9 @@ class Optimizer(metaclass=Explaining):
         return self._known[1]
 
 
-def unless(device: Any, skipped: Any, before: tuple[Floats, ...], after: tuple[Floats, ...]) -> tuple[list[Float], ...]:
-    """Return the lists before an update where ``skipped``, a 0-d bool primitive, is true; else those after it."""
-    kept = iter(device.foreach_where(skipped, [*chain(*before)], [*chain(*after)]))
-    return tuple([[*islice(kept, len(column))] for column in after])
+def _gates(optimizer: type[Optimizer]) -> bool:
+    """Return whether the class that has the `update` of an optimizer says that it is `Optimizer.gated`."""
+    return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
 
 
 def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
@@ -46,6 +46,8 @@ class RmsProp(Optimizer):
     eps: float = 1e-8
     momentum: float = 0.0
     centered: bool = False
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.

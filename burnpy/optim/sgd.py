@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import at_least_zero, fraction
@@ -51,6 +51,8 @@ class Sgd(Optimizer):
     momentum: float = 0.0
     dampening: float = 0.0
     nesterov: bool = False
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.

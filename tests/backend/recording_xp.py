@@ -295,7 +295,11 @@ def fresh_devices() -> Iterator[None]:
 
     before = dict(DeviceMeta._devices)
     try:
-        with mock.patch("burnpy_cupy.compiled.operations.enabled", return_value=False):
+        off: Any = {"return_value": False}
+        with (
+            mock.patch("burnpy_cupy.compiled.operations.enabled", **off),
+            mock.patch("burnpy_cupy.compiled.lists.enabled", **off),
+        ):
             yield
     finally:
         DeviceMeta._devices.clear()

@@ -34,9 +34,12 @@ class CompiledLists(ArrayBackend):
         numbers: tuple[Any, ...] = (),
         flags: tuple[bool, ...] = (),
         owned: bool = False,
+        skipped: Any = None,
     ) -> tuple[list[Any], ...]:
         if not lists[0]:
             return no_results(lists)
+        if skipped is not None:  # which a device that waits for nothing has; this one does without the update
+            return super().foreach(formula, lists, numbers, flags, owned, skipped)
         groups = _groups(lists)
         kernels = {dtype: _kernel(formula, len(lists), len(numbers), dtype, flags) for dtype in groups}
         if len(groups) == 1:

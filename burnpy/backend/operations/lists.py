@@ -11,6 +11,7 @@ a tuple of results. All go through one method, `Lists.foreach`, which a backend 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import float32, promote_types
@@ -33,6 +34,7 @@ class Lists(OperationsBase):
         numbers: tuple[Any, ...] = (),
         flags: tuple[bool, ...] = (),
         owned: bool = False,
+        skipped: Bool | None = None,
     ) -> tuple[list[Float], ...]:
         """Compute a formula of the first members of all lists, of the second, and so on; return a list of each result.
 
@@ -49,12 +51,15 @@ class Lists(OperationsBase):
             flags: further arguments, part of the program.
             owned: whether the results after the first may be in the memory of the lists after the second, as of an
                 optimizer's states.
+            skipped: a bool, 0-d. Where it is true, the first result is the first list, and the others are the lists
+                after the second.
         """
         rows = [
             one_position(self, formula, position, row, numbers, flags)
             for position, row in enumerate(zip(*lists, strict=True))
         ]
-        return tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
+        results = tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
+        return results if skipped is None else unless(self, skipped, (lists[0], *lists[2:]), results)
 
     @derived(GENERAL, flops=1)
     def foreach_mul(self, xs: Sequence[Float], factor: Float | Scalar) -> list[Float]:
@@ -110,6 +115,14 @@ class Lists(OperationsBase):
 def no_results(lists: Sequence[Sequence[Float]]) -> tuple[list[Float], ...]:
     """Return as many empty lists as a formula of so many lists has results: an update has a gradient more."""
     return tuple([] for _ in lists[1:] or lists)
+
+
+def unless(
+    b: Any, skipped: Bool, before: Sequence[Sequence[Float]], after: Sequence[Sequence[Float]]
+) -> tuple[list[Float], ...]:
+    """Return the lists before an update where ``skipped``, a 0-d bool primitive, is true; else those after it."""
+    kept = iter(b.foreach_where(skipped, [*chain(*before)], [*chain(*after)]))
+    return tuple([[*islice(kept, len(column))] for column in after])
 
 
 def one_position(

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Float
+from burnpy.backend.primitives import Bool, Float
 from burnpy.backend.schema import Algebra, derived
 
 NONE = Algebra.NONDIFFERENTIABLE
@@ -34,6 +34,7 @@ class Step(NamedTuple):
     weight_decay: float = 0.0  #: the coefficient of weight decay
     maximize: bool = False  #: whether to go up the gradient instead of down
     owned: bool = False  #: whether the states may be updated in place
+    found_inf: Bool | None = None  #: where true, 0-d, parameters and states stay as they are
 
     def bias_correction(self, beta: float) -> float:
         """Return 1 - betaᵗ, the sum of the weights in an exponential average after t updates that began with 0."""
@@ -101,7 +102,7 @@ class Optimizer(OperationsBase):
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
         numbers, flags = (step.lr, step.weight_decay), (bool(step.weight_decay), step.maximize)
-        return self.foreach(sgd_step, (params, grads), numbers, flags)[0]  # type: ignore[no-any-return]  # a list
+        return self.foreach(sgd_step, (params, grads), numbers, flags, False, step.found_inf)[0]  # type: ignore[no-any-return]  # a list
 
     @derived(NONE, consumes="velocities", flops=5)
     def momentum_update(
@@ -122,7 +123,7 @@ class Optimizer(OperationsBase):
         """
         numbers = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize, nesterov)
-        return self.foreach(momentum_step, (params, grads, velocities), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(momentum_step, (params, grads, velocities), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("means", "squares"), flops=13)
     def adam_update(
@@ -145,7 +146,7 @@ class Optimizer(OperationsBase):
         """
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
         flags = (bool(step.weight_decay), step.maximize, decoupled)
-        return self.foreach(adam_step, (params, grads, means, squares), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(adam_step, (params, grads, means, squares), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
@@ -167,7 +168,8 @@ class Optimizer(OperationsBase):
         """
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
         flags = (bool(step.weight_decay), step.maximize, decoupled)
-        return self.foreach(amsgrad_step, (params, grads, means, squares, largest), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        lists = (params, grads, means, squares, largest)
+        return self.foreach(amsgrad_step, lists, numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes="squares", flops=8)
     def rmsprop_update(
@@ -185,7 +187,7 @@ class Optimizer(OperationsBase):
         """
         numbers = (step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize)
-        return self.foreach(rmsprop_step, (params, grads, squares), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(rmsprop_step, (params, grads, squares), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
@@ -210,7 +212,7 @@ class Optimizer(OperationsBase):
         numbers = (step.lr, alpha, 1.0 - alpha, eps, momentum, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize, centered)
         lists = (params, grads, squares, averages, velocities)
-        return self.foreach(rmsprop_momentum_step, lists, numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(rmsprop_momentum_step, lists, numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes="totals", flops=7)
     def adagrad_update(
@@ -229,7 +231,7 @@ class Optimizer(OperationsBase):
         """
         numbers = adagrad_numbers(step, lr_decay, eps)
         flags = (bool(step.weight_decay), step.maximize)
-        return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, flops=4)
     def average_update(self, averages: Sequence[Float], totals: Sequence[Float], share: float) -> list[Float]:
