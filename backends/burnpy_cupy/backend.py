@@ -26,10 +26,11 @@ from burnpy_cupy.differences import Differences
 from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
+from burnpy_cupy.recurrence import Recurrence
 from burnpy_cupy.streams import Stream, Streams
 
 
-class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, CompiledLists, Differences):
+class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, CompiledLists, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
