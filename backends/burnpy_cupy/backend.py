@@ -9,20 +9,25 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend, out_of_bounds
-from burnpy.backend.dtypes import float16, float32, int64, kind_of
+from burnpy.backend.dtypes import float32, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.memory import DeviceMemory
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability, exchange, memory
+from burnpy_cupy.attention import Attention
+from burnpy_cupy.compiled.operations import Compiled
+from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
+from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.kernels import Kernels
+from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.streams import Stream, Streams
 
 
-class CuPy(Differences):
+class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
@@ -50,6 +55,7 @@ class CuPy(Differences):
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp)
+        self._programs = {}
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
         self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
@@ -147,11 +153,6 @@ class CuPy(Differences):
         if source is not self and isinstance(source, CuPy):
             return self._call(self.xp.asarray, x)  # from GPU to GPU
         return super().transfer_from(x, source)
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        if x.dtype is y.dtype is float16:  # cuBLAS accumulates float16 products in float32
-            return self._call(self.xp.matmul, x, y)
-        return super().matmul(x, y)
 
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int":

@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array import ArrayBackend
 from burnpy_array.softmax import widened
-from burnpy_numpy.compiled.operations import applied, elementwise_kernel
+from burnpy_numpy.compiled.operations import MANY, applied, elementwise_kernel
 from burnpy_numpy.constants import constant
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.row_sums import row
@@ -43,6 +43,9 @@ class Activation(ArrayBackend):
     """
 
     def relu(self, x: Any) -> Any:
+        kernel = elementwise_kernel("relu", (), x) if x.size >= MANY else None
+        if kernel is not None:
+            return applied(kernel, x)
         if x.size < _SMALL:
             try:
                 return run(_maximum, x, _ZERO32 if x.dtype is float32 else _ZERO[x.dtype])
@@ -58,9 +61,11 @@ class Activation(ArrayBackend):
         zero = _ZERO.get(out.dtype)
         if zero is None:
             return super().relu_backward(grad, out)
+        kernel = elementwise_kernel("relu_backward", (), grad, out)
+        if kernel is not None:
+            return applied(kernel, grad, out)
         if out.size >= _SMALL:
-            kernel = elementwise_kernel("relu_backward", (), grad, out)
-            return self._call(_relu_backward, grad, out, zero) if kernel is None else applied(kernel, grad, out)
+            return self._call(_relu_backward, grad, out, zero)
         try:
             return run(_where_nonzero, grad, out, zero)
         except RuntimeError:

@@ -21,6 +21,7 @@ from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.indexing import CompiledIndexing
+from burnpy_numpy.compiled.lists import CompiledLists
 from burnpy_numpy.compiled.matrices import CompiledMatrices
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
@@ -28,7 +29,6 @@ from burnpy_numpy.compiled.pooling import CompiledPooling
 from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
-from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
@@ -54,7 +54,6 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPy(
-    Softmax,  # of few elements, before others look at them
     Compiled,
     CompiledAdaptive,
     CompiledAttention,
@@ -67,7 +66,8 @@ class NumPy(
     CompiledRecurrence,
     CompiledSampling,
     CompiledScans,
-    CompiledUpdates,
+    CompiledLists,
+    Softmax,
     Activation,
     Convolution,
     Pooling,

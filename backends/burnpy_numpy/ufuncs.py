@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array.pointwise import BINARY, UNARY, operation
-from burnpy_numpy.compiled.operations import LEAST, applied, elementwise_kernel
+from burnpy_numpy.compiled.operations import MANY, applied, elementwise_kernel
 from burnpy_numpy.constants import known
 from burnpy_numpy.errstate import quietly, run
 
@@ -61,7 +61,7 @@ def _unary(self: Any, x: Any) -> Any:
 
 
 def _compiled(self: Any, x: Any) -> Any:
-    if x.size >= LEAST:
+    if x.size >= MANY:
         kernel = elementwise_kernel(OPERATION, (), x)
         if kernel is not None:
             return applied(kernel, x)
@@ -88,7 +88,7 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
 
 
 def _compiled_binary(self: Any, x: Any, y: Any) -> Any:
-    if x.size >= LEAST and type(y) is ndarray:
+    if x.size >= MANY and type(y) is ndarray:
         kernel = elementwise_kernel(OPERATION, (), x, y)
         if kernel is not None:
             return applied(kernel, x, y)

@@ -16,6 +16,7 @@ from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.integers import Integers
 from burnpy.backend.operations.linalg import LinearAlgebra
+from burnpy.backend.operations.lists import Lists
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
@@ -66,6 +67,7 @@ class Backend(
     Attention,
     Recurrence,
     LinearAlgebra,
+    Lists,
     Optimizer,
     Programs,
     Runtime,

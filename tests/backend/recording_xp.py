@@ -14,9 +14,19 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import pytest
 from scipy.special import erf, erfc, erfinv
+
+from burnpy.backend import CuPy, operations
+from burnpy_array import ArrayBackend
+from burnpy_cupy.attention import Attention
+from burnpy_cupy.convolution import Convolution
+from burnpy_cupy.indexing import Indexing
+from burnpy_cupy.pooling import Pooling
+from burnpy_cupy.products import Products
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -140,7 +150,17 @@ def _index_reduce(combine: Any) -> Any:
     return run
 
 
+def _cat(*args: Any) -> Any:
+    count = len(args) // 2 - 1
+    xs, lengths, row, out = args[:count], args[count:-2], args[-2], args[-1]
+    parts = [x.reshape(-1, n) for x, n in zip(xs, lengths, strict=True)]
+    out[...] = np.concatenate(parts, 1).reshape(out.shape)
+    assert row == sum(lengths)
+    return out
+
+
 KERNELS: dict[str, Any] = {
+    **{f"burnpy_cat_{count}": _cat for count in range(2, 9)},
     **{f"burnpy_index_prod_{size}": _index_reduce(np.multiply) for size in (4, 8)},
     **{f"burnpy_index_amin_{size}": _index_reduce(np.minimum) for size in (4, 8)},
     **{f"burnpy_index_amax_{size}": _index_reduce(np.maximum) for size in (4, 8)},
@@ -254,14 +274,28 @@ def stand_ins(
     }
 
 
+def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `burnpy_array` compute what CuPy does by kernels of ours and by calls of cuBLAS, which run on no stand-in.
+
+    `tests/hostcuda` runs those.
+    """
+    for family in (Products, Attention, Convolution, Indexing, Pooling):
+        for name in vars(family).keys() & operations().keys():
+            monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
+
+
 @contextmanager
 def fresh_devices() -> Iterator[None]:
-    """Devices made inside are forgotten afterwards, so that none made of stand-ins is found by a later test."""
+    """Devices made inside are forgotten afterwards, so that none made of stand-ins is found by a later test.
+
+    They run no programs as kernels, whose CUDA source NumPy cannot compute.
+    """
     from burnpy.backend.devices import DeviceMeta
 
     before = dict(DeviceMeta._devices)
     try:
-        yield
+        with mock.patch("burnpy_cupy.compiled.operations.enabled", return_value=False):
+            yield
     finally:
         DeviceMeta._devices.clear()
         DeviceMeta._devices.update(before)

@@ -24,7 +24,7 @@ from burnpy.backend.errors import ArgumentError, BackendUnavailableError
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import check_values
-from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins
+from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
 
 has_cupy = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
 
@@ -54,6 +54,7 @@ def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch, fresh_devices():
         for name, module in stand_ins(journal).items():
             patch.setitem(sys.modules, name, module)
+        without_own_kernels(patch)
         for name in ROWS:
             run_small_examples(name)
         draw(CuPy())

@@ -20,7 +20,7 @@ EVERYBODY_NEEDS = {
     ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "binary", "convolution", "creation", "dense", "elementary"),
-        *("indexing", "integers", "linalg", "normalization", "norms", "optimizer", "ordering", "pointwise"),
+        *("indexing", "integers", "linalg", "lists", "normalization", "norms", "optimizer", "ordering", "pointwise"),
         *("pooling", "programs", "random", "recurrence", "reduction", "resampling", "scans", "segments", "shape"),
         *("special_functions", "windows"),
     ],

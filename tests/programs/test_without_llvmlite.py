@@ -32,6 +32,7 @@ losses = [
     cross_entropy(rows, index[:64]) + rows.softmax(dim=1).square().sum() + rows.gelu().sum(),
     rows.cumsum(dim=1).sum() + rows.cumprod(dim=1).sum() + rows.cummax(dim=1)[0].sum() + rows.logcumsumexp(dim=0).sum(),
     rows[index].square().sum() + rows.norm(dim=1).sum() + rows.atan2(rows + 3.0).sum(),
+    F.scaled_dot_product_attention(sequences, sequences, sequences, causal=True).square().sum(),
     linalg.cholesky(positive).sum() + linalg.solve_triangular(positive, square, upper=False).sum(),
 ]
 for loss in losses:

@@ -10,7 +10,7 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.backend.operations.windows import Pair
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST, block_starts, block_width, template_kernel
+from burnpy_numpy.compiled.operations import MANY, block_starts, block_width, template_kernel
 
 _COLUMNS = 16
 """The number of columns whose maxima are found at a time."""
@@ -22,7 +22,7 @@ class CompiledAdaptive(ArrayBackend):
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
         kernel, (n, channels, high, wide) = None, x.shape
         width = block_width(wide, _COLUMNS)
-        if x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):
+        if x.size >= MANY and (x.dtype is float32 or x.dtype is float64):
             kernel = template_kernel("adaptive_pooling_kernels", "adaptive_maxima", x.dtype.name, width)
         if kernel is None:
             return super().adaptive_max_pool2d_indices(x, size)

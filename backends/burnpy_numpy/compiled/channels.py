@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST, LONGEST
+from burnpy_numpy.compiled.operations import LONGEST, MANY
 from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ _groups = lru_cache(maxsize=256)(_Groups)
 
 def _groups_of(x: Any, weight: Any, dims: Dims) -> _Groups | None:
     """Return the groups of x, if it is large, and normalized over planes, with one weight for each channel."""
-    if x.size < LEAST or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
+    if x.size < MANY or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
         return None
     if dims == (0, *range(2, x.ndim)):
         lead = x.shape[:2]

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from burnpy_numpy.compiled.entry import SYMBOLS, Entry, builtin
+
 _engines: list[Any] = []
-"""The engine that holds the loaded code until the process ends."""
+"""The engines that hold the loaded code until the process ends."""
 
 Kernel = Callable[[Any, Any, int, int, int, int], None]
 _PROTOTYPE = ctypes.CFUNCTYPE(
@@ -44,6 +46,8 @@ def llvm() -> Any:
         binding.add_symbol(name, _address_in_c(function))
     for name in ("memcpy", "memset", "memmove"):  # which LLVM may write in place of a loop
         binding.add_symbol(name, _address_in_c(name))
+    for name in SYMBOLS:
+        binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
     return binding
 
 
@@ -113,12 +117,22 @@ def compile_text(text: str) -> bytes:
 
 def load(code: bytes) -> Kernel:
     """Load an object file and return its function ``kernel``."""
+    return _PROTOTYPE(_loaded(code, "kernel"))
+
+
+def load_entry(code: bytes) -> Entry:
+    """Load an object file and return its function ``entry`` as a built-in one of Python."""
+    return builtin(_loaded(code, "entry"))
+
+
+def _loaded(code: bytes, name: str) -> int:
+    """Load an object file and return the address of a function."""
     binding = llvm()
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target())
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    address = engine.get_function_address("kernel")
+    address: int = engine.get_function_address(name)
     if not address:
-        raise RuntimeError("compiled code has no function kernel")
+        raise RuntimeError(f"compiled code has no function {name}")
     _engines.append(engine)
-    return _PROTOTYPE(address)
+    return address

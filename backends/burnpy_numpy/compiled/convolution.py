@@ -186,11 +186,11 @@ def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: A
     from burnpy_numpy.compiled.kernel import address
 
     tables, members, o = windows.forward, x.shape[0], weight.shape[0]
-    packed = np.ascontiguousarray(weight.reshape((o, -1))[tables.channels].swapaxes(1, 2))
+    weight = np.ascontiguousarray(weight)
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     out = np.empty((members, o, *windows.counts), x.dtype)
     firsts = np.ascontiguousarray(tables.channels[:, 0])
-    arrays = (packed, out, added, tables.elements, tables.places, tables.targets, firsts, tables.sources)
+    arrays = (weight, out, added, tables.elements, tables.places, tables.targets, firsts, tables.sources)
     addresses = [address(a) for a in arrays]
     far, tiles, blocks = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1], len(firsts)
     step = out.itemsize * o * far

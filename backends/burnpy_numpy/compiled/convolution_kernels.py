@@ -20,7 +20,7 @@ from burnpy_numpy.compiled.vectors import Vector
 def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
     """Return the text of the kernel of convolution: out = bias + Σ weight · x over the elements of each window.
 
-    The table: x, weight as (blocks, elements, channels), out, bias, and int64: the place of each element of the window;
+    The table: x, weight, out, bias, and int64: the place of each element of the window;
     the places in x and in out of each vector; the first channel of each block, and where its x begins. The sizes: the
     numbers of members, elements, and tiles of vectors; the distances of members of x and of out, and of channels of
     out. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
@@ -34,12 +34,11 @@ def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
     w = Loops(width, 9, 6)
     x, weight, out, bias, elements, places, targets, firsts, sources = w.table
     members, length, tiles, x_member, out_member, out_channel = w.sizes
-    block = w.times(length, channels)
     with w.loop("0", members) as n, w.loop("%begin", "%end") as b:
         first = w.number(firsts, b)
         source = w.element(w.element(x, w.times(n, x_member), dtype), w.number(sources, b), dtype)
         target = w.element(out, w.plus(w.times(n, out_member), w.times(first, out_channel)), dtype)
-        row = w.element(weight, w.times(b, block), dtype)
+        rows = [w.element(weight, w.times(w.plus(first, c), length), dtype) for c in range(channels)]
         with w.loop("0", tiles) as t:
             at = [w.plus(w.times(t, vectors), v) for v in range(vectors)]
             starts = [w.element(source, w.number(places, v), dtype) for v in at]
@@ -47,16 +46,14 @@ def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
             with w.loop("0", length) as k:
                 place = w.number(elements, k)
                 xs = [w.load(w.element(start, place, dtype), dtype, None) for start in starts]
-                weights = w.element(row, w.times(k, channels), dtype)
-                for c in range(channels):
-                    factor = w.load_one(w.element(weights, str(c), dtype), dtype)
-                    _add_products(w, totals[c], factor, xs)
+                for sums, row in zip(totals, rows, strict=True):
+                    _add_products(w, sums, w.load_one(w.element(row, k, dtype), dtype), xs)
             for c in range(channels):
                 added = w.load_one(w.element(bias, w.plus(first, c), dtype), dtype)
                 channel = w.element(target, w.times(out_channel, c), dtype)
                 for total, v in zip(totals[c], at, strict=True):
-                    sums = w.add(w.get(total, dtype), added)
-                    w.store(sums, w.element(channel, w.number(targets, v), dtype), None)
+                    result = w.add(w.get(total, dtype), added)
+                    w.store(result, w.element(channel, w.number(targets, v), dtype), None)
     return w.function()
 
 

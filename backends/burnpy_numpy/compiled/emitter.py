@@ -1,6 +1,6 @@
 """A program as LLVM's intermediate representation: one function, made of loops over rows and over columns.
 
-The function is ``kernel(table, numbers, begin, end, rows, columns)``:
+The function is ``kernel(table, numbers, begin, end, rows, columns)``; Python calls it by the ``entry`` of `with_entry`:
 
 - ``table``: addresses of NumPy arrays, as objects: the inputs that are arrays, the outputs and, if any are kept,
   memory for one row of `Layout.scratch` values;
@@ -18,9 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from burnpy.backend.program import Extent, Instruction, Program
+from burnpy.backend.program.schedule import Schedule
+from burnpy_numpy.compiled.entry import entry_text
 from burnpy_numpy.compiled.functions import FUNCTIONS, definition
 from burnpy_numpy.compiled.instructions import applied
-from burnpy_numpy.compiled.schedule import Schedule
 from burnpy_numpy.compiled.vectors import Vector, Writer
 
 CHUNK = 128
@@ -65,6 +66,13 @@ def emit(program: Program, vector_bytes: int) -> tuple[str, Layout]:
     return _Emitter(program, vector_bytes).text()
 
 
+def with_entry(program: Program, text: str, layout: Layout) -> str:
+    """Return the text of a kernel with the function by which Python calls it: see `entry_text`."""
+    scalars = sum(i.extent is Extent.SCALAR for i in program.inputs)
+    arrays = len(program.inputs) - scalars + len(program.outputs) + (layout.scratch > 0)
+    return "\n".join([text, entry_text(arrays, scalars, layout.flat)])
+
+
 class _Emitter:
     """The state of emitting one program."""
 
@@ -93,12 +101,13 @@ class _Emitter:
         else:
             self._rows()
         w.write("ret void")
-        head = "define void @kernel(ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns) {\nentry:"
+        arguments = "ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns"
+        head = f"define void @kernel({arguments}) noinline {{\nentry:"
         body = "\n".join([head, *w.lines, "}"])
         functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self.called)]
         partial = tuple(self.schedule.over_rows(k) for k in self.program.outputs)
         layout = Layout(self.flat, partial, len(self.schedule.kept))
-        return "\n".join([*sorted(self.declared), *functions, body, ""]), layout
+        return "\n".join([*sorted(self.declared), *functions, body]), layout
 
     def _entry(self) -> None:
         """Write the first block: the addresses, and the values of extent SCALAR."""

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,11 +23,22 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
 from burnpy_numpy.compiled import cache as disk
-from burnpy_numpy.compiled import operations, updates
+from burnpy_numpy.compiled import lists, operations
 from burnpy_numpy.compiled.compiler import Kernel as Function
-from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
-from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit
+from burnpy_numpy.compiled.compiler import (
+    Unsupported,
+    compile_text,
+    llvm,
+    load,
+    load_entry,
+    machine,
+    vector_bytes,
+)
+from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit, with_entry
+from burnpy_numpy.compiled.entry import Entry
 from burnpy_numpy.threads import COUNT, shared
+
+F = TypeVar("F")
 
 _kernels: dict[Program, Kernel | None] = {}
 _named: dict[tuple[Any, ...], NamedKernel | None] = {}
@@ -38,29 +49,18 @@ _failure: list[str] = []
 class Kernel:
     """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
 
-    __slots__ = (
-        "_arrays",
-        "_dtypes",
-        "_full",
-        "_function",
-        "_numbers",
-        "_numbers",
-        "_table",
-        "layout",
-        "program",
-        "text",
-    )
+    __slots__ = ("_arrays", "_function", "_outputs", "_unit", "layout", "program", "text")
 
-    def __init__(self, program: Program, text: str, layout: Layout, function: Function) -> None:
+    def __init__(self, program: Program, text: str, layout: Layout, function: Entry) -> None:
         self.program, self.text, self.layout = program, text, layout
-        self._function = function
-        self._arrays = [(i.extent, dtype_of(i.dtype)) for i in program.inputs if i.extent is not Extent.SCALAR]
-        arrays = len(self._arrays)
-        self._table: Any = ctypes.c_void_p * (arrays + len(program.outputs) + (layout.scratch > 0))
-        self._numbers: Any = ctypes.c_double * (len(program.inputs) - arrays)
+        self._function, self._unit = function, CHUNK if layout.sums else 1
+        self._arrays = [
+            (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
+            for i in program.inputs
+            if i.extent is not Extent.SCALAR
+        ]
         steps = [program.instructions[k] for k in program.outputs]
-        self._dtypes = [dtype_of(step.dtype) for step in steps]
-        self._full = [step.extent is Extent.FULL for step in steps]
+        self._outputs = [(step.extent is Extent.FULL, dtype_of(step.dtype)) for step in steps]
 
     def __call__(self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> Sequence[Any]:
         """Compute the outputs, on several threads if there are many elements.
@@ -75,74 +75,88 @@ class Kernel:
             ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
         """
         layout = self.layout
-        xs = [x if type(x) is np.ndarray and x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
-        for x, (extent, dtype) in zip(xs, self._arrays, strict=True):
-            size = (rows if extent.over_rows else 1) * (columns if extent.over_columns else 1)
+        given: list[Any] = []
+        for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
+            if type(x) is not np.ndarray or not x.flags.c_contiguous:
+                x = np.ascontiguousarray(x)
+            size = (rows if over_rows else 1) * (columns if over_columns else 1)
             if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
                     f"the kernel of {self.program.name} was given {x.size} elements of {x.dtype} for {size} of {dtype}"
                 )
+            given.append(x)
         results = self._memory(rows, columns)
+        given += results
         if layout.flat:
-            self.into([*xs, *results], self.packed(numbers), rows * columns)
+            self.into(given, numbers, rows * columns)
             return results
-        many, ids = self.packed(numbers), [*map(id, xs), *map(id, results)]
-        unit = CHUNK if layout.sums else 1
-
-        def work(begin: int, end: int) -> None:
-            if layout.scratch:
-                scratch = np.empty(layout.scratch * (columns + _PADDING))
-                table = self._table(*ids, id(scratch))
-            else:
-                table = self._table(*ids)
-            self._function(table, many, begin * unit, min(end * unit, rows), rows, columns)
-
-        if COUNT == 1 or rows * columns < _SHARED:
-            work(0, -(-rows // unit))
-        else:
-            shared(work, -(-rows // unit), unit * columns)
-        self._note()
+        self._into_rows(given, numbers, rows, columns)
         return [self._added(k, x, columns) for k, x in enumerate(results)] if layout.sums else results
 
-    def packed(self, numbers: Sequence[float]) -> Any:
-        """Return numbers as `into` takes them."""
-        return self._numbers(*numbers) if numbers else None
+    def _into_rows(self, arrays: list[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
+        """Compute a program that is not elementwise into memory that is given after the inputs."""
+        unit, scratch = self._unit, self.layout.scratch
+        if COUNT == 1 or rows * columns < _SHARED:
+            if scratch:
+                arrays = [*arrays, np.empty(scratch * (columns + _PADDING))]
+            self._function(*arrays, *numbers, 0, rows, rows, columns)
+        else:
 
-    def into(self, arrays: Sequence[Any], numbers: Any, size: int) -> None:
+            def work(begin: int, end: int) -> None:
+                room = [np.empty(scratch * (columns + _PADDING))] if scratch else []
+                self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, rows), rows, columns)
+
+            shared(work, -(-rows // unit), unit * columns)
+        ran(self)
+
+    def alike(self, xs: Sequence[Any], numbers: Sequence[float], columns: int) -> Any:
+        """Compute the only output of a program, which is of the shape of its arrays.
+
+        Args:
+            xs: the arrays, of one shape and of the program's dtypes, and no scalars: that is not checked.
+            numbers: the inputs that are numbers.
+            columns: the number of columns, not 0; any number of an elementwise program.
+        """
+        arrays = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
+        out = np.empty(xs[0].shape, self._outputs[0][1])
+        arrays.append(out)
+        if self.layout.flat:
+            self.into(arrays, numbers, out.size)
+        else:
+            self._into_rows(arrays, numbers, out.size // columns, columns)
+        return out
+
+    def into(self, arrays: Sequence[Any], numbers: Sequence[float], size: int) -> None:
         """Compute an elementwise program into memory that is given.
 
         Args:
             arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs. They must be
                 C-contiguous, of the program's dtypes and of one size: that is not checked.
-            numbers: the inputs that are numbers, `packed`.
+            numbers: the inputs that are numbers.
             size: the number of elements, not 0.
         """
-        table = self._table(*map(id, arrays))
         if COUNT == 1 or size < _SHARED:
-            self._function(table, numbers, 0, size, 1, size)
+            self._function(*arrays, *numbers, 0, size, 1, size)
         else:
-            shared(lambda begin, end: self._function(table, numbers, begin, end, 1, size), size)
-        self._note()
 
-    def _note(self) -> None:
-        for note in executed:
-            note.append(self)  # pyright: ignore[reportArgumentType]  # a cached property is read as any other
+            def work(begin: int, end: int) -> None:
+                self._function(*arrays, *numbers, begin, end, 1, size)
+
+            shared(work, size)
+        ran(self)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
         if not self.layout.sums:
             small = (rows, 1)
-            return [
-                np.empty((rows, columns) if full else small, dtype)
-                for full, dtype in zip(self._full, self._dtypes, strict=True)
-            ]
+            return [np.empty((rows, columns) if full else small, dtype) for full, dtype in self._outputs]
         chunks, results = -(-rows // CHUNK), []
         for k, position in enumerate(self.program.outputs):
             extent = self.program.instructions[position].extent
             if self.layout.partial[k]:
-                results.append(np.zeros((chunks, columns if extent is Extent.ROW else 1), self._dtypes[k]))
+                results.append(np.zeros((chunks, columns if extent is Extent.ROW else 1), self._outputs[k][1]))
             else:
-                results.append(np.empty(extent.shape(rows, columns), self._dtypes[k]))
+                results.append(np.empty(extent.shape(rows, columns), self._outputs[k][1]))
         return results
 
     def _added(self, k: int, x: Any, columns: int) -> Any:
@@ -201,8 +215,13 @@ class NamedKernel:
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""
-        for note in executed:
-            note.append(self)
+        ran(self)
+
+
+def ran(kernel: Any) -> None:
+    """Tell `explain` that a kernel ran."""
+    for note in executed:
+        note.append(kernel)
 
 
 _SHARED = 1 << 18
@@ -255,9 +274,10 @@ def kernel_of(program: Program) -> Kernel | None:
 def _made(program: Program) -> Kernel | None:
     try:
         text, layout = emit(program, vector_bytes())
+        text = with_entry(program, text, layout)
     except ProgramError:
         return None
-    function = _loaded(program.name, program.key, text)
+    function = loaded(program.name, program.key, text, load_entry)
     return None if function is None else Kernel(program, text, layout, function)
 
 
@@ -275,14 +295,17 @@ def named_kernel(template: Callable[..., str], *parameters: Any) -> NamedKernel 
         return _named[key]
     except KeyError:
         text, name = template(*parameters), template.__name__
-        function = _loaded(name, repr(key), text)
+        function = loaded(name, repr(key), text, load)
         sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
         kernel = None if function is None else NamedKernel(Named(name, sentence), text, function)
         return _named.setdefault(key, kernel)
 
 
-def _loaded(name: str, key: str, text: str) -> Function | None:
-    """Return the function of a text, from the disk if it has the code; None, with a warning, if compiling it fails."""
+def loaded(name: str, key: str, text: str, load: Callable[[bytes], F]) -> F | None:
+    """Return what ``load`` makes of the code of a text, which is read from the disk if it has it.
+
+    None, with a warning, if compiling it fails.
+    """
     try:
         key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
         code = disk.read(key)
@@ -294,7 +317,7 @@ def _loaded(name: str, key: str, text: str) -> Function | None:
         if not _failure:
             _failure.append(f"compiling {name} failed: {error}")
             operations.forget()
-            updates.forget()
+            lists.forget()
             warnings.warn(
                 f"burnpy does without compiled kernels in this process, as compiling {name} failed: {error}; "
                 "BURNPY_COMPILE=0 turns them off without a warning",
@@ -306,9 +329,10 @@ def _loaded(name: str, key: str, text: str) -> Function | None:
 
 @cache
 def _environment() -> str:
-    """Return all that a kernel's code depends on besides its program: machine, versions, and this package's source."""
+    """Return all that a kernel's code depends on besides its program: machine, versions, and what writes it."""
     import burnpy
 
     sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources += sorted((Path(burnpy.__file__).parent / "backend" / "program").glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{burnpy.__version__} {digest} {object.__basicsize__} {vector_bytes()} {machine()}"

@@ -99,11 +99,16 @@ class Loops(Writer):
                 values.append(xs[int(str(value))])
             elif op == "constant":
                 values.append(self.constant(float.fromhex(str(value)), dtype))
+            elif op in FUNCTIONS:
+                values.append(self.function_of(op, values[args[0]]))
             else:
-                if op in FUNCTIONS:
-                    self._called.add((op, dtype))
                 values.append(applied(self, op, [values[a] for a in args], dtype))
         return [values[k] for k in program.outputs]
+
+    def function_of(self, name: str, x: Vector) -> Vector:
+        """Call one of `FUNCTIONS`."""
+        self._called.add((name, x.dtype))
+        return applied(self, name, [x], x.dtype)
 
     @contextmanager
     def of_width(self, width: int) -> Generator[None]:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from burnpy.backend.program import Program
     from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
-LEAST = 2048
-"""The number of elements from which kernels are used: below it a call of a kernel takes longer than NumPy's calls."""
-_LEAST_NORMALIZED = 512
-"""The same for normalizations over the last dimensions, which are ten calls of NumPy."""
+LEAST = 64
+"""The number of elements from which kernels of programs are used that are several calls of NumPy."""
+MANY = 2048
+"""The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
@@ -109,8 +109,7 @@ class Compiled(ArrayBackend):
             kernel = kernel_of("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
         if kernel is None:
             return super().masked_scale(x, mask, scale)
-        (out,) = kernel([x, mask], (scale,), 1, x.size)
-        return out.reshape(x.shape)
+        return kernel.alike((x, mask), (scale,), 1)
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize", eps, dims, weight, (x,), (weight, bias))
@@ -171,7 +170,7 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
     """Return the kernel of an operation; None if it has none, or kernels are off.
 
     Args:
-        name: the operation, or a function of `burnpy_numpy.compiled.programs`.
+        name: the operation, or a function of `burnpy_array.programs`.
         extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`; "index" is a column of int64,
             "mask" a full array of bools.
         dtype: the dtype of all of them.
@@ -232,9 +231,8 @@ def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) 
 
 
 def applied(kernel: Kernel, *xs: Any) -> Any:
-    """Return the result of an elementwise kernel."""
-    (out,) = kernel(xs, (), 1, xs[0].size)
-    return out.reshape(xs[0].shape)
+    """Return the result of an `elementwise_kernel`."""
+    return kernel.alike(xs, (), 1)
 
 
 def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
@@ -246,9 +244,7 @@ def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) 
 
 def _by_rows(kernel: Kernel, *xs: Any) -> Any:
     """Return the result of a kernel along the last dimension."""
-    columns = xs[0].shape[-1]
-    (out,) = kernel(xs, (), xs[0].size // columns, columns)
-    return out.reshape(xs[0].shape)
+    return kernel.alike(xs, (), xs[0].shape[-1])
 
 
 def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
@@ -276,7 +272,7 @@ def _normalizing(
     x = full[-1]
     dtype = x.dtype
     if (
-        x.size < _LEAST_NORMALIZED
+        x.size < LEAST
         or not (dtype is float32 or dtype is float64)
         or dims[0] != x.ndim - len(dims)
         or any(a.shape != x.shape[dims[0] :] for a in row)

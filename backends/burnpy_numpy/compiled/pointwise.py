@@ -44,8 +44,7 @@ class CompiledPointwise(ArrayBackend):
         if kernel is None:
             return super().clamp(x, low, high)
         bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
-        (out,) = kernel([x], bounds, 1, x.size)
-        return out.reshape(x.shape)
+        return kernel.alike((x,), bounds, 1)
 
     def remainder(self, x: Any, y: Any) -> Any:
         kernel, number = None, type(y) in NUMBERS
@@ -53,9 +52,9 @@ class CompiledPointwise(ArrayBackend):
             extents = ("full", "scalar" if number else "full")
             kernel = kernel_of("remainder_in_float64", extents, float32, ())
         if kernel is not None:
-            (out,) = kernel([x], (float(y),), 1, x.size) if number else kernel([x, y], (), 1, x.size)
+            out = kernel.alike((x,), (float(y),), 1) if number else kernel.alike((x, y), (), 1)
             if not np.isnan(out).any():
-                return out.reshape(x.shape)
+                return out
         return super().remainder(x, y)
 
     def leaky_relu(self, x: Any, negative_slope: float) -> Any:

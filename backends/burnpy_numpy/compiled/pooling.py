@@ -12,7 +12,7 @@ from burnpy.backend.operations.pooling import window_shares
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST
+from burnpy_numpy.compiled.operations import MANY
 from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _kernel(
         how: kernel, stride, padding and dilation.
     """
     if (
-        math.prod(shape) < LEAST
+        math.prod(shape) < MANY
         or not math.prod(windows)
         or math.prod(how[0]) > _MOST
         or not (dtype is float32 or dtype is float64)

@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST, block_starts, block_width, template_kernel
+from burnpy_numpy.compiled.operations import MANY, block_starts, block_width, template_kernel
 from burnpy_numpy.ordering import WIDE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class _Scan:
 
 def _scan_of(combine: str, x: Any, dim: int) -> _Scan | None:
     """Return the scan of x along a dimension; None if there is none, for it or for so few elements."""
-    if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2:
+    if x.size < MANY or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2:
         return None
     inner = _beside(x, dim)
     scans, most = (x.size // x.shape[dim], _ROWS) if inner == 1 else (inner, _BYTES // x.dtype.itemsize)
