@@ -13,6 +13,7 @@ import tempfile
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from benchmarks.report import Section, budgets, markdown_of
 from benchmarks.results import plain_section, section_of
@@ -76,7 +77,7 @@ def main(arguments: list[str]) -> int:
     return int(bool(failures))
 
 
-def started(part: str, rehearse: bool) -> tuple[dict[str, list[object]], str]:
+def started(part: str, rehearse: bool) -> tuple[dict[str, Any], str]:
     """Run a part in a process, and return its results, or what went wrong."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.json"

@@ -69,7 +69,7 @@ def sections(effort: Effort) -> list[Section]:
 def _lines(name: str, case: Case, effort: Effort) -> list[Line]:
     call, shapes, few, has_index = case
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in (few if effort.small else shapes)]
+    arrays: list[Any] = [rng.standard_normal(shape).astype(np.float32) for shape in (few if effort.small else shapes)]
     if has_index:
         arrays[-1] = rng.integers(0, len(arrays[0]), arrays[-1].shape)
     plain = [tensor(a) for a in arrays]

@@ -5,7 +5,7 @@ products do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import cycle, pairwise
 from typing import Any
 
@@ -91,23 +91,18 @@ def _step(
 
 
 def _stepping(
-    training: Training, batches: int, context: Callable[[], AbstractContextManager[Any]] | None = None
-) -> Any:
+    training: Training, batches: int, context: Callable[[], AbstractContextManager[Any]] = nullcontext
+) -> Callable[[], None]:
+    """Return a function that makes a step with the next batch."""
     numbers: Iterator[int] = cycle(range(batches))
 
     def step() -> None:
-        training.forward(next(numbers))
-        training.backward()
-        training.update()
-
-    if context is None:
-        return step
-
-    def step_within() -> None:
         with context():
-            step()
+            training.forward(next(numbers))
+            training.backward()
+            training.update()
 
-    return step_within
+    return step
 
 
 def _cuda_training(made: Task, precision: str) -> Training:

@@ -54,7 +54,7 @@ def streams(steps: int) -> None:
             y = x * 2.0
             x = (y + x) / 3.0
             del y
-        return np.unique(x.to_numpy()).tolist()  # of one number, unless memory was mixed up
+        return [float(number) for number in np.unique(x.to_numpy())]  # one, unless memory was mixed up
 
     alone = [work(seed) for seed in range(4)]
     found: dict[int, list[float]] = {}
