@@ -89,7 +89,7 @@ def furthest(ours: list[float], theirs: list[float]) -> float:
 @pytest.mark.parametrize(("model", "dtype"), TOLERANCES)
 def test_losses_follow_those_of_autocast(model: str, dtype: str) -> None:
     ours, theirs = our_losses(model, dtype), torch_losses(model, dtype)
-    assert theirs[-1] < 0.5 * theirs[0], "nothing is learnt"
+    assert theirs[-1] < 0.7 * theirs[0], "nothing is learnt"
     assert furthest(ours, theirs) < TOLERANCES[model, dtype]
 
 
