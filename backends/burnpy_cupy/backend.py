@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -81,13 +82,13 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
     def _call(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         entered = self._entered()
         try:
-            if entered is None and self._current() == self.index:
-                return f(*args, **keywords)
-            with self.xp.cuda.Device(self.index):
+            if self._current() == self.index:
                 if entered is None:
                     return f(*args, **keywords)
                 with entered.stream:
                     return f(*args, **keywords)
+            with self.xp.cuda.Device(self.index), nullcontext() if entered is None else entered.stream:
+                return f(*args, **keywords)
         except MemoryError as error:
             if type(error).__module__.partition(".")[0] != "cupy":  # of a signal handler, perhaps
                 raise
