@@ -17,7 +17,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-parity test-cupy test-gpu check format bench bench-check clean
+.PHONY: help demo test test-fast test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format bench bench-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,8 +46,16 @@ test-gpu: $(INSTALLED)-test $(INSTALLED)-$(CUDA) ## run the CuPy backend on a GP
 	@$(PY) -m tests.hostcuda.gpu
 
 check: $(INSTALLED)-check ## check format, lint and types
-	@status=0; for tool in "ruff format --check" "ruff check" mypy basedpyright; do \
-	  echo "$$tool"; $(PY) -m $$tool || status=1; done; exit $$status
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync check-format check-lint check-mypy check-pyright
+
+check-format:
+	$(PY) -m ruff format --check
+check-lint:
+	$(PY) -m ruff check
+check-mypy:
+	$(PY) -m mypy
+check-pyright:
+	$(PY) -m basedpyright
 
 format: $(INSTALLED)-check ## bring the code into its format
 	$(PY) -m ruff check --fix --select I .

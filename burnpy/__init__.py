@@ -33,6 +33,7 @@ from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat,
 
 if TYPE_CHECKING:
     from burnpy import data as data
+    from burnpy import distributed as distributed
     from burnpy import errors
     from burnpy import func as func
     from burnpy import linalg as linalg
@@ -130,7 +131,19 @@ _LATER = {
     "burnpy.tensor.stacking": ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "dstack", "hstack", "vstack"),
     **{
         f"burnpy.{room}": ()
-        for room in ("data", "errors", "func", "linalg", "metrics", "nn", "optim", "record", "testing", "train")
+        for room in (
+            "data",
+            "distributed",
+            "errors",
+            "func",
+            "linalg",
+            "metrics",
+            "nn",
+            "optim",
+            "record",
+            "testing",
+            "train",
+        )
     },
 }
 """Names that are imported at first use, by module, and packages: inference alone needs no differentiation."""

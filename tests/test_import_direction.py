@@ -50,7 +50,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
     "train": (("burnpy.train",), ("record", "metrics")),
-    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("train", "data", "linalg")),
+    "distributed": (("burnpy.distributed",), ("train", "data")),
+    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("distributed", "linalg")),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
 

@@ -4,163 +4,99 @@ block of the new parameter; only the last, small block needs memory beyond the r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.optimizer import Step, adam_rates
+from burnpy.backend.operations.lists import Formula
+from burnpy.backend.operations.optimizer import (
+    adagrad_step,
+    adam_step,
+    amsgrad_step,
+    momentum_step,
+    rmsprop_step,
+    sgd_step,
+)
 from burnpy_array.base import ArrayBase, is_half
+
+Blocks: TypeAlias = Callable[..., None]
 
 
 class Optimizer(ArrayBase):
-    """The optimizers' update operations; 16-bit floats are computed in float32."""
+    """The updates of optimizers, each parameter block by block; 16-bit floats are computed in float32."""
 
     _update_block = 1 << 15
     """The number of elements that are updated at a time."""
     _update_spare = 1 << 15
     """The number of elements of the additional memory for the last block."""
 
-    def sgd_update(self, params: Sequence[Any], grads: Sequence[Any], step: Step) -> list[Any]:
-        return self._updated(_sgd, (params, grads), step, (step.lr, step.weight_decay))[0]  # type: ignore[no-any-return]  # lists
-
-    def momentum_update(
+    def foreach(
         self,
-        params: Sequence[Any],
-        grads: Sequence[Any],
-        velocities: Sequence[Any],
-        step: Step,
-        momentum: float,
-        dampening: float,
-        nesterov: bool,
-    ) -> tuple[list[Any], list[Any]]:
-        numbers = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
-        return self._updated(_momentum, (params, grads, velocities), step, numbers, nesterov)  # type: ignore[no-any-return]  # lists
-
-    def adam_update(
-        self,
-        params: Sequence[Any],
-        grads: Sequence[Any],
-        means: Sequence[Any],
-        squares: Sequence[Any],
-        step: Step,
-        beta1: float,
-        beta2: float,
-        eps: float,
-        decoupled: bool,
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        numbers = _adam_numbers(step, beta1, beta2, eps, decoupled)
-        return self._updated(_adam, (params, grads, means, squares), step, numbers)  # type: ignore[no-any-return]  # lists
-
-    def amsgrad_update(
-        self,
-        params: Sequence[Any],
-        grads: Sequence[Any],
-        means: Sequence[Any],
-        squares: Sequence[Any],
-        largest: Sequence[Any],
-        step: Step,
-        beta1: float,
-        beta2: float,
-        eps: float,
-        decoupled: bool,
-    ) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-        numbers = _adam_numbers(step, beta1, beta2, eps, decoupled)
-        return self._updated(_adam, (params, grads, means, squares, largest), step, numbers)  # type: ignore[no-any-return]  # lists
-
-    def rmsprop_update(
-        self,
-        params: Sequence[Any],
-        grads: Sequence[Any],
-        squares: Sequence[Any],
-        step: Step,
-        alpha: float,
-        eps: float,
-    ) -> tuple[list[Any], list[Any]]:
-        numbers = (-step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
-        return self._updated(_rmsprop, (params, grads, squares), step, numbers)  # type: ignore[no-any-return]  # lists
-
-    def adagrad_update(
-        self,
-        params: Sequence[Any],
-        grads: Sequence[Any],
-        totals: Sequence[Any],
-        step: Step,
-        lr_decay: float,
-        eps: float,
-    ) -> tuple[list[Any], list[Any]]:
-        rate = step.lr / (1.0 + (step.number - 1) * lr_decay)
-        numbers = (-rate, 1.0, 1.0, eps, step.weight_decay)
-        return self._updated(_rmsprop, (params, grads, totals), step, numbers)  # type: ignore[no-any-return]  # lists
-
-    def _updated(
-        self,
-        f: Callable[..., None],
-        lists: tuple[Sequence[Any], ...],
-        step: Step,
-        numbers: tuple[float, ...],
-        *settings: bool,
-    ) -> Any:
-        """Return lists of the new parameters and of each of the new states.
-
-        ``f(xp, inputs, outs, spare, numbers, maximize, *settings)`` computes the results of one block into ``outs``.
-        The memory of a new state may be that of the old state, which ``f`` does not read after writing there. A number
-        that is 0 is passed as a Python float, so that ``f`` can skip the terms that it multiplies.
-
-        Args:
-            f: the update of one block of a parameter.
-            lists: parameters, gradients, and each of the states.
-            step: the settings.
-            numbers: the numbers for ``f``, which are converted to the dtype of each parameter.
-            settings: further arguments of ``f``.
-        """
-        return self._call(_update_all, self, f, lists, step, numbers, settings)
+        formula: Formula,
+        lists: Sequence[Sequence[Any]],
+        numbers: tuple[Any, ...] = (),
+        flags: tuple[bool, ...] = (),
+        owned: bool = False,
+    ) -> tuple[list[Any], ...]:
+        blocks = _BLOCKS.get(formula)
+        if blocks is None or not lists[0]:
+            return super().foreach(formula, lists, numbers, flags, owned)
+        return self._call(_update_all, self, blocks, lists, numbers, flags, owned)  # type: ignore[no-any-return]  # lists
 
 
 def _update_all(
     b: Optimizer,
-    f: Callable[..., None],
-    lists: tuple[Sequence[Any], ...],
-    step: Step,
+    f: Blocks,
+    lists: Sequence[Sequence[Any]],
     numbers: tuple[float, ...],
-    settings: tuple[bool, ...],
+    flags: tuple[bool, ...],
+    owned: bool,
 ) -> tuple[list[Any], ...]:
-    """Update every parameter; see `Optimizer._updated`."""
+    """Return lists of the new parameters and of each of the new states.
+
+    Args:
+        b: the backend.
+        f: the update of one block of a parameter.
+        lists: parameters, gradients, and each of the states.
+        numbers: the numbers for ``f``, which are converted to the dtype of each parameter.
+        flags: further arguments of ``f``.
+        owned: whether states may be updated in place.
+    """
     by_dtype: dict[Any, tuple[bool, list[Any]]] = {}
     rows: list[list[Any]] = []
-    settings = (step.maximize, *settings)
     for inputs in zip(*lists, strict=True):
         dtype = inputs[0].dtype
         if dtype not in by_dtype:
             half = is_half(dtype)
             computed_in = float32 if half else dtype
-            by_dtype[dtype] = half, [b._number(x, computed_in) if x else x for x in numbers]
+            by_dtype[dtype] = half, [b._number(x, computed_in) for x in numbers]
         half, scalars = by_dtype[dtype]
         if half:
             wide = tuple([x.astype(float32) for x in inputs])  # new arrays, so the states may be overwritten
-            rows.append([x.astype(dtype) for x in _update_one(b, f, wide, True, scalars, settings)])
+            rows.append([x.astype(dtype) for x in _update_one(b, f, wide, True, scalars, flags)])
         else:
-            rows.append(_update_one(b, f, inputs, step.owned, scalars, settings))
-    return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in lists[1:])
+            rows.append(_update_one(b, f, inputs, owned, scalars, flags))
+    return tuple(map(list, zip(*rows, strict=True)))
 
 
 def _update_one(
     b: Optimizer,
-    f: Callable[..., None],
+    f: Blocks,
     inputs: tuple[Any, ...],
     owned: bool,
     numbers: Sequence[Any],
-    settings: tuple[bool, ...],
+    flags: tuple[bool, ...],
 ) -> list[Any]:
     """Return the new value and the new states of one parameter."""
     xp, param, states = b.xp, inputs[0], inputs[2:]
     dtype, shape, total = param.dtype, param.shape, param.size
     results = [xp.empty(shape, dtype)]
     for state in states:
-        flags = state.flags
+        layout = state.flags
         # Whether writing to the flattened state writes to the state itself. NumPy scalars are read-only.
-        in_place = owned and flags.c_contiguous and getattr(flags, "writeable", True)
+        in_place = owned and layout.c_contiguous and getattr(layout, "writeable", True)
         results.append(state if in_place else xp.empty(shape, dtype))
     if total <= b._update_spare:  # one block, without flattening
-        f(xp, inputs, results, xp.empty(shape, dtype), numbers, *settings)
+        f(xp, inputs, results, xp.empty(shape, dtype), numbers, *flags)
         return results
     flat = [x.reshape(-1) for x in inputs]
     outs = [x.reshape(-1) for x in results]
@@ -173,35 +109,37 @@ def _update_one(
             size = left if left <= b._update_spare else min(b._update_block, left // 2)
             stop = start + size
             memory = spare[:size] if stop == end else outs[0][stop : stop + size]
-            f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], memory, numbers, *settings)
+            f(xp, [x[start:stop] for x in flat], [x[start:stop] for x in outs], memory, numbers, *flags)
             start = stop
 
     b._share(work, total)
     return results
 
 
-def _gradient(xp: Any, param: Any, grad: Any, weight_decay: Any, maximize: bool, memory: Any) -> Any:
+def _gradient(xp: Any, param: Any, grad: Any, weight_decay: Any, decays: bool, maximize: bool, memory: Any) -> Any:
     """Return the gradient to descend, computed in ``memory``: negated if ``maximize``, plus weight_decay · param.
 
     It is the gradient itself if there is nothing to compute.
     """
-    if type(weight_decay) is float and weight_decay == 0:
+    if not decays:
         return xp.negative(grad, memory) if maximize else grad
     xp.multiply(param, weight_decay, memory)
     return (xp.subtract if maximize else xp.add)(memory, grad, memory)
 
 
-def _sgd(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool) -> None:
+def _sgd(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, decays: bool, maximize: bool) -> None:
     (param, grad), (new,) = inputs, outs
     lr, weight_decay = numbers
-    xp.multiply(_gradient(xp, param, grad, weight_decay, maximize, new), lr, new)
+    xp.multiply(_gradient(xp, param, grad, weight_decay, decays, maximize, new), lr, new)
     xp.subtract(param, new, new)
 
 
-def _momentum(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool, nesterov: bool) -> None:
+def _momentum(
+    xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, decays: bool, maximize: bool, nesterov: bool
+) -> None:
     (param, grad, velocity), (new, new_velocity) = inputs, outs
     lr, momentum, share, weight_decay = numbers
-    grad = _gradient(xp, param, grad, weight_decay, maximize, new)
+    grad = _gradient(xp, param, grad, weight_decay, decays, maximize, new)
     xp.multiply(velocity, momentum, new_velocity)
     xp.multiply(grad, share, spare)
     xp.add(new_velocity, spare, new_velocity)
@@ -213,17 +151,12 @@ def _momentum(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximiz
     xp.subtract(param, new, new)
 
 
-def _adam_numbers(step: Step, beta1: float, beta2: float, eps: float, decoupled: bool) -> tuple[float, ...]:
-    rate, root = adam_rates(step, beta1, beta2)
-    decay = float(step.weight_decay)
-    shrink = 1.0 - step.lr * decay if decoupled and decay else 0.0
-    return -rate, root, 1.0 - beta1, beta2, 1.0 - beta2, eps, 0.0 if decoupled else decay, shrink
-
-
-def _adam(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool) -> None:
+def _adam(
+    xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, decays: bool, maximize: bool, decoupled: bool
+) -> None:
     (param, grad, mean, square, *largest), (new, mean_out, square_out, *largest_out) = inputs, outs
-    rate, root, share, beta2, share2, eps, weight_decay, shrink = numbers
-    grad = _gradient(xp, param, grad, weight_decay, maximize, new)
+    rate, root, share, beta2, share2, eps, decay = numbers
+    grad = _gradient(xp, param, grad, decay, decays and not decoupled, maximize, new)
     xp.subtract(grad, mean, spare)
     xp.multiply(spare, share, spare)
     xp.add(mean, spare, mean_out)
@@ -239,24 +172,39 @@ def _adam(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: b
     xp.add(spare, eps, spare)
     xp.multiply(mean_out, rate, new)
     xp.divide(new, spare, new)
-    if type(shrink) is float and shrink == 0:
-        xp.add(param, new, new)
-    else:
-        xp.multiply(param, shrink, spare)
-        xp.add(spare, new, new)
+    if decays and decoupled:
+        xp.multiply(param, decay, spare)
+        param = spare
+    xp.subtract(param, new, new)
 
 
-def _rmsprop(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, maximize: bool) -> None:
-    """Update a block by RMSprop, or by AdaGrad, for which the factors of the old sum and the new square are 1."""
+def _rmsprop(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, decays: bool, maximize: bool) -> None:
     (param, grad, square), (new, square_out) = inputs, outs
-    rate, decay, share, eps, weight_decay = numbers
-    grad = _gradient(xp, param, grad, weight_decay, maximize, new)
+    lr, alpha, share, eps, weight_decay = numbers
+    grad = _gradient(xp, param, grad, weight_decay, decays, maximize, new)
     xp.multiply(grad, grad, spare)
     xp.multiply(spare, share, spare)
-    xp.multiply(square, decay, square_out)
+    xp.multiply(square, alpha, square_out)
     xp.add(square_out, spare, square_out)
     xp.sqrt(square_out, spare)
     xp.add(spare, eps, spare)
-    xp.multiply(grad, rate, new)
+    xp.multiply(grad, lr, new)
     xp.divide(new, spare, new)
-    xp.add(param, new, new)
+    xp.subtract(param, new, new)
+
+
+def _adagrad(xp: Any, inputs: Any, outs: Any, spare: Any, numbers: Any, decays: bool, maximize: bool) -> None:
+    rate, eps, weight_decay = numbers
+    _rmsprop(xp, inputs, outs, spare, (rate, 1, 1, eps, weight_decay), decays, maximize)
+
+
+_BLOCKS: dict[Formula, Blocks] = {
+    sgd_step: _sgd,
+    momentum_step: _momentum,
+    adam_step: _adam,
+    amsgrad_step: _adam,
+    rmsprop_step: _rmsprop,
+    adagrad_step: _adagrad,
+}
+"""For each formula ``f(xp, inputs, outs, spare, numbers, *flags)``, which computes one block of the results into
+``outs``. The memory of a new state may be that of the old state, which ``f`` does not read after writing there."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, BackendUnavailableError
 
-_NO_DRIVER = 35  # CUDA's cudaErrorInsufficientDriver: no driver, or one older than CuPy's CUDA
+_INSUFFICIENT_DRIVER = 35  # CUDA's cudaErrorInsufficientDriver: no driver, or one older than CuPy's CUDA
+_NO_DEVICE = 100  # cudaErrorNoDevice
 
 
 def load() -> Any:
@@ -30,16 +31,19 @@ def count() -> int:
     """Return the number of usable GPUs.
 
     Raises:
-        BackendUnavailableError: cupy is not installed, there is no compatible CUDA driver, no GPU, or a CUDA library
-            is missing without which CuPy can only allocate memory.
+        BackendUnavailableError: cupy is not installed, there is no CUDA driver or one that is too old, CUDA does not
+            start, there is no GPU, or a CUDA library is missing without which CuPy can only allocate memory.
     """
     cupy = load()
     try:
         gpus = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        if error.status == _NO_DRIVER:
+        if error.status == _INSUFFICIENT_DRIVER:
+            raise _insufficient_driver(cupy) from error
+        if error.status != _NO_DEVICE:
             raise BackendUnavailableError(
-                "CuPy found no CUDA driver, or one too old for it; install NVIDIA's driver, or use NumPy on the CPU"
+                f"CuPy found a CUDA driver that does not start ({error}); see that nvidia-smi lists the GPU and that "
+                "no other process has it to itself, and restart the machine if the driver was updated, or use NumPy"
             ) from error
         gpus = 0
     if gpus == 0:
@@ -47,25 +51,45 @@ def count() -> int:
             "CuPy found no GPU; see that nvidia-smi lists one and CUDA_VISIBLE_DEVICES does not hide it, "
             "or use NumPy on the CPU"
         )
-    _check_libraries(cupy)
+    for name, purpose, probe in (
+        ("NVRTC", "compiles its kernels", lambda: cupy.cuda.nvrtc.getVersion()),
+        ("cuBLAS", "multiplies matrices", lambda: cupy.cuda.cublas),
+    ):
+        with_library(cupy, name, purpose, probe)
     return gpus
 
 
-def _check_libraries(cupy: Any) -> None:
-    """Raise an error if a CUDA library is missing that all computation needs; CuPy's wheels do not include them."""
-    probes: list[tuple[str, str, Callable[[], Any]]] = [
-        ("NVRTC", "compiles its kernels", lambda: cupy.cuda.nvrtc.getVersion()),
-        ("cuBLAS", "multiplies matrices", lambda: cupy.cuda.cublas),
-    ]
-    for name, purpose, probe in probes:
-        try:
-            probe()
-        except (ImportError, RuntimeError, OSError) as error:
-            release = cupy.cuda.runtime.runtimeGetVersion() // 1000
-            raise BackendUnavailableError(
-                f"CuPy found a GPU, but not CUDA's library {name}, which {purpose}; install CUDA's libraries with: "
-                f'pip install "cupy-cuda{release}x[ctk]"'
-            ) from error
+def _insufficient_driver(cupy: Any) -> BackendUnavailableError:
+    """Return the error for a driver that is absent or too old, which is one error to CUDA."""
+    needed, found = (
+        f"{version // 1000}.{version % 1000 // 10}" if version else ""
+        for version in (cupy.cuda.runtime.runtimeGetVersion(), cupy.cuda.runtime.driverGetVersion())
+    )
+    if not found:
+        return BackendUnavailableError("CuPy found no CUDA driver; install NVIDIA's driver, or use NumPy on the CPU")
+    older = ', or a CuPy for it with: pip install "burnpy[cuda12]"' if found.startswith("12.") else ""
+    return BackendUnavailableError(
+        f"CuPy found a driver that is too old: it supports CUDA {found}, and this CuPy needs {needed}; install a newer "
+        f"driver{older}, or use NumPy on the CPU"
+    )
+
+
+def with_library(cupy: Any, name: str, purpose: str, f: Callable[[], Any]) -> Any:
+    """Return ``f()``, which needs a CUDA library; CuPy's wheels do not include them.
+
+    Raises:
+        BackendUnavailableError: the library is missing.
+    """
+    try:
+        return f()
+    except (ImportError, RuntimeError, OSError) as error:
+        if hasattr(error, "status"):  # the library is there, and refuses
+            raise
+        release = cupy.cuda.runtime.runtimeGetVersion() // 1000
+        raise BackendUnavailableError(
+            f"CuPy found a GPU, but not CUDA's library {name}, which {purpose}; install CUDA's libraries with: "
+            f'pip install "cupy-cuda{release}x[ctk]"'
+        ) from error
 
 
 def check_index(index: int) -> None:

@@ -9,18 +9,24 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend, out_of_bounds
-from burnpy.backend.dtypes import float16, float32, int64, kind_of
+from burnpy.backend.dtypes import float32, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
+from burnpy.backend.memory import DeviceMemory
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
-from burnpy_cupy import availability
+from burnpy_cupy import availability, exchange, memory
+from burnpy_cupy.attention import Attention
+from burnpy_cupy.compiled.operations import Compiled
+from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
 from burnpy_cupy.kernels import Kernels
+from burnpy_cupy.pooling import Pooling
+from burnpy_cupy.streams import Stream, Streams
 
 
-class CuPy(Differences):
+class CuPy(Attention, Convolution, Pooling, Compiled, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
@@ -48,7 +54,10 @@ class CuPy(Differences):
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp)
-        self._late = LateErrors(self.name, self._call, self.xp)
+        self._programs = {}
+        self._streams = Streams(self.name, self.xp)
+        self._entered = self._streams.entered.get
+        self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
 
     @classmethod
     def is_available(cls) -> bool:
@@ -66,10 +75,45 @@ class CuPy(Differences):
         return type(self), (self.index,)
 
     def _call(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        if self._current() == self.index:
+        entered = self._entered()
+        try:
+            if entered is None and self._current() == self.index:
+                return f(*args, **keywords)
+            with self.xp.cuda.Device(self.index):
+                if entered is None:
+                    return f(*args, **keywords)
+                with entered.stream:
+                    return f(*args, **keywords)
+        except MemoryError as error:
+            if type(error).__module__.partition(".")[0] != "cupy":  # of a signal handler, perhaps
+                raise
+            raise memory.explained(error, self) from error
+
+    def _call_on_default_stream(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call f where it waits for the work of all streams, and that of all streams waits for it."""
+        with self.xp.cuda.Device(self.index), self.xp.cuda.Stream.null:
             return f(*args, **keywords)
+
+    def memory(self) -> DeviceMemory:
         with self.xp.cuda.Device(self.index):
-            return f(*args, **keywords)
+            return memory.measured(self.xp)
+
+    def reset_peak_memory(self) -> None:
+        with self.xp.cuda.Device(self.index):
+            memory.measure(self.xp)
+
+    def empty_cache(self) -> None:
+        with self.xp.cuda.Device(self.index):
+            memory.empty_cache(self.xp)
+
+    def stream(self) -> Stream:
+        return Stream(self, self._streams)
+
+    def exported(self, x: Any) -> exchange.Exported:
+        return exchange.Exported(self._call, x)
+
+    def imported(self, data: Any) -> Any:
+        return self._call(exchange.copied, self.xp, data) if exchange.is_on_gpu(data) else None
 
     def synchronize(self) -> None:
         self.xp.cuda.Device(self.index).synchronize()
@@ -108,11 +152,6 @@ class CuPy(Differences):
         if source is not self and isinstance(source, CuPy):
             return self._call(self.xp.asarray, x)  # from GPU to GPU
         return super().transfer_from(x, source)
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        if x.dtype is y.dtype is float16:  # cuBLAS accumulates float16 products in float32
-            return self._call(self.xp.matmul, x, y)
-        return super().matmul(x, y)
 
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int":

@@ -32,11 +32,12 @@ class Check(NamedTuple):
 class LateErrors:
     """The pending checks of one device, from all threads; a thread that synchronizes gets the error of the first.
 
-    All checks write to one array on the GPU, so that reading a thousand of them takes one copy and no launch.
+    All checks write to one array on the GPU, so that reading a thousand of them takes one copy and no launch. The array
+    is made and read on CUDA's default stream, which waits for the checks of all streams.
 
     Args:
         name: the device's name.
-        call: a function that calls another with the device's GPU as the current one.
+        call: a function that calls another on the default stream of the device's GPU.
         xp: the module cupy.
     """
 

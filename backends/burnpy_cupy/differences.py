@@ -9,6 +9,7 @@ from typing import Any
 from burnpy.backend.dtypes import float16, float32, int8, int16, int32, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.base import NUMBERS, is_half
+from burnpy_cupy.availability import with_library
 from burnpy_cupy.index_reduce import reduce_at
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.random import Random
@@ -78,8 +79,9 @@ class Differences(Random):
 
     def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
         """Wait for what cuSOLVER says of singular matrices, which CuPy leaves unread by default."""
+        compute = super()._lapack
         with import_module("cupyx").errstate(linalg="raise"):
-            return super()._lapack(function, *args)
+            return with_library(self.xp, "cuSOLVER", "decomposes matrices", lambda: compute(function, *args))
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
         self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Elementwise(NamedTuple):
-    """The arguments of `cupy.ElementwiseKernel`."""
-
-    inputs: str
-    outputs: str
-    code: str
-    preamble: str = ""
-
-
-class Reduction(NamedTuple):
-    """The arguments of `cupy.ReductionKernel`."""
-
-    inputs: str
-    outputs: str
-    map: str
-    reduce: str
-    post: str
-    identity: str
-    type: str
-    preamble: str
-
+from burnpy.backend.primitives import DType
+from burnpy_cupy.attention_kernels import ATTENTION
+from burnpy_cupy.convolution_kernels import CONVOLUTION
+from burnpy_cupy.definitions import Elementwise, Reduction
+from burnpy_cupy.pooling_kernels import POOLING
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };
@@ -104,8 +87,18 @@ ELEMENTWISE = {
         "if (index > high) atomicMax(&memory[slot + 2], index);"
         "inside = index < low ? low : index > high ? high : index",
     ),
+    "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
+    **CONVOLUTION,
+    **POOLING,
 }
+RAW = {**ATTENTION}
 REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("false")}
+
+
+_MANY = 1 << 31
+_FOR_MANY = "_many"
+_C = {"float32": "float", "float64": "double"}
+"""CUDA's names of dtypes, where they differ."""
 
 
 class Kernels:
@@ -114,6 +107,19 @@ class Kernels:
     def __init__(self, xp: Any) -> None:
         self._xp = xp
         self._kernels: dict[str, Any] = {}
+
+    def counting(self, name: str, *arrays: Any) -> Any:
+        """Return an elementwise kernel that counts elements of these arrays, in 32 bits where these are enough."""
+        return self[name if max(x.size for x in arrays) < _MANY else f"{name}{_FOR_MANY}"]
+
+    def typed(self, name: str, **types: DType) -> Any:
+        """Return a raw kernel for the dtypes that its source names by letters."""
+        key = " ".join([name, *(t.name for t in types.values())])
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            source = RAW[name].typed(**{letter: _C.get(t.name, t.name) for letter, t in types.items()})
+            kernel = self._kernels[key] = self._xp.RawKernel(source, name)
+        return kernel
 
     def __getitem__(self, name: str) -> Any:
         kernel = self._kernels.get(name)
@@ -124,8 +130,9 @@ class Kernels:
 
 
 def _created(xp: Any, name: str) -> Any:
-    if name in ELEMENTWISE:
-        e = ELEMENTWISE[name]
+    base = name.removesuffix(_FOR_MANY)
+    if base in ELEMENTWISE:
+        e = ELEMENTWISE[base] if base == name else ELEMENTWISE[base].for_many()
         return xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, preamble=e.preamble)
     r = REDUCTIONS[name]
     return xp.ReductionKernel(

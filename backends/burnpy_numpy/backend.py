@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
 from burnpy_numpy.compiled.indexing import CompiledIndexing
+from burnpy_numpy.compiled.lists import CompiledLists
 from burnpy_numpy.compiled.matrices import CompiledMatrices
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
@@ -28,7 +29,6 @@ from burnpy_numpy.compiled.pooling import CompiledPooling
 from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
-from burnpy_numpy.compiled.updates import CompiledUpdates
 from burnpy_numpy.constants import constant
 from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
@@ -47,6 +47,9 @@ from burnpy_numpy.threads import BLOCK, shared
 from burnpy_numpy.ufuncs import fast_methods
 from burnpy_numpy.where import blendable, blended, kept
 
+if TYPE_CHECKING:
+    from burnpy.backend.memory import DeviceMemory
+
 _dot: Any = np.ndarray.dot
 
 
@@ -63,7 +66,7 @@ class NumPy(
     CompiledRecurrence,
     CompiledSampling,
     CompiledScans,
-    CompiledUpdates,
+    CompiledLists,
     Softmax,
     Activation,
     Convolution,
@@ -103,6 +106,22 @@ class NumPy(
 
     def _number(self, y: Scalar, dtype: DType) -> Any:
         return constant(y, dtype)
+
+    def memory(self) -> DeviceMemory:
+        from burnpy_numpy.memory import measured
+
+        try:
+            return measured()
+        except OSError:
+            return super().memory()
+
+    def reset_peak_memory(self) -> None:
+        from burnpy_numpy.memory import reset_peak
+
+        try:
+            reset_peak()
+        except OSError:
+            super().reset_peak_memory()
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         return canonical(array, True, "C")

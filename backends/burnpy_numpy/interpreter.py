@@ -92,6 +92,8 @@ def _values(program: Program, given: list[Any], part: slice, sizes: tuple[int, i
         elif op == "length":
             assert isinstance(value, int)
             values.append(dtype.type(sizes[value]))
+        elif op == "index":
+            values.append(np.arange(part.start, part.stop).reshape(-1, 1) if value == 0 else np.arange(sizes[1]))
         elif op == "cast":
             values.append(np.asarray(operands[0]).astype(dtype))
         elif op in ("sum", "amax"):

@@ -18,6 +18,8 @@ from burnpy.backend.schema import declarations
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from burnpy.autodiff.engine import Ready
+
 I_co = TypeVar("I_co", bound=Backend, covariant=True)
 J = TypeVar("J", bound=Backend)
 
@@ -76,10 +78,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """Return the device of gradients, which is `inner`; type checkers look through a `Strategy` only here."""
         return self.inner
 
-    def synchronize(self) -> None:
-        """Wait for the inner device."""
-        self.inner.synchronize()
-
     def lift(self, value: Value) -> Tracked:
         """Wrap an inner float primitive as an untracked primitive of this backend."""
         return untracked(value if self.computing is self.inner else self.computing.lift(value))
@@ -136,21 +134,22 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         retain_graph: bool,
         targets: Collection[Node | Leaf] | None = None,
         unused: Callable[[Collection[Node | Leaf]], None] | None = None,
+        ready: Ready | None = None,
     ) -> dict[Any, Float]:
         """Compute the gradients of the leaves that ``roots`` depend on, or of ``targets``.
 
         ``roots`` are pairs of a tracked primitive and the gradient to start from. ``unused`` is called with the targets
-        that no root depends on, and may raise.
+        that no root depends on, and may raise; ``ready`` with each leaf and its gradient when that is complete.
         """
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
         mode = self.mode()
         watchers = () if mode is None else mode.watchers
         if not watchers and not self.inner.wants_rule_context():
-            return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused)
+            return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, ready=ready)
         from burnpy.autodiff.instrumented import propagate_watched
 
         return propagate_watched(
-            self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers
+            self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers, ready=ready
         )
 
     def wants_rule_context(self) -> bool:

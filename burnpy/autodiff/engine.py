@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Vjp, absent, kept_of
 from burnpy.backend.errors import GraphError
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
 _creation = attrgetter("seq")
 
+Ready: TypeAlias = Callable[[Leaf, Float], None]
+"""``(leaf, gradient)``: takes the gradient of a leaf, complete, while the pass goes on."""
+
+
+class LastUse:
+    """An entry in the list of nodes of a pass: every node that adds to the gradient of a leaf has been visited."""
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Leaf) -> None:
+        self.leaf = leaf
+
 
 def propagate(
     inner: Backend,
@@ -31,6 +43,7 @@ def propagate(
     targets: Collection[Node | Leaf] | None = None,
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...] = (),
+    ready: Ready | None = None,
 ) -> dict[Any, Float]:
     """Compute the gradients of all leaves that the roots depend on, or of ``targets``.
 
@@ -41,6 +54,8 @@ def propagate(
         targets: leaves or interior nodes; only the paths between them and the roots are walked, and consumed.
         unused: called with the targets that no root depends on, if any, before anything is consumed; it may raise.
         watchers: wrappers called in place of each vjp, which they call in turn; the last one is outermost.
+        ready: called with each leaf and its gradient as soon as no node is left that adds to it, once per leaf that
+            the result has; leaves without any contribution are not reported.
 
     Raises:
         GraphError: a node was consumed by an earlier pass, or is being consumed by another thread's.
@@ -68,13 +83,19 @@ def propagate(
         _claim(nodes)
     elif targets is None:
         _check_alive(nodes)
+    if ready is not None:
+        nodes = _with_last_uses(nodes, totals, targets)
     vjp1: Any = None
     saved1: Any = None
     while nodes:
         node: Any = nodes.pop()
         try:
             grad = totals.pop(node)
-        except KeyError:  # every contribution to its gradient is `absent`
+        except KeyError:  # every contribution to its gradient is `absent`, or it is no node
+            if node.__class__ is LastUse:
+                if ready is not None and node.leaf in totals:
+                    ready(node.leaf, totals[node.leaf])
+                continue
             if not retain_graph:
                 node.parent0 = node.parent1 = None
                 node.saved0 = node.saved1 = ()
@@ -158,6 +179,27 @@ def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[A
         on_path.update(ends, (None,))
         walked = sorted([*ends, *walked], key=_creation)
     return on_path, walked
+
+
+def _with_last_uses(
+    nodes: list[Node], roots: Iterable[Node | Leaf], targets: Collection[Node | Leaf] | None
+) -> list[Any]:
+    """Return the nodes, oldest first, with the `LastUse` of each leaf before the oldest node that has it as a parent.
+
+    A leaf that is only a root comes last, and is the first that the pass visits. Of targets, others are left out.
+    """
+    entries: list[Any] = []
+    placed: set[Any] = set()
+    for node in nodes:
+        for parent in (node.parent0, node.parent1):
+            if isinstance(parent, Leaf) and parent not in placed and (targets is None or parent in targets):
+                placed.add(parent)
+                entries.append(LastUse(parent))
+        entries.append(node)
+    for root in roots:
+        if isinstance(root, Leaf) and root not in placed and (targets is None or root in targets):
+            entries.append(LastUse(root))
+    return entries
 
 
 def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | Leaf, part: Any) -> None:

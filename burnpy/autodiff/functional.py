@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, TypeVar, overload
 
+from burnpy.autodiff.hooks.readiness import reporting
 from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
@@ -26,6 +27,7 @@ def backward(
     *,
     retain_graph: bool = False,
     inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]] | None = None,
+    on_ready: Callable[[Tensor[Any], Tensor[I]], None] | None = None,
     **removed: Never,
 ) -> Gradients[I]:
     """Compute the gradients of the sum of several tensors in one backward pass.
@@ -35,11 +37,13 @@ def backward(
         gradients: the gradient to start from for each tensor, or None for 1.
         retain_graph: keep the graph for another pass.
         inputs: the leaves to differentiate by; others get no gradient, and only the paths to these are walked.
+        on_ready: called with each leaf and its gradient as soon as it is complete: see `Tensor.backward`.
         **removed: not used; it catches arguments of PyTorch that do not exist here, to explain them.
 
     Raises:
-        KindError: an argument is no float tensor.
-        ArgumentError: the number of gradients differs from the number of tensors.
+        KindError: an argument is no float tensor, or ``on_ready`` no function.
+        ArgumentError: the number of gradients differs from the number of tensors. During the pass: ``on_ready``
+            returned something.
         TypeError: ``create_graph`` was passed.
         NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is no leaf.
         ShapeError: a tensor of several elements has no gradient, or one of another shape.
@@ -61,7 +65,8 @@ def backward(
         same_device("backward", outputs[0], *leaves)
         empty: Gradients[Any] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
-    return Gradients(device, device.gradients(roots, retain_graph=retain_graph, targets=targets))
+    ready = None if on_ready is None else reporting("backward", device, on_ready)
+    return Gradients(device, device.gradients(roots, retain_graph=retain_graph, targets=targets, ready=ready))
 
 
 @overload

@@ -12,6 +12,7 @@ from burnpy.backend.op_context import OpContext, op_context
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from burnpy.autodiff.engine import Ready
     from burnpy.autodiff.graph import Leaf, Node, Vjp
     from burnpy.autodiff.modes import Watcher
     from burnpy.backend.backend import Backend
@@ -26,6 +27,7 @@ def propagate_watched(
     targets: Collection[Node | Leaf] | None,
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...],
+    ready: Ready | None = None,
 ) -> dict[Any, Float]:
     """Run `propagate` and set the rule context for inner devices that want it.
 
@@ -33,7 +35,7 @@ def propagate_watched(
     """
     if not inner.wants_rule_context():
         gradients = propagate(
-            inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers
+            inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers, ready=ready
         )
     else:
         before = op_context.set(OpContext("backward"))
@@ -41,7 +43,13 @@ def propagate_watched(
             # Innermost, so that operations of the other watchers are not attributed to the rule.
             all_watchers = (tell, *watchers)
             gradients = propagate(
-                inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=all_watchers
+                inner,
+                roots,
+                retain_graph=retain_graph,
+                targets=targets,
+                unused=unused,
+                watchers=all_watchers,
+                ready=ready,
             )
         finally:
             op_context.reset(before)

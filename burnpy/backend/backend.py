@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from burnpy.backend.dtypes import float32, result_type
@@ -17,6 +16,7 @@ from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.integers import Integers
 from burnpy.backend.operations.linalg import LinearAlgebra
+from burnpy.backend.operations.lists import Lists
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
@@ -32,6 +32,7 @@ from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special_functions import SpecialFunctions
 from burnpy.backend.primitives import DType, Float, Int, Value
+from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
@@ -66,8 +67,10 @@ class Backend(
     Attention,
     Recurrence,
     LinearAlgebra,
+    Lists,
     Optimizer,
     Programs,
+    Runtime,
 ):
     """The abstract base class of backends, which store arrays and compute on them.
 
@@ -98,16 +101,8 @@ class Backend(
     level: int = 0
     """The number of the derivative of `burnpy.func` that the device was made for; 0 if for none."""
 
-    if TYPE_CHECKING:  # read-only, so that a backend that wraps another may declare the class of its inner device
-
-        @property
-        def inner(self) -> Backend | None:
-            """The device that computes for this one; None if it wraps no other."""
-
+    if TYPE_CHECKING:
         gradient_device: None  # a method of `Autodiff`; without this, `__getattr__` would say that all backends have it
-
-    else:
-        inner = None
 
     def __init__(self) -> None:
         self.discrete: Backend = self
@@ -188,9 +183,6 @@ class Backend(
         """
         return x if source is self else self.adopt_numpy(source.to_numpy(x))
 
-    def synchronize(self) -> None:
-        """Wait until all pending work of the device is done, and raise the first error of `defer_check`."""
-
     def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
         """Raise ``error(*values)``, unless it is None, once the values are computed.
 
@@ -233,14 +225,6 @@ class Backend(
         from burnpy.backend.fingerprint import Fingerprint, places
 
         return Fingerprint(self.to_numpy(self.slice(x, places(x.shape))).tobytes(), x.dtype)
-
-    def timestamp(self) -> Any:
-        """Return the current time of the device; an asynchronous device records it when it gets there."""
-        return perf_counter_ns()
-
-    def duration(self, start: Any, stop: Any) -> float:
-        """Return the nanoseconds from one `timestamp` to a later one; an asynchronous device is synchronized."""
-        return float(stop - start)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()

@@ -60,7 +60,7 @@ class ScalarError(BurnpyError, TypeError):
 
 
 class DeviceError(BurnpyError, TypeError):
-    """Tensors of two devices mixed, or an object that is not a backend where one is required."""
+    """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
 
 
 class NotTrackedError(BurnpyError, TypeError):
@@ -161,8 +161,28 @@ class LoadingError(BurnpyError, RuntimeError):
 
 
 class WorkerError(BurnpyError, RuntimeError):
-    """A process that makes batches could not be started, or ended before its work was done."""
+    """A worker that could not be started or given its work, or that ended before it was done."""
 
 
 class MissingPackageError(BurnpyError, ImportError):
     """A package that an optional part of burnpy needs, and that is not installed."""
+
+
+class GroupError(BurnpyError, RuntimeError):
+    """Ranks of a `burnpy.distributed.Group` that do not agree, or a group that cannot be formed."""
+
+    def __init__(self, message: str, *, everywhere: bool = False) -> None:
+        super().__init__(message)
+        self.everywhere = everywhere  #: True if all ranks raise the same error
+
+
+class WaitError(GroupError, TimeoutError):
+    """A wait for other ranks that reached its limit; ``ranks`` are those that did not arrive, as far as is known."""
+
+    def __init__(self, message: str, ranks: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.ranks = ranks  #: the ranks that did not arrive
+
+
+class RanksLostError(GroupError):
+    """Ranks that ended while others were waiting for them."""

@@ -30,12 +30,13 @@ class Batches(Iterator[T], Generic[T]):
     def __next__(self) -> T:
         try:
             result = self._engine.next()
-            batch = self._collator.batch(self._arrays(result))
+            arrays = self._arrays(result)
+            batch: Any = None if arrays is None else self._collator.batch(arrays)  # None where a rank has no samples
         except BaseException:  # the end, an error of a worker, or Ctrl-C
             self.close()
             raise
         self._taken(result)
-        return batch
+        return batch  # type: ignore[no-any-return]  # a T, which then includes None
 
     @abstractmethod
     def _arrays(self, result: Any) -> Any:

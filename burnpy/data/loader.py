@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -139,18 +139,23 @@ class Loader(Generic[T]):
         rng = philox(self.seed, epoch, ORDER)
         plan = self.sampler.plan(len(self.dataset), self.batch_size, self.drop_last, rng)
         smallest = int(np.diff(plan.starts).min(initial=self.share.size))
-        if smallest < self.share.size:
-            raise ArgumentError(
-                f"a batch of epoch {epoch} has {smallest} samples, fewer than the {self.share.size} ranks that share "
-                "it; choose another batch_size, or drop_last=True"
-            )
+        self.share.refuse_empty(smallest, None, epoch)
         return plan
 
-    def shard(self, rank: int, size: int) -> Loader[T]:
+    @overload
+    def shard(self, rank: int, size: int, *, empty: Literal[False] = False) -> Loader[T]: ...
+    @overload
+    def shard(self, rank: int, size: int, *, empty: bool) -> Loader[T | None]: ...
+    def shard(self, rank: int, size: int, *, empty: bool = False) -> Loader[Any]:
         """A loader of one rank's part of every batch; the parts of all ranks make up the batch of this loader.
 
         ``batch_size`` remains that of all ranks together. All ranks have the same number of batches, and the parts
         differ by one sample at most.
+
+        Args:
+            rank: the number of the rank.
+            size: the number of ranks.
+            empty: whether a batch may have fewer samples than there are ranks. Those without samples are given None.
 
         Raises:
             ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the
@@ -164,7 +169,7 @@ class Loader(Generic[T]):
         """
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
-        part.share = self.share.shared(rank, size, self.batch_size)
+        part.share = self.share.shared(rank, size, self.batch_size, empty)
         part._kept = Kept()
         return part
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -214,11 +214,7 @@ class StreamLoader(Generic[T]):
                 raise loading_error(what, error, first + len(items), number, epoch) from error
             if not items or (self.drop_last and len(items) < self.batch_size):
                 return
-            if len(items) < self.share.size:
-                raise ArgumentError(
-                    f"batch {number} of epoch {epoch} has {len(items)} samples, fewer than the {self.share.size} ranks "
-                    "that share it; choose another batch_size, or drop_last=True"
-                )
+            self.share.refuse_empty(len(items), number, epoch)
             state = {"samples": first + len(items), "batches": number + 1, "stream": place}
             yield _Task(epoch, number, first, items, state)
             first, number = first + len(items), number + 1
@@ -233,7 +229,11 @@ class StreamLoader(Generic[T]):
             "ranks": self.share.size,
         }
 
-    def shard(self, rank: int, size: int) -> StreamLoader[T]:
+    @overload
+    def shard(self, rank: int, size: int, *, empty: Literal[False] = False) -> StreamLoader[T]: ...
+    @overload
+    def shard(self, rank: int, size: int, *, empty: bool) -> StreamLoader[T | None]: ...
+    def shard(self, rank: int, size: int, *, empty: bool = False) -> StreamLoader[Any]:
         """A loader of one rank's part of every batch. Each rank reads the whole stream; see `Loader.shard`.
 
         Raises:
@@ -242,7 +242,7 @@ class StreamLoader(Generic[T]):
         """
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
-        part.share = self.share.shared(rank, size, self.batch_size)
+        part.share = self.share.shared(rank, size, self.batch_size, empty)
         part._kept = Kept()
         return part
 
@@ -267,6 +267,8 @@ class _MakeStreamBatch:
 
     def __call__(self, task: _Task, stopped: Callable[[], bool]) -> Any:
         places, count, mixing = chosen(self.share, self.collator, self.seed, task)
+        if not count:
+            return None, task.state
         indices = task.indices[places]
         items = []
         for i in indices.tolist():

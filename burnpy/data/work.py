@@ -23,25 +23,40 @@ class Share:
 
     rank: int = 0
     size: int = 1
+    empty: bool = False  #: whether ranks may have no samples of a batch
 
-    def shared(self, rank: int, size: int, batch_size: int) -> Share:
+    def shared(self, rank: int, size: int, batch_size: int, empty: bool) -> Share:
         """Return one rank's part of several of the whole.
 
         Raises:
-            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or this is
-                such a part already.
+            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, unless they
+                may have none, or this is such a part already.
         """
         if self.size > 1:
             raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
         if not 0 <= rank < size:
             raise ArgumentError(f"shard() was given rank {rank} of {size}; ranks go from 0 to size - 1")
-        if size > batch_size:
+        if size > batch_size and not empty:
             raise ArgumentError(f"shard() was asked to share batches of {batch_size} among {size} ranks")
-        return Share(rank, size)
+        return Share(rank, size, empty)
 
     def of(self, low: int, high: int) -> slice:
-        """Return the rank's part of the places from low to high - 1."""
-        return slice(low + (high - low) * self.rank // self.size, low + (high - low) * (self.rank + 1) // self.size)
+        """Return the rank's part of the places from low to high - 1; where there are any, rank 0 has one."""
+        count = high - low
+        return slice(low - (-count * self.rank // self.size), low - (-count * (self.rank + 1) // self.size))
+
+    def refuse_empty(self, samples: int, number: int | None, epoch: int) -> None:
+        """Refuse a batch of which a rank has no samples, unless that is allowed.
+
+        Raises:
+            ArgumentError: there are fewer samples than ranks.
+        """
+        if samples < self.size and not self.empty:
+            batch = "a batch" if number is None else f"batch {number}"
+            raise ArgumentError(
+                f"{batch} of epoch {epoch} has {samples} samples, fewer than the {self.size} ranks that share it; "
+                "choose another batch_size, drop_last=True, or shard(..., empty=True), which gives None to some"
+            )
 
 
 class Task(NamedTuple):
@@ -68,12 +83,15 @@ class MakeBatch:
         return {"dataset": self.dataset, "collator": self.collator}
 
     def __call__(self, task: Task, stopped: Callable[[], bool]) -> Any:
-        """Return what the collator's ``arrays`` returns; None if ``stopped`` says that nobody waits any more.
+        """Return what the collator's ``arrays`` returns; None if the rank has no samples, or ``stopped`` says that
+        nobody waits any more.
 
         Raises:
             LoadingError: a sample, or the transform, raised an exception, which is the cause.
         """
         number, (places, count, mixing) = task.number, chosen(self.share, self.collator, self.seed, task)
+        if not count:
+            return None
         indices = task.indices[places]
         repeats = None if task.repeats is None else task.repeats[places]
         try:

@@ -37,6 +37,12 @@ random_normal torch.randn
 random_integers torch.randint
 random_permutation torch.randperm
 vector_norm torch.linalg.vector_norm
+foreach_mul torch._foreach_mul
+foreach_div torch._foreach_div
+foreach_add torch._foreach_add
+foreach_lerp torch._foreach_lerp
+foreach_norm torch._foreach_norm
+total_norm torch.nn.utils.get_total_norm
 sgd_update torch.optim.SGD
 momentum_update torch.optim.SGD
 adam_update torch.optim.Adam

@@ -86,11 +86,12 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         counts = number(weight, "the weight of a micro-batch")
         if not 0 < counts < math.inf:
             raise ArgumentError(f"the weight of a micro-batch was given as {weight!r}; it is positive and finite")
-        weighted = grads if counts == 1 else grads * counts
         out: GradientsAccumulator[B] = object.__new__(GradientsAccumulator)
-        out._set(
-            self._count + 1, weighted if self._total is None else self._total + weighted, self._weight + float(counts)
-        )
+        if self._total is not None:
+            total = self._total.plus(grads, float(counts))
+        else:
+            total = grads if counts == 1 else grads * counts
+        out._set(self._count + 1, total, self._weight + float(counts))
         return out
 
     def sum(self) -> GradientsParams[B]:

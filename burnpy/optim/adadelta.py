@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.operations.optimizer import for_each_param
+from burnpy.backend.operations.optimizer import decayed
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
 
@@ -71,14 +71,18 @@ class AdaDelta(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        d: Any = device
-        rho, eps = self.rho, self.eps
+        numbers = (step.lr, self.rho, 1.0 - self.rho, self.eps, step.weight_decay)
+        flags = (bool(step.weight_decay), step.maximize)
+        return device.foreach(adadelta_step, (params, grads, *states), numbers, flags, step.owned)
 
-        def adadelta(param: Float, grad: Float, square: Float, changes: Float) -> tuple[Float, ...]:
-            grad = step.gradient(d, param, grad)
-            square = d.add(d.mul(square, rho), d.mul(d.square(grad), 1.0 - rho))
-            change = d.mul(d.div(d.sqrt(d.add(changes, eps)), d.sqrt(d.add(square, eps))), grad)
-            changes = d.add(d.mul(changes, rho), d.mul(d.square(change), 1.0 - rho))
-            return d.sub(param, d.mul(change, step.lr)), square, changes
 
-        return for_each_param(adadelta, params, grads, *states)
+def adadelta_step(
+    b: Any, param: Float, grad: Float, square: Float, changes: Float, lr: Any, rho: Any, share: Any, eps: Any,
+    decay: Any, decays: bool, maximize: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the share 1 - rho of what is new."""
+    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled=False)
+    square = b.add(b.mul(square, rho), b.mul(b.square(grad), share))
+    change = b.mul(b.div(b.sqrt(b.add(changes, eps)), b.sqrt(b.add(square, eps))), grad)
+    changes = b.add(b.mul(changes, rho), b.mul(b.square(change), share))
+    return b.sub(param, b.mul(change, lr)), square, changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.operations.optimizer import for_each_param, lerp
+from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
 
@@ -70,14 +70,18 @@ class Adamax(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        d: Any = device
         beta1, beta2 = self.betas
-        rate = step.lr / step.bias_correction(beta1)
+        numbers = (step.lr / step.bias_correction(beta1), 1.0 - beta1, beta2, self.eps, step.weight_decay)
+        flags = (bool(step.weight_decay), step.maximize)
+        return device.foreach(adamax_step, (params, grads, *states), numbers, flags, step.owned)
 
-        def adamax(param: Float, grad: Float, mean: Float, norm: Float) -> tuple[Float, ...]:
-            grad = step.gradient(d, param, grad)
-            mean = lerp(d, mean, grad, 1.0 - beta1)
-            norm = d.maximum(d.mul(norm, beta2), d.add(d.abs(grad), self.eps))
-            return d.sub(param, d.div(d.mul(mean, rate), norm)), mean, norm
 
-        return for_each_param(adamax, params, grads, *states)
+def adamax_step(
+    b: Any, param: Float, grad: Float, mean: Float, norm: Float, rate: Any, share1: Any, beta2: Any, eps: Any,
+    decay: Any, decays: bool, maximize: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the corrected rate and the share 1 - beta1 of the gradient."""
+    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled=False)
+    mean = lerp(b, mean, grad, share1)
+    norm = b.maximum(b.mul(norm, beta2), b.add(b.abs(grad), eps))
+    return b.sub(param, b.div(b.mul(mean, rate), norm)), mean, norm

@@ -6,13 +6,12 @@ The functions take the `Gradients` of ``backward()`` or `GradientsParams`. Updat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.norms import norm_of
+from burnpy.optim.norms import norm_of, norms_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 
@@ -39,7 +38,7 @@ def clip_by_value(grads: G, limit: float) -> G:
     [2.0, 3.0]
     """
     bound = _limit(grads, limit, "clip_by_value")
-    return _mapped(grads, lambda grad: grad.clamp(-bound, bound))
+    return grads.mapped("foreach_clamp", -bound, bound)  # type: ignore[return-value]  # of the same class
 
 
 @explained
@@ -60,14 +59,10 @@ def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinit
         NonFiniteError: ``error_if_nonfinite``, and a norm is infinite or NaN; the error names the parameters.
     """
     bound = _limit(grads, max_norm, "clip_by_norm")
-    device: Any = grads.device
+    norms = norms_of(grads, p)
     if error_if_nonfinite:
-        _refuse_nonfinite(grads, "clip_by_norm", p)
-
-    def scaled(grad: Tensor[Any]) -> Tensor[Any]:
-        return grad * _factor(norm_of([grad], device, p), bound)
-
-    return _mapped(grads, scaled)
+        _refuse_nonfinite(grads, "clip_by_norm", norms)
+    return grads.mapped("foreach_mul", _factor(norms, bound))  # type: ignore[return-value]  # of the same class
 
 
 @explained
@@ -97,18 +92,14 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
     """
     bound = _limit(grads, max_norm, "clip_by_global_norm")
     device: Any = grads.device
-    norm = norm_of(grads.values(), device, p)
+    norm = norm_of(grads, p)
     if error_if_nonfinite and not math.isfinite(norm.item()):
-        _refuse_nonfinite(grads, "clip_by_global_norm", p)
+        _refuse_nonfinite(grads, "clip_by_global_norm", norms_of(grads, p))
         raise NonFiniteError(f"clip_by_global_norm() was given finite gradients whose norm is {norm.item()}")
     factor = _factor(norm, bound)
     if device.eager_checks and factor.item() == 1.0:  # reading the value is cheaper than multiplying by 1
         return grads
-    return _mapped(grads, lambda grad: grad * factor)
-
-
-def _mapped(grads: G, f: Callable[[Tensor[Any]], Tensor[Any]]) -> G:
-    return grads.map(f)  # type: ignore[return-value]  # of the same class
+    return grads.mapped("foreach_mul", factor)  # type: ignore[return-value]  # of the same class
 
 
 def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
@@ -124,18 +115,14 @@ def _limit(grads: object, limit: float, operation: str) -> float:
     return float(bound)
 
 
-def _refuse_nonfinite(grads: Any, operation: str, p: float) -> None:
+def _refuse_nonfinite(grads: Any, operation: str, norms: Tensor[Any]) -> None:
     """Check that the norm of every gradient is finite.
 
     Raises:
         NonFiniteError: a norm is infinite or NaN; the error names the parameters.
     """
-    named = grads.named() if isinstance(grads, GradientsParams) else {str(g.shape): g for g in grads.values()}
-    nonfinite = {}
-    for path, grad in named.items():
-        norm = norm_of([grad], grads.device, p).item()
-        if not math.isfinite(norm):
-            nonfinite[path] = norm
+    names = [*grads.named()] if isinstance(grads, GradientsParams) else [str(grad.shape) for grad in grads.primitives()]
+    nonfinite = [(name, norm) for name, norm in zip(names, norms.tolist(), strict=True) if not math.isfinite(norm)]
     if nonfinite:
-        shown = ", ".join(f"{path} ({norm})" for path, norm in nonfinite.items())
+        shown = ", ".join(f"{name} ({norm})" for name, norm in nonfinite)
         raise NonFiniteError(f"{operation}() was given gradients whose norm is infinite or NaN: {shown}")

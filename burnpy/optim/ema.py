@@ -8,6 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
+from burnpy.tensor.base import new_tensor
+from burnpy.tensor.tensor import Tensor
 
 M = TypeVar("M", bound=Module[Any])
 
@@ -66,12 +68,15 @@ class Ema(Generic[M]):
         """
         count = self.updates + 1
         decay = min(self.decay, (1 + count) / (10 + count)) if self.warm_up else self.decay
-        known = {param.id: param.value.detach() for param in self.model.params()}
-        added = {param.id: param.value.detach() for param in model.params()}
+        known = {param.id: param.value for param in self.model.params()}
+        added = {param.id: param.value for param in model.params()}
         if known.keys() != added.keys():
             raise ModuleError(
                 f"Ema.update() was given {a(type(model).__name__)} whose parameters are not those of the average; give "
                 "what optim.step() made of the model that Ema was made of"
             )
-        values = {ident: (new + (known[ident] - new) * decay) for ident, new in added.items()}
+        device: Any = model.device
+        before = [known[ident].detach()._primitive for ident in added]
+        averages = device.foreach_lerp([new.detach()._primitive for new in added.values()], before, decay)
+        values = {ident: new_tensor(Tensor, device, x) for ident, x in zip(added, averages, strict=True)}
         return replace(self, model=model.with_values(values), updates=count)

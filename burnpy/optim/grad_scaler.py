@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar, final
@@ -148,22 +149,13 @@ class GradScaler(Subscriptable, Generic[B]):
                 "GradScaler.unscale() was given gradients that were unscaled already; a step unscales once"
             )
         scale, steps = self._current
-        finite = None
-        for grad in grads.values():
-            fine = grad.isfinite().all()
-            finite = fine if finite is None else finite & fine
-        if finite is None:
+        if not grads:
             return grads, self
+        finite = grads.norm(math.inf).isfinite()  # the largest magnitude, NaN if one is NaN
         steps = (steps + 1).where(finite, 0)
         grown = steps == self.growth_interval
         next_scale = (scale * self.growth_factor).where(grown, scale).where(finite, scale * self.backoff_factor)
-        unscaled = GradientsParams(
-            self.device,
-            {ident: grad / scale for ident, grad in grads.items()},
-            paths=grads._paths,
-            updates=grads.buffer_updates,
-            found_inf=~finite,
-        )
+        unscaled = (grads / scale).checked(~finite)
         return unscaled, replace(self, _current=(next_scale, steps.where(~grown, 0)))
 
     def into_record(self) -> dict[str, float]:

@@ -19,14 +19,17 @@ from burnpy.backend.errors import (
 )
 from burnpy.nn.select import meets, suggestion
 from burnpy.nn.variable import Param
+from burnpy.optim.layout import BUCKET_BYTES, Layout
 from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from
 from burnpy.optim.norms import norm_of
-from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.base import new_tensor
+from burnpy.tensor.gradients import Gradients, is_one, primitive_of
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from burnpy.backend.primitives import Float
     from burnpy.nn.module import Module
     from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.on_autodiff import OnAutodiff
@@ -272,12 +275,12 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def norm(self, p: float = 2.0) -> Tensor[B]:
         """Return the ``p``-norm of all gradients together, 0-d, at least float32; 0 if there are none.
 
-        For ``p = math.inf`` it is the largest magnitude.
+        For ``p = math.inf`` it is the largest magnitude. Powers neither overflow nor underflow.
 
         Raises:
             ArgumentError: ``p`` is not positive.
         """
-        return norm_of(self._values.values(), self._device, p)
+        return norm_of(self, p)
 
     def to_device(self, device: B2 | type[B2]) -> GradientsParams[B2]:
         """Return the gradients on another device."""
@@ -288,6 +291,34 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         found_inf = None if self._found_inf is None else self._found_inf.to_device(target)
         return GradientsParams(target, moved[0], paths=self._paths, updates=moved[1], found_inf=found_inf)
 
+    def flatten(self, *, bucket_bytes: int = BUCKET_BYTES) -> tuple[tuple[Tensor[B], ...], Layout[B]]:
+        """Copy all gradients into flat buckets of one dtype each, as communication libraries want them.
+
+        Args:
+            bucket_bytes: the size at which a bucket is closed.
+
+        Returns:
+            The buckets, 1-d, and the layout, of which ``layout.unflatten(buckets)`` returns the gradients. Updates of
+            buffers and `found_inf` are in the buckets too, so that a sum of buckets is the sum of the gradients.
+            16-bit floats are stored as float32.
+
+        Raises:
+            ArgumentError: ``bucket_bytes`` is not a positive int.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear
+        >>> model = Linear(2, 1, device=Autodiff[NumPy])
+        >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[5.0, 6.0]])).sum()
+        >>> buckets, layout = GradientsParams.from_grads(loss.backward(), model).flatten()
+        >>> [bucket.tolist() for bucket in buckets]
+        [[1.0, 5.0, 6.0]]
+        >>> layout.unflatten([bucket * 2.0 for bucket in buckets])["weight"].tolist()
+        [[10.0], [12.0]]
+        """
+        layout: Layout[B] = Layout.of(self, bucket_bytes)
+        return layout.flatten(self), layout
+
     def __add__(self, other: GradientsParams[B]) -> GradientsParams[B]:
         """Add gradients by parameter; those in only one operand are kept. Updates of buffers are added too.
 
@@ -296,6 +327,10 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             DeviceError: ``other`` is on another device.
             ShapeError: two gradients of one parameter have different shapes or dtypes.
         """
+        return self.plus(other)
+
+    def plus(self, other: GradientsParams[B], weight: float = 1.0) -> GradientsParams[B]:
+        """Add gradients as ``+``, those of ``other`` multiplied by a weight, which updates of buffers are not."""
         operand: object = other
         if not isinstance(operand, GradientsParams):
             raise KindError(
@@ -307,23 +342,42 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
                 f"gradients on {self._device} and {other._device} do not add; move one with .to_device(device)"
             )
         paths = {**other._paths, **self._paths}
-        summed = [
-            added(mine, theirs, paths)
-            for mine, theirs in ((self._values, other._values), (self._updates, other._updates))
-        ]
+        values = added(self._values, other._values, paths, self._device, weight)
+        updates = added(self._updates, other._updates, paths, self._device)
         checked = [grads._found_inf for grads in (self, other) if grads._found_inf is not None]
         found_inf = checked[0] | checked[1] if len(checked) == 2 else checked[0] if checked else None
-        return GradientsParams(self._device, summed[0], paths=paths, updates=summed[1], found_inf=found_inf)
+        return GradientsParams(self._device, values, paths=paths, updates=updates, found_inf=found_inf)
 
     def __mul__(self, factor: float | Tensor[B]) -> GradientsParams[B]:
         """Multiply every gradient by a number."""
-        return self.map(lambda grad: grad * factor)
+        return self.mapped("foreach_mul", factor) if is_one(factor, self) else self.map(lambda grad: grad * factor)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float | Tensor[B]) -> GradientsParams[B]:
         """Divide every gradient by a number."""
-        return self.map(lambda grad: grad / divisor)
+        return self.mapped("foreach_div", divisor) if is_one(divisor, self) else self.map(lambda grad: grad / divisor)
+
+    def checked(self, found_inf: BoolTensor[B]) -> GradientsParams[B]:
+        """Return the gradients with `found_inf`, a 0-d tensor on their device."""
+        return GradientsParams(
+            self._device, self._values, paths=self._paths, updates=self._updates, found_inf=found_inf
+        )
+
+    def primitives(self) -> list[Float]:
+        """Return the primitives of all gradients, in order."""
+        return [value._primitive for value in self._values.values()]
+
+    def mapped(self, operation: str, *args: Any) -> GradientsParams[B]:
+        """Return gradients with an operation on lists of the device applied to all, such as ``foreach_clamp``.
+
+        Args:
+            operation: its name.
+            args: its further arguments; tensors are on the device.
+        """
+        results = getattr(self._device, operation)(self.primitives(), *map(primitive_of, args))
+        tensors = [new_tensor(Tensor, self._device, x) for x in results]
+        return self._of(dict(zip(self._values, tensors, strict=True)))
 
     def _of(self, values: Mapping[str, Tensor[B]]) -> GradientsParams[B]:
         return GradientsParams(

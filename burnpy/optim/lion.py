@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.operations.optimizer import for_each_param, lerp
+from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import decay_rates
 from burnpy.optim.optimizer import Optimizer
 
@@ -65,12 +65,17 @@ class Lion(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        d: Any = device
         beta1, beta2 = self.betas
+        numbers = (step.lr, 1.0 - beta1, 1.0 - beta2, step.decay(decoupled=True))
+        flags = (bool(step.weight_decay), step.maximize)
+        return device.foreach(lion_step, (params, grads, *states), numbers, flags, step.owned)
 
-        def lion(param: Float, grad: Float, mean: Float) -> tuple[Float, ...]:
-            param, grad = step.decayed(d, param, grad, True)
-            sign = d.sign(lerp(d, mean, grad, 1.0 - beta1))
-            return d.sub(param, d.mul(sign, step.lr)), lerp(d, mean, grad, 1.0 - beta2)
 
-        return for_each_param(lion, params, grads, *states)
+def lion_step(
+    b: Any, param: Float, grad: Float, mean: Float, lr: Any, share1: Any, share2: Any, decay: Any,
+    decays: bool, maximize: bool,
+) -> tuple[Float, Float]:  # fmt: skip
+    """Update one parameter, with the shares 1 - beta of the gradient."""
+    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled=True)
+    sign = b.sign(lerp(b, mean, grad, share1))
+    return b.sub(param, b.mul(sign, lr)), lerp(b, mean, grad, share2)

@@ -9,12 +9,12 @@ from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeEr
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.select import suggestion
 from burnpy.nn.variable import Param
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
-
     Tensors: TypeAlias = dict[str, Tensor[Any]]
 
 
@@ -118,13 +118,12 @@ def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) ->
     )
 
 
-def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str]) -> Tensors:
-    """Add tensors by id; those in only one mapping are kept.
+def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str], device: Any, weight: float = 1.0) -> Tensors:
+    """Add tensors by id, those of ``theirs`` multiplied by a weight; those in only one mapping are kept.
 
     Raises:
         ShapeError: two tensors of one id have different shapes or dtypes.
     """
-    total = dict(mine)
     for ident, value in theirs.items():
         known = mine.get(ident)
         if known is not None and (known.shape, known.dtype) != (value.shape, value.dtype):
@@ -132,8 +131,14 @@ def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str]) -> Tensors:
                 f"the gradients of {paths.get(ident, f'the buffer {ident}')} are of shape {known.shape} and dtype "
                 f"{known.dtype} in one, {value.shape} and {value.dtype} in the other, and do not add"
             )
-        total[ident] = value if known is None else known + value
-    return total
+    both = [ident for ident in theirs if ident in mine]
+    sums = device.foreach_add([mine[k]._primitive for k in both], [theirs[k]._primitive for k in both], weight)
+    alone = [ident for ident in theirs if ident not in mine]
+    others = [theirs[k]._primitive for k in alone]
+    if weight != 1:
+        others = device.foreach_mul(others, weight)
+    new = zip((*both, *alone), (*sums, *others), strict=True)
+    return {**mine, **{ident: new_tensor(Tensor, device, x) for ident, x in new}}
 
 
 def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.operations.optimizer import for_each_param, lerp
+from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
 
@@ -78,22 +78,28 @@ class NAdam(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        d: Any = device
         beta1, beta2 = self.betas
         root = math.sqrt(step.bias_correction(beta2))
         product = _momentum_product(beta1, self.momentum_decay, step.number)
         momentum, following = (_momentum(beta1, self.momentum_decay, step.number + k) for k in (0, 1))
         grad_rate = step.lr * (1.0 - momentum) / (1.0 - product)
         mean_rate = step.lr * following / (1.0 - product * following)
+        decoupled = self.decoupled_weight_decay
+        numbers = (grad_rate, mean_rate, root, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
+        flags = (bool(step.weight_decay), step.maximize, decoupled)
+        return device.foreach(nadam_step, (params, grads, *states), numbers, flags, step.owned)
 
-        def nadam(param: Float, grad: Float, mean: Float, square: Float) -> tuple[Float, ...]:
-            param, grad = step.decayed(d, param, grad, self.decoupled_weight_decay)
-            mean = lerp(d, mean, grad, 1.0 - beta1)
-            square = d.add(d.mul(square, beta2), d.mul(d.square(grad), 1.0 - beta2))
-            change = d.add(d.mul(grad, grad_rate), d.mul(mean, mean_rate))
-            return d.sub(param, d.div(change, d.add(d.div(d.sqrt(square), root), self.eps))), mean, square
 
-        return for_each_param(nadam, params, grads, *states)
+def nadam_step(
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, grad_rate: Any, mean_rate: Any, root: Any,
+    share1: Any, beta2: Any, share2: Any, eps: Any, decay: Any, decays: bool, maximize: bool, decoupled: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the rates of the gradient and of its average, and the shares 1 - beta."""
+    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled)
+    mean = lerp(b, mean, grad, share1)
+    square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
+    change = b.add(b.mul(grad, grad_rate), b.mul(mean, mean_rate))
+    return b.sub(param, b.div(change, b.add(b.div(b.sqrt(square), root), eps))), mean, square
 
 
 _products: dict[tuple[float, float], tuple[int, float]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
@@ -213,6 +214,8 @@ class Optimizer(metaclass=Explaining):
         # Updates of buffers may raise an error, so compute them before anything changes.
         with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads._updates else model
         found_inf = param_grads._found_inf  # where true, the step is to change nothing
+        if found_inf is not None and device.eager_checks and not found_inf.item():
+            found_inf = None
         in_place = device.in_place_updates and found_inf is None  # if False, an update may raise and change no states
         if not in_place:
             states = dict(states)
@@ -351,10 +354,8 @@ class Optimizer(metaclass=Explaining):
 
 def unless(device: Any, skipped: Any, before: tuple[Floats, ...], after: tuple[Floats, ...]) -> tuple[list[Float], ...]:
     """Return the lists before an update where ``skipped``, a 0-d bool primitive, is true; else those after it."""
-    return tuple(
-        [device.where(skipped, x, y) for x, y in zip(olds, news, strict=True)]
-        for olds, news in zip(before, after, strict=True)
-    )
+    kept = iter(device.foreach_where(skipped, [*chain(*before)], [*chain(*after)]))
+    return tuple([[*islice(kept, len(column))] for column in after])
 
 
 def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.operations.optimizer import for_each_param, lerp
+from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
 
@@ -76,21 +76,13 @@ class RAdam(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        d: Any = device
         beta1, beta2 = self.betas
         rate = step.lr / step.bias_correction(beta1)
         scale = self._rectification(step)
-
-        def radam(param: Float, grad: Float, mean: Float, square: Float) -> tuple[Float, ...]:
-            param, grad = step.decayed(d, param, grad, self.decoupled_weight_decay)
-            mean = lerp(d, mean, grad, 1.0 - beta1)
-            square = d.add(d.mul(square, beta2), d.mul(d.square(grad), 1.0 - beta2))
-            change = d.mul(mean, rate)
-            if scale is not None:
-                change = d.mul(change, d.div(d.full((), scale, param.dtype), d.add(d.sqrt(square), self.eps)))
-            return d.sub(param, change), mean, square
-
-        return for_each_param(radam, params, grads, *states)
+        decoupled, rectified = self.decoupled_weight_decay, scale is not None
+        numbers = (rate, scale or 0.0, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
+        flags = (bool(step.weight_decay), step.maximize, decoupled, rectified)
+        return device.foreach(radam_step, (params, grads, *states), numbers, flags, step.owned)
 
     def _rectification(self, step: Step) -> float | None:
         """Return r · √(1 - β₂ᵗ); None as long as ρ is at most 5."""
@@ -101,3 +93,18 @@ class RAdam(Optimizer):
             return None
         ratio = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length)
         return math.sqrt(ratio) * math.sqrt(correction)
+
+
+def radam_step(
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
+    share2: Any, eps: Any, decay: Any, decays: bool, maximize: bool, decoupled: bool, rectified: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the corrected rate, the rectification and the shares 1 - beta."""
+    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled)
+    mean = lerp(b, mean, grad, share1)
+    square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
+    change = b.mul(mean, rate)
+    if rectified:
+        number = scale if hasattr(scale, "dtype") else b.full((), scale, param.dtype)
+        change = b.mul(change, b.div(number, b.add(b.sqrt(square), eps)))
+    return b.sub(param, change), mean, square

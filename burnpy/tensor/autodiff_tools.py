@@ -13,13 +13,15 @@ from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from burnpy.autodiff.hooks.node_hooks import hook_node
+    from burnpy.autodiff.hooks.readiness import reporting
     from burnpy.autodiff.hooks.tensor_hooks import HookHandle, hook_gradient
     from burnpy.autodiff.inspect.grad_fn import GradFn, grad_fn_of
 
-__all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node"]
+__all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node", "reporting"]
 
 _LATER = {
     "burnpy.autodiff.hooks.node_hooks": ("hook_node",),
+    "burnpy.autodiff.hooks.readiness": ("reporting",),
     "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle", "hook_gradient"),
     "burnpy.autodiff.inspect.grad_fn": ("GradFn", "grad_fn_of"),
 }

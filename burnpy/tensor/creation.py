@@ -13,12 +13,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import DEFAULT, dtype_of
+from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
-from burnpy.tensor.base import describe, new_tensor
-from burnpy.tensor.data import array_of, fitting, frozen
+from burnpy.tensor.base import TensorBase, describe, new_tensor
+from burnpy.tensor.data import array_of, dtype_of_typed, fitting, frozen, refuse_tracked
+from burnpy.tensor.interop import DLPACK_CPU, imported
 from burnpy.tensor.readonly import writer
 
 Size: TypeAlias = int | Sequence[int]
@@ -72,14 +73,47 @@ def _backend_argument(cls: type[Any], alias: Any, factory: str) -> Any:
 def from_data(cls: Any, data: Any, dtype: Any, device: Any, copy: bool) -> Any:
     """Implement ``from_data`` of the three classes."""
     target = Factory(cls, device, "from_data")
+    if copy and hasattr(data, "__dlpack_device__"):
+        refuse_tracked(data, target.kind)
+        primitive = target.backend.imported(data)
+        if primitive is not None:
+            return target.wrap(_converted(target, data, primitive, dtype))
+        if not isinstance(data, (np.ndarray, TensorBase)) and data.__dlpack_device__()[0] != DLPACK_CPU:
+            raise ArgumentError(
+                f"{target.factory}() was given {a(type(data).__name__)} on a GPU for {target.device}; make the tensor "
+                "with device=CuPy, and move it with x.to_device(...)"
+            )
     if copy:
         return target.wrap(target.backend.from_numpy(array_of(data, target.kind, dtype)))
     return target.wrap(target.backend.adopt_numpy(frozen(data, target.kind, dtype)))
 
 
-def from_dlpack(cls: Any, array: Any, device: Any) -> Any:
-    """Implement ``from_dlpack`` of the three classes, for the array that `imported` returned."""
-    return from_data(cls, array, None, device, bool(writer(array)))
+def from_dlpack(cls: Any, source: Any, device: Any) -> Any:
+    """Implement ``from_dlpack`` of the three classes."""
+    target = Factory(cls, device, "from_dlpack")
+    primitive = target.backend.imported(source) if hasattr(source, "__dlpack_device__") else None
+    if primitive is not None:
+        return target.wrap(_converted(target, source, primitive, None))
+    array = imported(source, target.cls.__name__)
+    return from_data(cls, array, None, target.device, bool(writer(array)))
+
+
+def _converted(target: Factory, data: Any, primitive: Any, dtype: Any) -> Any:
+    """Return the primitive that an array on a GPU was copied to, in the dtype that is asked for.
+
+    Raises:
+        DTypeError: the array is of another kind; or it is of another int dtype, of which elements, which would have to
+            be waited for, may be out of range.
+    """
+    wanted = dtype_of_typed(data, primitive, target.kind, None if dtype is None else target.dtype(dtype))
+    if wanted == primitive.dtype:
+        return primitive
+    if target.kind == "int" and kind_of(primitive.dtype) == "int":
+        raise DTypeError(
+            f"{target.factory}() was given an array of dtype {primitive.dtype} on a GPU and dtype={str(wanted)!r}; "
+            "leave the dtype out, and convert the tensor with x.to_dtype(...)"
+        )
+    return target.backend.cast(primitive, wanted)
 
 
 def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: str = "full") -> Any:

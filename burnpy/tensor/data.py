@@ -45,7 +45,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     first = _first_leaf(data)
     if isinstance(first, TensorBase):
         for leaf in _leaves(data):
-            _refuse_tracked(leaf, kind)
+            refuse_tracked(leaf, kind)
     if hasattr(data, "mask") and hasattr(data, "filled"):
         raise ArgumentError(
             f"{_OWNER[kind]}.from_data() was given {describe(data)}, and tensors have no missing elements; "
@@ -60,7 +60,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             raise
         raise _unreadable(data, kind, error) from None
     if hasattr(first, "dtype"):
-        result_dtype = _dtype_of_typed(data, array, kind, target_dtype)
+        result_dtype = dtype_of_typed(data, array, kind, target_dtype)
     else:
         array, result_dtype = _numbers(data, array, kind), target_dtype or DEFAULT[kind]
     if kind == "int":
@@ -142,7 +142,12 @@ def _leaves(data: Any) -> Iterator[Any]:
         yield data
 
 
-def _refuse_tracked(leaf: Any, kind: KindName) -> None:
+def refuse_tracked(leaf: Any, kind: KindName) -> None:
+    """Raise an error if ``leaf`` is a tracked tensor.
+
+    Raises:
+        NotTrackedError: it is.
+    """
     if isinstance(leaf, TensorBase) and leaf.kind == "float" and leaf._backend.is_require_grad(leaf._primitive):
         raise NotTrackedError(
             f"{_OWNER[kind]}.from_data() was given a tracked tensor of shape {leaf.shape}, whose graph it would drop; "
@@ -150,7 +155,7 @@ def _refuse_tracked(leaf: Any, kind: KindName) -> None:
         )
 
 
-def _dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, target_dtype: DType | None) -> DType:
+def dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, target_dtype: DType | None) -> DType:
     """Return the dtype of the result for an array, a tensor, or a list of them."""
     found_kind = kind_of(array.dtype)
     if found_kind == kind:

@@ -206,7 +206,12 @@ class Differentiation(TensorBase[B]):
         return new_tensor(type(x), device, x._device.lower(x._primitive))  # type: ignore[no-any-return]  # of that class
 
     def backward(
-        self: OnAutodiff[I], gradient: Tensor[I] | None = None, *, retain_graph: bool = False, **removed: Never
+        self: OnAutodiff[I],
+        gradient: Tensor[I] | None = None,
+        *,
+        retain_graph: bool = False,
+        on_ready: Callable[[Tensor[Any], Tensor[I]], None] | None = None,
+        **removed: Never,
     ) -> Gradients[I]:
         """The gradients of this tensor with respect to the leaves that it was computed from.
 
@@ -216,6 +221,10 @@ class Differentiation(TensorBase[B]):
             gradient: the cotangent to start from, of this tensor's shape and dtype, on the inner backend; by default 1,
                 for a tensor with one element.
             retain_graph: keep the graph for another pass.
+            on_ready: called with each leaf and its gradient as soon as the pass has completed that gradient, for
+                instance to send it on while the pass computes the others. It is called once for each gradient in the
+                result, in an order that depends on the graph alone, after the hooks of the leaf, and cannot replace
+                it.
             **removed: arguments that PyTorch accepts and this method does not; the error explains the alternative.
 
         Raises:
@@ -223,18 +232,27 @@ class Differentiation(TensorBase[B]):
             TypeError: ``create_graph`` or ``inputs`` was passed.
             ShapeError: the tensor has more than one element and no ``gradient`` is passed, or it is of another shape.
             GraphError: the graph was consumed by another pass.
+            KindError: ``on_ready`` is no function. During the pass also `ArgumentError`: it returned something.
 
         >>> from burnpy import Autodiff, Tensor
         >>> from burnpy.backend import NumPy
         >>> x = Tensor[Autodiff[NumPy]].from_data([3.0]).require_grad()
         >>> (x * x).sum().backward()[x].tolist()
         [6.0]
+        >>> grads = (x * x).sum().backward(on_ready=lambda leaf, grad: print(leaf.tolist(), grad.tolist()))
+        [3.0] [6.0]
         """
         if removed:
             refuse_arguments("backward", removed)
         root: Any = self
         seed, device = seed_of(root, gradient, "backward"), root._device
-        return _gradients_class()(device, device.gradients([(root._primitive, seed)], retain_graph=retain_graph))
+        if on_ready is None:
+            return _gradients_class()(device, device.gradients([(root._primitive, seed)], retain_graph=retain_graph))
+        from burnpy.tensor.autodiff_tools import reporting
+
+        ready = reporting("backward", device, on_ready)
+        values = device.gradients([(root._primitive, seed)], retain_graph=retain_graph, ready=ready)
+        return _gradients_class()(device, values)
 
     if TYPE_CHECKING:
 

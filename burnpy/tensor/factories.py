@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.tensor import creation
 from burnpy.tensor.base import B, TensorBase
-from burnpy.tensor.interop import imported
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -86,7 +85,9 @@ class Factories(TensorBase[B]):
 
     @classmethod
     def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
-        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
+        """A tensor with a copy of another library's array, which supports DLPack.
+
+        An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
         Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
         the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
@@ -96,7 +97,7 @@ class Factories(TensorBase[B]):
             DTypeError: the array is of another kind.
             ArgumentError: ``source`` cannot be read by DLPack.
         """
-        return creation.from_dlpack(cls, imported(source, getattr(cls, "__origin__", cls).__name__), device)
+        return creation.from_dlpack(cls, source, device)
 
     @classmethod
     def from_inner(cls, x: OnInner, *, device: Any = None) -> Any:

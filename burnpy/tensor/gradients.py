@@ -186,11 +186,10 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     def norm(self) -> Tensor[I]:
         """Return the 2-norm of all gradients together as a 0-d tensor; 0 if there are none.
 
-        The dtype is at least float32, so that squares of float16 values do not overflow.
+        The dtype is at least float32; squares neither overflow nor underflow.
         """
-        from burnpy.tensor.norms import norm
-
-        return self._tensor(norm(self.device, list(self._values.values())))
+        device: Any = self.device
+        return self._tensor(device.total_norm(self.primitives(), 2.0))
 
     def __add__(self, other: Gradients[I]) -> Gradients[I]:
         """Add two gradients leaf by leaf; a leaf present in only one is kept. Buffer updates are added as well."""
@@ -200,23 +199,33 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
             )
         if other._device is not self._device:
             raise DeviceError(f"gradients on {self.device} and {other.device} do not add; both must be of one device")
-        total = dict(self._values)
-        for leaf, value in other._values.items():
-            total[leaf] = self.device.add(total[leaf], value) if leaf in total else value
+        device: Any = self.device
+        both = [leaf for leaf in other._values if leaf in self._values]
+        sums = device.foreach_add([self._values[leaf] for leaf in both], [other._values[leaf] for leaf in both], 1.0)
+        total = {**self._values, **other._values, **dict(zip(both, sums, strict=True))}
         updates = dict(self._updates)
         for buffer, update in other._updates.items():
-            updates[buffer] = self.device.add(updates[buffer], update) if buffer in updates else update
+            updates[buffer] = device.add(updates[buffer], update) if buffer in updates else update
         return Gradients(self._device, total, updates)
 
     def __mul__(self, factor: float) -> Gradients[I]:
         """Multiply every gradient by a number."""
-        return self.map(lambda grad: grad * factor)
+        return self.mapped("foreach_mul", factor) if is_one(factor, self) else self.map(lambda grad: grad * factor)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> Gradients[I]:
         """Divide every gradient by a number."""
-        return self.map(lambda grad: grad / divisor)
+        return self.mapped("foreach_div", divisor) if is_one(divisor, self) else self.map(lambda grad: grad / divisor)
+
+    def primitives(self) -> list[Float]:
+        """Return the primitives of all gradients, in order."""
+        return [*self._values.values()]
+
+    def mapped(self, operation: str, *args: Any) -> Gradients[I]:
+        """Return new gradients, with an operation on lists applied to all; tensors among its arguments are 0-d."""
+        values = getattr(self.device, operation)(self.primitives(), *map(primitive_of, args))
+        return Gradients(self._device, dict(zip(self._values, values, strict=True)), self._updates)
 
     def _tensor(self, value: Float) -> Tensor[I]:
         return new_tensor(TensorBase.kinds["float"], self._device.inner, value)  # type: ignore[no-any-return]  # of that class
@@ -250,6 +259,16 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
                 "to have its gradient, use what x.retain_grad() returns from then on"
             )
         return key  # type: ignore[no-any-return]  # of a tracked primitive
+
+
+def is_one(x: object, grads: Any) -> bool:
+    """Return whether x is a number, or a tensor of one on the device of gradients, by which all can be multiplied."""
+    return type(x) in (int, float) or (_is_float(x) and x.shape == () and x.device is grads.device)  # type: ignore[attr-defined]  # of a tensor
+
+
+def primitive_of(x: Any) -> Any:
+    """Return the primitive of a tensor; anything else unchanged."""
+    return x._primitive if isinstance(x, TensorBase) else x
 
 
 def _is_float(x: object) -> bool:

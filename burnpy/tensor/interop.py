@@ -14,7 +14,9 @@ from burnpy.tensor.conversion import Conversion
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_CPU = (1, 0)  # DLPack's kDLCPU, device 0
+DLPACK_CPU = 1
+"""DLPack's number for the CPU, kDLCPU."""
+_CPU = (DLPACK_CPU, 0)
 
 
 class Exchange(Conversion[B]):
@@ -44,20 +46,26 @@ class Exchange(Conversion[B]):
     ) -> Any:
         """A DLPack capsule of a copy that the consumer owns; with ``copy=False``, of the tensor's own memory.
 
-        The capsule of the tensor's own memory is flagged read-only. NumPy respects the flag; PyTorch does not, and
-        would allow writing to the tensor, so it must be requested, as in ``np.from_dlpack(x, copy=False)``.
+        The capsule is on the tensor's device: a copy of a tensor on a GPU is made there, in order with the consumer's
+        ``stream``. The capsule of the tensor's own memory is flagged read-only. NumPy respects the flag; PyTorch does
+        not, and would allow writing to the tensor, so it must be requested, as in ``np.from_dlpack(x, copy=False)``.
         ``np.asarray(x)`` does not copy either.
 
         Raises:
-            DTypeError: the dtype is bfloat16, which NumPy cannot export.
+            DTypeError: the dtype is bfloat16 on the CPU, which NumPy cannot export.
             ArgumentError: ``copy=False``, and the consumer or NumPy does not support read-only memory; or
-                ``dl_device`` is not the CPU.
+                ``dl_device`` is neither the tensor's nor the CPU.
         """
+        exported = self._exported()
+        own = _CPU if exported is None else exported.__dlpack_device__()
+        if exported is not None and (dl_device is None or dl_device == own):
+            return exported.__dlpack__(stream=stream, max_version=max_version, copy=copy)
         if self.dtype.kind == "V":
             raise DTypeError(f"DLPack export of dtype {self.dtype} is not supported; use x.float() first")
         if dl_device is not None and dl_device != _CPU:
+            other = "" if own == _CPU else f" or stays on {own}"
             raise ArgumentError(
-                f"DLPack export goes to the CPU {_CPU}, not to device {dl_device}; ask for dl_device=None"
+                f"DLPack export goes to the CPU {_CPU}{other}, not to device {dl_device}; ask for dl_device=None"
             )
         array = self.to_numpy()
         if max_version is not None and max_version[0] >= 1 and _versioned():
@@ -70,7 +78,16 @@ class Exchange(Conversion[B]):
         return np.array(array).__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CPU
+        exported = self._exported()
+        return _CPU if exported is None else exported.__dlpack_device__()
+
+    def _exported(self) -> Any:
+        """The values as an object that exports them from a GPU; None if they are on the CPU."""
+        device: Any = self._backend
+        primitive = self._primitive
+        while device.inner is not None:
+            device, primitive = device.inner, device.lower(primitive)
+        return device.exported(primitive)
 
 
 @cache
@@ -80,7 +97,7 @@ def _versioned() -> bool:
 
 
 def imported(source: Any, name: str) -> NDArray[Any]:
-    """Return the array that an object exports by DLPack, for ``name.from_dlpack``.
+    """Return the array on the CPU that an object exports by DLPack, for ``name.from_dlpack``.
 
     NumPy arrays and tensors are read directly, without a copy.
 
@@ -98,5 +115,5 @@ def imported(source: Any, name: str) -> NDArray[Any]:
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(
             f"{name}.from_dlpack() can make nothing of {a(type(source).__name__)} ({error}); "
-            "it takes arrays on the CPU that have __dlpack__ and a dtype that NumPy knows"
+            "it takes arrays that have __dlpack__ and a dtype that NumPy knows; those on a GPU with device=CuPy"
         ) from None

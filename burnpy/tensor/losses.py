@@ -230,6 +230,8 @@ def _counted(
     ``element_weight`` is the weight of each element, or None if every element has weight 1.
     """
     if counted is not None:
+        if reduction == "mean" and element_weight is None:
+            return losses._like(losses._backend.masked_mean(losses._primitive, counted))
         mask = losses._bool(counted)
         losses = losses.where(mask, 0.0)
         element_weight = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.errors import BurnpyError, KindError, ShapeError
+from burnpy.backend.errors import BurnpyError, KindError, OutOfMemoryError, ShapeError
 from burnpy.tensor.base import B, TensorBase, blank
 from burnpy.tensor.call_errors import refuse_option
 from burnpy.tensor.dims import MOST
@@ -75,7 +75,7 @@ def _refuse_number(other: object) -> None:
 
 def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
     """Raise a clear error if the shapes of x and y, or their size, caused ``error``; else return."""
-    if isinstance(error, BurnpyError):
+    if isinstance(error, BurnpyError) and not isinstance(error, OutOfMemoryError):
         return
     asked = f"matmul() was asked of shapes {x.shape} and {y.shape}"
     if not x.ndim or not y.ndim:
@@ -91,4 +91,4 @@ def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
     if from_other_code(error, x._device):
         return
     if isinstance(error, MemoryError) or math.prod(shape) > MOST:
-        raise out_of_memory("matmul", x, y, shape) from error
+        raise out_of_memory(error, "matmul", x, y, shape) from error

@@ -136,7 +136,7 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
         DTypeError: a number does not fit the dtype.
         OutOfMemoryError: there is not enough memory for the result.
     """
-    if isinstance(error, BurnpyError):
+    if isinstance(error, BurnpyError) and not isinstance(error, OutOfMemoryError):
         return
     shape = broadcast_shape(x.shape, y.shape) if isinstance(y, TensorBase) else x.shape
     if shape is None:
@@ -147,7 +147,7 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
     if from_other_code(error, x._device):
         return
     if isinstance(error, MemoryError) or math.prod(shape) > MOST:
-        raise out_of_memory(operation, x, y, shape) from error
+        raise out_of_memory(error, operation, x, y, shape) from error
     if isinstance(error, OverflowError) and not isinstance(y, TensorBase):
         raise too_large(operation, x, y) from error
 
@@ -169,9 +169,19 @@ def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
     return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
 
 
-def out_of_memory(operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
-    """Return the error for a binary operation that runs out of memory; its result is of ``shape``."""
+def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
+    """Return the error for a binary operation that runs out of memory, with what the device says of it, if it does.
+
+    Args:
+        error: the exception of the backend.
+        operation: the name of the operation.
+        x: the first operand.
+        y: the second operand, a tensor or a number.
+        shape: the shape of the result.
+    """
     asked = f"shapes {x.shape} and {y.shape}" if isinstance(y, TensorBase) else f"shape {x.shape} and {y!r}"
+    if isinstance(error, OutOfMemoryError):
+        return OutOfMemoryError(f"{operation}() was asked of {asked}, for a result of shape {shape}, and {error}")
     return OutOfMemoryError(
         f"{operation}() was asked of {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
         f"has {math.prod(shape):,} elements; compute it in parts, or let go of tensors that are needed no more"

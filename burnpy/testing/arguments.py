@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.autodiff import Forward
-from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, kind_of
+from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, float32, kind_of, promote_types
 from burnpy.testing.cases import ROWS, Row
 from burnpy.testing.cases.samples import CASE, LAYOUTS, ByDType, ByKind, Sample, arranged, laid_out
 
@@ -71,6 +71,8 @@ class Arguments:
             return self.dtype
         if op.results[k] in ("Bool", "Int"):
             return np.dtype(np.bool_ if op.results[k] == "Bool" else np.int64)
+        if self.row.widened:
+            return promote_types(self.dtype, float32)
         return self.dtype if kind_of(self.dtype) == "float" else reference
 
 

@@ -27,7 +27,8 @@ def promoting() -> list[str]:
     names = []
     for name, op in operations().items():
         arguments = op.arguments
-        if len(arguments) == 2 and arguments[1].scalar and arguments[0].kind == arguments[1].kind:
+        pair = len(arguments) == 2 and not arguments[0].sequence
+        if pair and arguments[1].scalar and arguments[0].kind == arguments[1].kind:
             names.append(name)
     return [*names, *PRODUCTS]
 

@@ -20,6 +20,7 @@ from burnpy.train.loop import run
 from burnpy.train.result import Result
 from burnpy.train.step import Step
 from burnpy.train.strategy import OneDevice, Strategy
+from burnpy.train.together import checked_strategy
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault  # to type checkers always there
@@ -132,7 +133,8 @@ class Learner(Generic[M, T, V, W]):
             before an epoch is spent.
         grad_norm: whether to compute the global norm of the gradients before clipping, as ``BatchEnd.grad_norm`` and
             the value "train/grad_norm".
-        strategy: how processes that train together combine gradients and metrics.
+        strategy: `burnpy.distributed.DataParallel` or `burnpy.distributed.Elastic`, by which several processes train
+            together: each on its part of every batch, of loaders that are the same on all.
 
     Raises:
         ArgumentError, KindError: a setting is invalid.
@@ -189,7 +191,7 @@ class Learner(Generic[M, T, V, W]):
         self.valid_every = valid_every
         self.sanity = sanity
         self.grad_norm = grad_norm
-        self.strategy: Strategy = strategy or OneDevice()
+        self.strategy: Strategy = OneDevice() if strategy is None else checked_strategy(strategy)
 
     def fit(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -13,18 +14,23 @@ from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
-from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
+from burnpy.record.checkpoints import load
+from burnpy.record.record import Record
+from burnpy.tensor.tensor import Tensor
 from burnpy.train.batches import batches_of, check_batches, check_device, count_of
 from burnpy.train.callback import Replace, Save, Stop, decided, names_of
 from burnpy.train.checkpoints import Checkpoints
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Saved, ValidEnd
 from burnpy.train.interrupts import Interrupts
+from burnpy.train.micro_batches import Feed, MicroBatches
 from burnpy.train.position import Position, parts_of, restored
 from burnpy.train.result import Result
-from burnpy.train.running import Running, added, finite_loss
+from burnpy.train.running import Measured, Running, added, finite_loss
 from burnpy.train.saving import Writer
-from burnpy.train.step import Step, batch_size, checked_step
+from burnpy.train.step import batch_size, checked_step
+from burnpy.train.strategy import Ranks
+from burnpy.train.together import from_leader, of_rank, random_states, set_random_states, shared, summed
 from burnpy.train.values import values_of
 
 if TYPE_CHECKING:
@@ -52,7 +58,7 @@ def run(
         interrupts = stack.enter_context(Interrupts())
         resumed = loop.resume(resume)
         for event in loop.all(interrupts, resumed):
-            if not fast_dev_run and learner.strategy.leads:
+            if not fast_dev_run and learner.strategy.group.rank == 0:
                 for logger in learner.loggers:
                     logger.log(event)
             yield event
@@ -69,10 +75,20 @@ class Loop:
         callbacks = () if trial else learner.callbacks
         self.callbacks = dict(zip(names_of(callbacks), callbacks, strict=True))
         self.states = {name: callback.initial() for name, callback in self.callbacks.items()}
-        self.position = Position(model=model, optim=copy.copy(learner.optim))
+        self.strategy = learner.strategy
+        self.position = Position(model=self._begun(model), optim=copy.copy(learner.optim))
         self.writer = Writer()
         self.stopped: str | None = None
         self.save: list[Save] = []
+        self.saving = False  # whether any rank saves
+
+    def _begun(self, model: Any) -> Any:
+        """Return rank 0's model, on all ranks, which draw random numbers of their own from now on."""
+        if self.strategy.group.size == 1:
+            return model
+        model, random = self.strategy.run(lambda group: (group.broadcast(model), group.broadcast(random_states(model))))
+        set_random_states(model, of_rank(random, self.strategy.group.rank))
+        return model
 
     def close(self) -> None:
         """Wait for the file that is being written, and close the loggers."""
@@ -82,10 +98,19 @@ class Loop:
             self.writer.close()
 
     def resume(self, resume: str | Path | None) -> Path | None:
-        """Continue from a file; return it, or None for a new run."""
-        path = self._latest() if resume == "auto" else None if resume is None else Path(resume)
-        if path is not None:
-            self.position, self.states = restored(path, self.position, self.states, self.learner, self.train)
+        """Continue from a file, which rank 0 reads; return its path, or None for a new run."""
+        if resume is None:
+            return None
+
+        def read() -> tuple[Path, Record] | None:
+            path = self._latest() if resume == "auto" else Path(resume)
+            return None if path is None else (path, load(path))
+
+        found = from_leader(self.strategy, read)
+        if found is None:
+            return None
+        path, record = found
+        self.position, self.states = restored(record, self.position, self.states, self.learner, self.train)
         return path
 
     def _latest(self) -> Path | None:
@@ -109,6 +134,7 @@ class Loop:
                 resumed=resumed,
             )
         )
+        self._agree()
         yield from self._saves()
         if self.valid is not None and at.step == 0 and self.learner.sanity and self.epochs:
             self._validated(self.learner.sanity)
@@ -130,26 +156,23 @@ class Loop:
         at, learner = self.position, self.learner
         began = time.perf_counter()
         yield self._noted(EpochStart(model=at.model, epoch=at.epoch, step=at.step))
-        accumulator = GradientsAccumulator[Any]()
-        batches = batches_of(self.train, at.epoch, at.batch)
-        following = next(batches, None)
-        if following is None and at.batch == 0:
+        feed = Feed(self.strategy, self.train, at.epoch, at.batch)
+        if not feed.has_next() and at.batch == 0:
             raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
-        check_device(following, at.model.device, "training batches", "the model")
-        while following is not None:
-            batch = following
-            step, size, value, grads = self._gradients(batch)
-            following = None if self.limit is not None else next(batches, None)
+        check_device(feed.batch, at.model.device, "training batches", "the model")
+        micro = MicroBatches(learner.accumulate > 1)
+        while feed.has_next():
+            self._measure(feed, micro)
             rate, norm = learner.schedule(at.step), None
-            if learner.accumulate == 1:
-                complete, norm = True, self._update(grads, size, rate)
-            else:
-                accumulator = accumulator.add(grads, weight=size)
-                complete = len(accumulator) == learner.accumulate or following is None
-                if complete:
-                    norm = self._update(accumulator.mean(), accumulator.weight, rate)
-                    accumulator = GradientsAccumulator[Any]()
-            at.running.add(step, size, value, {} if norm is None else {"grad_norm": Mean.of(norm)})
+            complete = len(micro.measured) == learner.accumulate or not feed.has_next()
+            if complete:
+                micro, norm = self._update(feed, micro, rate)
+                for each in micro.measured:
+                    last = each is micro.measured[-1]
+                    at.running.add(each, {"grad_norm": Mean.of(norm)} if last and norm is not None else {})
+            step, size, _ = micro.measured[-1]
+            if complete:
+                micro = MicroBatches(learner.accumulate > 1)
             event: BatchEnd[Any] = BatchEnd(
                 model=at.model,
                 epoch=at.epoch,
@@ -158,28 +181,27 @@ class Loop:
                 updated=complete,
                 lr=rate,
                 size=size,
-                loss=step.loss,
-                metrics=step.metrics,
+                loss=Tensor.full((), math.nan, device=at.model.device) if step is None else step.loss,
+                metrics={} if step is None else step.metrics,
                 grad_norm=norm,
             )
             at.batch += 1
             yield self._noted(event)
             if complete:
-                if following is not None and learner.valid_every.due(event) and self.valid is not None:
+                if feed.has_next() and learner.valid_every.due(event) and self.valid is not None:
                     yield self._noted(self._validated())
-                if interrupts.requested:
-                    self._interrupt()
-                if following is not None or self.stopped == "interrupted":
+                self._agree(interrupts.requested)
+                if feed.has_next() or self.stopped == "interrupted":
                     yield from self._saves()
-                if self.stopped is not None and following is not None:
+                if self.stopped is not None and feed.has_next():
                     return
         yield from self._end_of_epoch(began)
 
     def _end_of_epoch(self, began: float) -> Generator[Event[Any], None, None]:
         at = self.position
-        metrics: dict[str, Metric] = {
-            f"train/{name}": self._combined(metric) for name, metric in at.running.metrics.items()
-        }
+        own = at.running.metrics
+        sums = summed(self.strategy.run(lambda group: group.gather(own)))
+        metrics: dict[str, Metric] = {f"train/{name}": metric for name, metric in sums.items()}
         last = at.epoch + 1 == self.epochs or self.stopped is not None
         epoch: EpochEnd[Any] = EpochEnd(
             model=at.model, epoch=at.epoch, step=at.step, metrics={}, values={}, seconds=0.0
@@ -200,50 +222,88 @@ class Loop:
         )
         at.epoch, at.batch, at.running = at.epoch + 1, 0, Running()
         yield self._noted(event)
+        self._agree()
         yield from self._saves()
 
-    def _gradients(self, batch: Any) -> tuple[Step[Any], float, float | None, GradientsParams[Any]]:
-        """Return the step of a batch, the batch's weight, the value of the loss if it was read, and the gradients."""
-        at = self.position
-        step = checked_step(self.learner.train_step(at.model, batch), "train_step")
-        value = finite_loss(step.loss, lambda: f"epoch {at.epoch}, batch {at.batch}, step {at.step}")
-        size = batch_size(batch) if step.weight is None else step.weight
-        if size == 0:
-            raise ArgumentError(f"the batch {at.batch} of epoch {at.epoch} is empty")
-        return step, size, value, GradientsParams.from_grads(step.loss.backward(), at.model)
+    def _measure(self, feed: Feed, micro: MicroBatches) -> None:
+        """Compute the loss and the gradients of the next batch, and go on to the one after it."""
+        at, batch = self.position, feed.batch
+        if batch is None:
+            micro.add(Measured(None, 0, None), None)
+        else:
+            step = checked_step(self.learner.train_step(at.model, batch), "train_step")
+            number = at.batch
+            value = finite_loss(step.loss, lambda: f"epoch {at.epoch}, batch {number}, step {at.step}")
+            size = batch_size(batch) if step.weight is None else step.weight
+            if size == 0:
+                raise ArgumentError(f"the batch {at.batch} of epoch {at.epoch} is empty")
+            micro.add(Measured(step, size, value), GradientsParams.from_grads(step.loss.backward(), at.model))
+        if self.limit is None:
+            feed.advance()
+        else:
+            feed.end()
 
-    def _update(self, grads: GradientsParams[Any], weight: float, rate: float) -> Any:
-        """Take an optimizer step; return the global norm of the gradients if it was asked for."""
+    def _update(self, feed: Feed, micro: MicroBatches, rate: float) -> tuple[MicroBatches, Any]:
+        """Take an optimizer step; return what its batches gave, and the norm of the gradients if it was asked for.
+
+        Where ranks are lost, those that are left share the same batches anew.
+        """
         at, learner = self.position, self.learner
-        grads = learner.strategy.gradients(grads, weight)
+        tried = False
+
+        def mean(group: Ranks) -> GradientsParams[Any]:
+            nonlocal micro, tried
+            if tried:
+                count, micro = len(micro.measured), MicroBatches(learner.accumulate > 1)
+                feed.begin(at.batch + 1 - count)
+                for _ in range(count):
+                    self._measure(feed, micro)
+            tried = True
+            grads, weight = micro.mean()
+            return group.mean(grads, weight=weight)
+
+        grads = self.strategy.run(mean)
         norm = grads.norm() if learner.grad_norm else None
         if learner.clip is not None:
             grads = learner.clip(grads)
         at.model = at.optim.step(rate, at.model, grads)
         at.step += 1
-        return norm
+        return micro, norm
 
     def _validated(self, limit: int | None = None) -> ValidEnd[Any]:
-        """Return the metrics of the validation batches."""
+        """Return the metrics of the validation batches, of which each rank computes its part."""
         at, learner = self.position, self.learner
         assert learner.valid_step is not None
-        model, metrics = at.model.valid(), dict[str, Metric]()
         limit = limit if self.limit is None else self.limit
-        for number, batch in enumerate(batches_of(self.valid, 0, 0)):
-            if number == limit:
-                break
-            if not number:
-                check_device(batch, model.device, "validation batches", "the model of the validation step")
-            step = checked_step(learner.valid_step(model, batch), "valid_step")
-            size = batch_size(batch) if step.weight is None else step.weight
-            metrics = added(metrics, {"loss": Mean.of(step.loss, weight=size), **step.metrics})
-        if not metrics:
+        sums = summed(self.strategy.run(lambda group: group.gather(self._validated_part(group, limit))))
+        if not sums:
             raise ArgumentError("the validation batches gave none")
-        named = {f"valid/{name}": self._combined(metric) for name, metric in metrics.items()}
+        named = {f"valid/{name}": metric for name, metric in sums.items()}
         return ValidEnd(model=at.model, epoch=at.epoch, step=at.step, metrics=named, values=values_of(named))
 
-    def _combined(self, metric: Metric) -> Metric:
-        return self.learner.strategy.metric(metric)
+    def _validated_part(self, group: Ranks, limit: int | None) -> dict[str, Metric]:
+        model, metrics = self.position.model.valid(), dict[str, Metric]()
+        valid_step: Any = self.learner.valid_step
+        for number, batch in enumerate(batches_of(shared(self.valid, group, "validation batches"), 0, 0)):
+            if number == limit:
+                break
+            if batch is None:
+                continue
+            if not number:
+                check_device(batch, model.device, "validation batches", "the model of the validation step")
+            step = checked_step(valid_step(model, batch), "valid_step")
+            size = batch_size(batch) if step.weight is None else step.weight
+            metrics = added(metrics, {"loss": Mean.of(step.loss, weight=size), **step.metrics})
+        return metrics
+
+    def _agree(self, interrupted: bool = False) -> None:
+        """Stop where a rank stops, and take note of what any rank saves, for which all have to give their metrics."""
+        mine = (self.stopped, interrupted, bool(self.save))
+        notes = self.strategy.run(lambda group: group.gather(mine))
+        self.stopped = next((stopped for stopped, _, _ in notes if stopped is not None), None)
+        if any(interrupted for _, interrupted, _ in notes):
+            self._interrupt()
+        self.saving = any(saving for _, _, saving in notes) or bool(self.save)
 
     def _noted(self, event: Event[Any]) -> Event[Any]:
         """Ask the callbacks what an event leads to, and carry out what can be: files are saved by `_saves`."""
@@ -277,8 +337,14 @@ class Loop:
     def _saves(self) -> Generator[Event[Any], None, None]:
         """Begin to write the files that callbacks decided on."""
         pending, self.save = self.save, []
-        if not self.learner.strategy.leads:
+        if not self.saving:
             return
+        at = self.position
+        own = (at.running.metrics, random_states(at.model))
+        metrics, random = zip(*self.strategy.run(lambda group: group.gather(own)), strict=True)
+        if self.strategy.group.rank:
+            return
+        parts = parts_of(at, self.states, self.learner, self.train, summed(metrics), random)
         for save in sorted(pending, key=lambda save: not save.first):
-            self.writer.write(save.path, save.delete, parts_of(self.position, self.states, self.learner, self.train))
-            yield Saved(path=save.path, step=self.position.step)
+            self.writer.write(save.path, save.delete, parts)
+            yield Saved(path=save.path, step=at.step)

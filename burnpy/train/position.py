@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
@@ -12,11 +11,11 @@ from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.state import OptimizerRecord
-from burnpy.record.checkpoints import load
-from burnpy.tensor.generator import default_generator
+from burnpy.record.record import Record
 from burnpy.train.batches import settings_of
 from burnpy.train.running import Running
 from burnpy.train.saving import part, settings_differ
+from burnpy.train.together import devices_of, of_rank, set_random_states
 
 if TYPE_CHECKING:
     from burnpy.train.learner import Learner
@@ -36,15 +35,30 @@ class Position:
 
 
 def parts_of(
-    at: Position, states: Mapping[str, Any], learner: Learner[Any, Any, Any, Any], train: Any
+    at: Position,
+    states: Mapping[str, Any],
+    learner: Learner[Any, Any, Any, Any],
+    train: Any,
+    metrics: Mapping[str, Metric],
+    random: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the parts of the file of a run: plain values, and tensors that later steps do not change."""
+    """Return the parts of the file of a run: plain values, and tensors that later steps do not change.
+
+    Args:
+        at: the position.
+        states: the states of the callbacks.
+        learner: the learner.
+        train: the batches to train on, of all ranks.
+        metrics: those of this epoch so far, of all ranks.
+        random: the states of generators, of each rank.
+    """
     return {
         "model": at.model,
         "optim": at.optim.into_record(),
-        "random": {str(device): default_generator(device).get_state() for device in devices_of(at.model)},
+        "random": dict(random[0]),
+        "random_of_ranks": [dict(states) for states in random],
         "run": {"epoch": at.epoch, "batch": at.batch, "step": at.step},
-        "metrics": at.running.metrics,
+        "metrics": dict(metrics),
         "history": list(at.history),
         "callbacks": dict(states),
         "settings": {"accumulate": learner.accumulate, **settings_of(train)},
@@ -52,27 +66,29 @@ def parts_of(
 
 
 def restored(
-    path: Path, fresh: Position, states: Mapping[str, Any], learner: Learner[Any, Any, Any, Any], train: Any
+    record: Record, fresh: Position, states: Mapping[str, Any], learner: Learner[Any, Any, Any, Any], train: Any
 ) -> tuple[Position, dict[str, Any]]:
     """Return the position and the callbacks' states of a file; nothing is changed if it does not fit.
 
+    A run may be resumed by another number of ranks, as its batches are those of all together.
+
     Args:
-        path: the file.
+        record: the contents of the file.
         fresh: the position at the beginning of the run.
         states: the initial states of the callbacks.
         learner: the learner.
         train: the batches to train on.
 
     Raises:
-        RecordError: the file is damaged, or not a checkpoint of a run.
+        RecordError: the file is not a checkpoint of a run.
         StateError: the model or the optimizer is another.
         ArgumentError: the data, the batch size, the accumulation or the metrics are others.
     """
-    record = load(path)
+    rank = learner.strategy.group.rank
     saved = part(record, "settings", dict)
     differ = settings_differ(saved, {"accumulate": learner.accumulate, **settings_of(train)})
     if differ:
-        raise ArgumentError(f"{path} cannot be resumed exactly, as the run differs: {differ}")
+        raise ArgumentError(f"{record.path} cannot be resumed exactly, as the run differs: {differ}")
     counts = part(record, "run", dict)
     model = record.apply_to(fresh.model)
     random = part(record, "random", dict)
@@ -80,17 +96,13 @@ def restored(
     plain = devices_of(model)[-1]
     metrics = {name: Metric.from_record(value, plain) for name, value in part(record, "metrics", dict).items()}
     fresh.optim.load_record(part(record, "optim", OptimizerRecord), model)
-    for device in devices_of(model):
-        if str(device) in random:
-            default_generator(device).set_state(random[str(device)])
-    at = Position(model, fresh.optim, **counts, running=Running(metrics), history=list(part(record, "history", list)))
+    ranks = record.parts.get("random_of_ranks", [random])
+    set_random_states(model, ranks[rank] if rank < len(ranks) else of_rank(random, rank))
+    at = Position(
+        model,
+        fresh.optim,
+        **counts,
+        running=Running(metrics if rank == 0 else {}),
+        history=list(part(record, "history", list)),
+    )
     return at, {**states, **own}
-
-
-def devices_of(model: Module[Any]) -> list[Any]:
-    """Return the model's device and those inside of it, from whose generators its layers draw."""
-    device: Any = model.device
-    devices = [device]
-    while (device := device.inner) is not None:
-        devices.append(device)
-    return devices

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from burnpy.backend.errors import NonFiniteError
 from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
 from burnpy.tensor.tensor import Tensor
 from burnpy.train.step import Step
+
+
+class Measured(NamedTuple):
+    """What a batch gave."""
+
+    step: Step[Any] | None  #: None if this rank has no samples of the batch
+    size: float  #: the weight of the batch
+    loss: float | None  #: the value of the loss, if it was read
 
 
 class Running:
@@ -25,15 +33,12 @@ class Running:
         self._loss: tuple[float, float] | None = None  # sum and weight, in place of the metric
         self._device: Any = None
 
-    def add(self, step: Step[Any], size: float, value: float | None, more: Mapping[str, Metric]) -> None:
-        """Add what a step measured.
-
-        Args:
-            step: the step.
-            size: the weight of its loss.
-            value: the loss, if it was read from the device.
-            more: metrics that are not the step's own.
-        """
+    def add(self, measured: Measured, more: Mapping[str, Metric]) -> None:
+        """Add what a batch measured, and metrics that are not its step's own."""
+        step, size, value = measured
+        if step is None:
+            self._metrics = added(self._metrics, more)
+            return
         if value is None:
             self._metrics = added(self.metrics, {"loss": Mean.of(step.loss, weight=size), **step.metrics, **more})
             self._loss = None

@@ -1,41 +1,81 @@
-"""`Strategy`: the combination of gradients and metrics among the processes that train together."""
+"""`Strategy`: the processes that train together, and how what one of them needs of the others is computed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from burnpy.metrics.metric import Metric
 from burnpy.optim.grads_params import GradientsParams
 
-M = TypeVar("M", bound=Metric)
+T = TypeVar("T")
+
+
+class Ranks(Protocol):
+    """What the processes of a run, called ranks, exchange. All make the same calls in the same order.
+
+    `burnpy.distributed.Group` is one.
+    """
+
+    @property
+    def rank(self) -> int:
+        """The number of this process, from 0. Rank 0 writes files and logs."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        ...
+
+    def mean(self, grads: GradientsParams[Any] | None, *, weight: float) -> GradientsParams[Any]:
+        """Return the weighted mean of the gradients of all ranks; those without samples give None and 0."""
+        ...
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all ranks, in the order of ranks."""
+        ...
+
+    def broadcast(self, value: T) -> T:
+        """Return the value of rank 0."""
+        ...
 
 
 class Strategy(Protocol):
-    """The communication between the processes of a run, of which one, the leader, writes files."""
+    """How a learner trains on several processes: `burnpy.distributed.DataParallel` and `burnpy.distributed.Elastic`."""
 
     @property
-    def leads(self) -> bool:
-        """True if this process writes files and logs."""
+    def group(self) -> Ranks:
+        """The ranks at present."""
         ...
 
-    def gradients(self, grads: GradientsParams[Any], weight: float) -> GradientsParams[Any]:
-        """Return the mean of the gradients of all processes, weighted by ``weight``."""
+    def run(self, step: Callable[[Any], T]) -> T:
+        """Return ``step(group)``; where ranks are lost meanwhile, it may be called again with those that are left."""
         ...
 
-    def metric(self, metric: M) -> M:
-        """Return the sum of the metrics of all processes."""
-        ...
+
+class One:
+    """The only process of a run, which exchanges nothing."""
+
+    rank, size = 0, 1
+
+    def mean(self, grads: GradientsParams[Any] | None, *, weight: float) -> GradientsParams[Any]:
+        """Return the gradients unchanged."""
+        assert grads is not None
+        return grads
+
+    def gather(self, value: T) -> list[T]:
+        """Return a list of the value."""
+        return [value]
+
+    def broadcast(self, value: T) -> T:
+        """Return the value."""
+        return value
 
 
 class OneDevice:
     """The strategy of a single process: gradients and metrics are its own."""
 
-    leads = True
+    group = One()
 
-    def gradients(self, grads: GradientsParams[Any], weight: float) -> GradientsParams[Any]:
-        """Return the gradients unchanged."""
-        return grads
-
-    def metric(self, metric: M) -> M:
-        """Return the metric unchanged."""
-        return metric
+    def run(self, step: Callable[[Any], T]) -> T:
+        """Return ``step(group)``."""
+        return step(self.group)

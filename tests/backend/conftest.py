@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.backend.recording_xp import Journal, fresh_devices, stand_ins
+from tests.backend.recording_xp import Journal, fresh_devices, stand_ins, without_own_kernels
 
 
 @pytest.fixture
@@ -16,5 +16,6 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
     made = Journal()
     for name, module in stand_ins(made).items():
         monkeypatch.setitem(sys.modules, name, module)
+    without_own_kernels(monkeypatch)
     with fresh_devices():
         yield made

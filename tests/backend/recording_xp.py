@@ -14,9 +14,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import pytest
 from scipy.special import erf, erfc, erfinv
+
+from burnpy.backend import CuPy, operations
+from burnpy_array import ArrayBackend
+from burnpy_cupy.attention import Attention
+from burnpy_cupy.convolution import Convolution
+from burnpy_cupy.pooling import Pooling
+from burnpy_cupy.products import Products
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -190,7 +199,9 @@ class StandInError(RuntimeError):
         self.status = status
 
 
-def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "") -> dict[str, Any]:
+def stand_ins(
+    journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "", driver: int = 0
+) -> dict[str, Any]:
     """Modules to put into ``sys.modules`` for cupy's: of so many GPUs, a CUDA that fails, or one without a library."""
 
     def device_count() -> int:
@@ -226,6 +237,7 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
         getDeviceCount=device_count,
         getDevice=lambda: journal.current,
         runtimeGetVersion=lambda: 13020,
+        driverGetVersion=lambda: driver,
         CUDARuntimeError=StandInError,
     )
     random = RecordingModule(
@@ -233,7 +245,12 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
     )
     linalg = RecordingModule(journal, "linalg.", np.linalg)
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
-    parts = {"runtime": runtime, "Device": Device, "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version)}
+    parts = {
+        "runtime": runtime,
+        "Device": Device,
+        "Stream": types.SimpleNamespace(null=nullcontext()),
+        "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version),
+    }
     if missing == "cuBLAS":
         cuda: types.SimpleNamespace = WithoutCublas(**parts)
     else:
@@ -246,14 +263,28 @@ def stand_ins(journal: Journal, gpus: int = 2, status: int | None = None, missin
     }
 
 
+def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `burnpy_array` compute what CuPy does by kernels of ours and by calls of cuBLAS, which run on no stand-in.
+
+    `tests/hostcuda` runs those.
+    """
+    for family in (Products, Attention, Convolution, Pooling):
+        for name in vars(family).keys() & operations().keys():
+            monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
+
+
 @contextmanager
 def fresh_devices() -> Iterator[None]:
-    """Devices made inside are forgotten afterwards, so that none made of stand-ins is found by a later test."""
+    """Devices made inside are forgotten afterwards, so that none made of stand-ins is found by a later test.
+
+    They run no programs as kernels, whose CUDA source NumPy cannot compute.
+    """
     from burnpy.backend.devices import DeviceMeta
 
     before = dict(DeviceMeta._devices)
     try:
-        yield
+        with mock.patch("burnpy_cupy.compiled.operations.enabled", return_value=False):
+            yield
     finally:
         DeviceMeta._devices.clear()
         DeviceMeta._devices.update(before)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, linalg
 from burnpy.autodiff import Balanced, Forward
 from burnpy.backend import CuPy, Profiled, device_of
 from burnpy.backend.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
@@ -24,7 +24,7 @@ from burnpy.backend.errors import ArgumentError, BackendUnavailableError
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import check_values
-from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins
+from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
 
 has_cupy = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
 
@@ -54,6 +54,7 @@ def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch, fresh_devices():
         for name, module in stand_ins(journal).items():
             patch.setitem(sys.modules, name, module)
+        without_own_kernels(patch)
         for name in ROWS:
             run_small_examples(name)
         draw(CuPy())
@@ -208,8 +209,18 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("how", "message"),
-    [({"status": 35}, "no CUDA driver"), ({"status": 100}, "found no GPU"), ({"gpus": 0}, "found no GPU")],
-    ids=["driver", "device", "none"],
+    [
+        ({"status": 35}, "found no CUDA driver; install"),
+        ({"status": 35, "driver": 12040}, r'supports CUDA 12\.4, and this CuPy needs 13\.2; .*"burnpy\[cuda12\]"'),
+        (
+            {"status": 35, "driver": 11080},
+            r"supports CUDA 11\.8, and this CuPy needs 13\.2; install a newer driver, or use",
+        ),
+        ({"status": 803}, r"does not start \(CUDA error 803\); see that nvidia-smi"),
+        ({"status": 100}, "found no GPU"),
+        ({"gpus": 0}, "found no GPU"),
+    ],
+    ids=["driver", "old driver", "older driver", "start", "device", "none"],
 )
 def test_there_is_no_gpu(how: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, **how)
@@ -225,6 +236,16 @@ def test_a_library_of_cuda_is_missing(missing: str, purpose: str, monkeypatch: p
     with fresh_devices(), pytest.raises(BackendUnavailableError, match=words):
         CuPy()
     assert not CuPy.is_available()
+
+
+def test_a_library_is_missed_when_it_is_needed(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+    def missing(*args: Any) -> Any:
+        raise ImportError("libcusolver.so.12: cannot open shared object file")
+
+    x = Tensor[CuPy].ones((2, 2))
+    monkeypatch.setattr(CuPy().xp.linalg._source, "qr", missing, raising=True)
+    with pytest.raises(BackendUnavailableError, match="CUDA's library cuSOLVER, which decomposes matrices"):
+        linalg.qr(x)
 
 
 def test_importing_the_backend_does_not_import_cupy() -> None:

@@ -16,11 +16,11 @@ EVERYBODY_NEEDS = {
     "burnpy": [""],
     "burnpy.backend": [
         *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "lazy", "primitives"),
-        *("schema", "specialised"),
+        *("runtime", "schema", "specialised"),
     ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "binary", "convolution", "creation", "dense", "elementary"),
-        *("indexing", "integers", "linalg", "normalization", "norms", "optimizer", "ordering", "pointwise"),
+        *("indexing", "integers", "linalg", "lists", "normalization", "norms", "optimizer", "ordering", "pointwise"),
         *("pooling", "programs", "random", "recurrence", "reduction", "resampling", "scans", "segments", "shape"),
         *("special_functions", "windows"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import gc
 import importlib.util
+import itertools
 import json
 import sys
 import threading
@@ -469,9 +470,33 @@ def test_on_a_gpu_nothing_is_waited_for_until_results_are_read(gpu: Gpu, tmp_pat
     assert rows["matmul", "forward"].seconds == pytest.approx(0.5e-3)
     assert rows["matmul_nt", "backward"].seconds == pytest.approx(0.5e-3)
     p.chrome_trace(tmp_path / "trace.json")
-    events = [e for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
-    gaps = {round(b["ts"] - a["ts"]) for a, b in pairwise(events)}
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    gpus, hosts = ([e for e in events if e["ph"] == "X" and e["pid"] == pid] for pid in (1, 2))
+    gaps = {round(b["ts"] - a["ts"]) for a, b in pairwise(gpus)}
     assert gaps == {1000}, "the trace does not show the GPU's own time"
+    assert [e["name"] for e in gpus] == [e["name"] for e in hosts]
+    assert hosts[0]["ts"] == gpus[0]["ts"], "the clocks of both begin together"
+
+
+def test_the_time_of_the_host_is_a_column_of_its_own(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0, 7000)
+    monkeypatch.setattr(
+        importlib.import_module("burnpy.backend.decorators.profiled"), "perf_counter_ns", clock.__next__
+    )
+    x = Tensor.ones((4, 4), device=Profiled(CuPy(0)))
+    with Profiled.record() as p:
+        for _ in range(3):
+            x.exp()
+    (row,) = p.rows()
+    assert row.seconds == pytest.approx(1.5e-3)
+    assert row.host_seconds == pytest.approx(21e-6)
+    assert p.host_seconds == row.host_seconds
+    assert "host" in str(p)
+    assert "21.0 µs" in str(p)
+    with Profiled.record() as p:
+        ones(2, device=Plain).exp()
+    assert "host" not in str(p)
+    assert p.host_seconds == p.seconds
 
 
 def test_devices_are_processes_of_a_trace(gpu: Gpu, tmp_path: Path) -> None:
@@ -480,8 +505,8 @@ def test_devices_are_processes_of_a_trace(gpu: Gpu, tmp_path: Path) -> None:
         Tensor.ones((2,), device=Profiled(CuPy(1))).exp()
     p.chrome_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == ["NumPy", "CuPy(1)"]
-    assert {e["pid"] for e in events} == {1, 2}
+    assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == ["NumPy", "CuPy(1)", "host of CuPy(1)"]
+    assert {e["pid"] for e in events} == {1, 2, 3}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")

@@ -21,6 +21,14 @@ from burnpy.tensor.base import TensorBase
 BY_DEFAULT = {
     "mean": "its default, a sum and a product with a number, keeps nothing",
     "run": "its default executes a program with operations that have rules",
+    "foreach_add": "its default adds each, and gradients are rarely differentiated",
+    "foreach_clamp": "its default clamps each, and gradients are rarely differentiated",
+    "foreach_div": "its default divides each, and gradients are rarely differentiated",
+    "foreach_lerp": "its default interpolates each, and gradients are rarely differentiated",
+    "foreach_mul": "its default multiplies each, and gradients are rarely differentiated",
+    "foreach_norm": "its default is the vector_norm of each",
+    "foreach_where": "its default selects each, and gradients are rarely differentiated",
+    "total_norm": "its default is the vector_norm of norms",
     "cummax": "its default gathers at the index, whose rule keeps no more",
     "cummin": "its default gathers at the index, whose rule keeps no more",
     "kthvalue": "its default gathers at the index, whose rule keeps no more",
@@ -46,6 +54,12 @@ REACHED = {
     "cast": "x.to_dtype('float64')",
     "clamp_between": "x.clamp(x, x)",
     "conv2d_bias": "functional.conv2d(image, image[:, :, :1, :1], x[0, :1])",
+    "foreach_add": "grads + grads",
+    "foreach_clamp": "optim.clip_by_value(grads, 1.0)",
+    "foreach_div": "grads / 2.0",
+    "foreach_lerp": "optim.Ema(model).update(model)",
+    "foreach_mul": "grads * 2.0",
+    "foreach_norm": "optim.clip_by_norm(grads, 1.0)",
     "from_numpy": "Tensor[Counted].from_data([[1.0]])",
     "gru": "nn.Gru(3, 2, device=Counted)(x.unsqueeze(0))",
     "index_put": "x.at[i].set(x[i])",
@@ -70,6 +84,7 @@ REACHED = {
     "to_bool": "x.bool()",
     "to_float": "i.float()",
     "to_int": "x.int()",
+    "total_norm": "grads.norm()",
     "weighted_gather": "functional.grid_sample(image, image)",
 }
 """How users reach operations that have no method or function of their own name."""
@@ -86,7 +101,9 @@ INTERNAL = {
     "cummax_index": "the indices of cummax",
     "cummin_index": "the indices of cummin",
     "topk_index": "the indices of topk",
+    "foreach_where": "an optimizer's step, of gradients that may have overflowed",
     "gathered_products": "the gradient of weighted_gather by its weights",
+    "masked_mean": "the mean of losses of which some are ignored, where it would wait to see if some are",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
@@ -183,15 +200,22 @@ def test_every_operation_is_public() -> None:
 Counted = Profiled[NumPy]
 
 
-def step(optimizer: Any) -> None:
+def trained() -> tuple[Any, Any]:
+    """A model and gradients of it."""
     model = nn.Linear(2, 1, device=burnpy.Autodiff[Counted])
-    loss = model(burnpy.Tensor[burnpy.Autodiff[Counted]].ones((1, 2))).sum()
-    optimizer.step(0.1, model, loss.backward())
+    return model, model(burnpy.Tensor[burnpy.Autodiff[Counted]].ones((1, 2))).sum().backward()
+
+
+def step(optimizer: Any) -> None:
+    optimizer.step(0.1, *trained())
 
 
 @pytest.mark.parametrize("name", REACHED)
 def test_it_is_reached(name: str) -> None:
+    model, grads = trained()
     names: dict[str, Any] = {
+        "model": model,
+        "grads": grads,
         "Tensor": burnpy.Tensor,
         "IntTensor": burnpy.IntTensor,
         "functional": functional,

@@ -99,6 +99,17 @@ def test_shards_make_up_the_batches(size: int) -> None:
     assert by_sample([batch for part in parts for batch in part]) == by_sample(whole)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ranks_without_samples_are_given_none_if_that_is_asked_for(workers: int) -> None:
+    whole = [*loader(True).epoch(1)]
+    parts = [[*loader(True, workers=workers).shard(rank, 7, empty=True).epoch(1)] for rank in range(7)]
+    for k, batch in enumerate(whole):
+        shared = [[] if part[k] is None else part[k].i.tolist() for part in parts]
+        assert [i for part in shared for i in part] == batch.i.tolist()
+        assert shared[0], "rank 0 has samples of every batch"
+    assert any(batch is None for part in parts for batch in part)
+
+
 def test_random_numbers_do_not_depend_on_the_batch() -> None:
     assert by_sample([*loader(True).epoch(1)]) == by_sample([*loader(True, batch_size=7, shuffle=False).epoch(1)])
 

@@ -149,6 +149,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "linspace": lambda start, stop, num, dtype: torch.linspace(start, stop, num, dtype=dtype),
     "logsumexp": logsumexp,
     "masked_scale": lambda x, mask, scale: torch.where(mask, x * scale, 0.0),
+    "masked_mean": lambda x, mask: torch.where(mask, x, 0.0).sum() / mask.sum(),
     "matmul_nt": lambda x, y: x @ y.mT,
     "matmul_tn": lambda x, y: x.mT @ y,
     "max_dim": torch.max,

@@ -24,7 +24,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The cache folder; what this process knew of kernels is forgotten before and after."""
     pytest.importorskip("llvmlite")
-    from burnpy_numpy.compiled import kernel, operations, updates
+    from burnpy_numpy.compiled import kernel, lists, operations
 
     folder = tmp_path / "kernels"
     monkeypatch.setenv("BURNPY_CACHE_DIR", str(folder))
@@ -33,8 +33,8 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(kernel, "_failure", [])
     kernel._setting.cache_clear()
     operations.forget()
-    updates.forget()
+    lists.forget()
     yield folder
     kernel._setting.cache_clear()
     operations.forget()
-    updates.forget()
+    lists.forget()

@@ -10,6 +10,7 @@ import pytest
 
 from burnpy.autodiff import Autodiff
 from burnpy.backend import Backend, Checked, NumPy
+from burnpy.backend.dtypes import int64
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy.backend.program.execute import execute
 from burnpy_numpy.interpreter import can_interpret, interpret
@@ -88,6 +89,20 @@ def test_constants_keep_their_sign_and_are_found_again() -> None:
     constants = [i.value for i in program.instructions if i.op == "constant"]
     assert constants == ["0x0.0p+0", "-0x0.0p+0"]
     assert [i.op for i in program.instructions].count("exp") == 1
+
+
+def test_positions_of_rows_and_columns() -> None:
+    def lower(b: Any, x: Any) -> Any:
+        rows = b.reshape(b.discrete.arange(0, x.shape[0], 1, int64), (x.shape[0], 1))
+        return b.where(b.discrete.lt(b.discrete.arange(0, x.shape[1], 1, int64), rows), x, 0.0)
+
+    program = trace(lower, (FULL,))
+    assert [i.value for i in program.instructions if i.op == "index"] == [0, 1]
+    x = np.ones((700, 90))
+    for found in (execute(D, program, [x], ()), interpret(program, [x], ()), D.run(program, [x], ())):
+        np.testing.assert_array_equal(found[0], np.tril(x, -1))
+    with pytest.raises(ProgramError, match="no arange from 1 to 7, but of all rows or columns"):
+        trace(lambda b, x: b.mul(x, b.cast(b.arange(1, x.shape[0], 1, int64), x.dtype)), (FULL,))
 
 
 def test_what_depends_on_a_size_is_refused() -> None:

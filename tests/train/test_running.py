@@ -12,7 +12,7 @@ from burnpy.metrics import Mean, Metric
 from burnpy.nn import Linear
 from burnpy.optim import Sgd
 from burnpy.train import Learner, Step
-from burnpy.train.running import Running
+from burnpy.train.running import Measured, Running
 
 Train: TypeAlias = Autodiff[NumPy]
 
@@ -31,11 +31,11 @@ def test_losses_are_added_up_to_the_same_bits_as_numbers_and_on_the_device() -> 
     for k in range(40):
         loss = Tensor[Train].from_data(np.float32(rng.normal()))
         step, size = Step(loss, error=Mean.of(loss, weight=2.0)), float(rng.integers(1, 9))
-        numbers.add(step, size, loss.item(), {})
-        device.add(step, size, None, {})
-        mixed.add(step, size, loss.item() if k % 3 else None, {})
+        numbers.add(Measured(step, size, loss.item()), {})
+        device.add(Measured(step, size, None), {})
+        mixed.add(Measured(step, size, loss.item() if k % 3 else None), {})
         again = Running(again.metrics)  # as after a checkpoint
-        again.add(step, size, loss.item(), {})
+        again.add(Measured(step, size, loss.item()), {})
     assert bits(numbers.metrics).keys() == {"loss", "error"}
     assert bits(numbers.metrics) == bits(device.metrics) == bits(mixed.metrics) == bits(again.metrics)
     assert Running().metrics == {}

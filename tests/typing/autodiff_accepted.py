@@ -159,3 +159,13 @@ def quiet_too(t: Tensor[Train]) -> Tensor[Train]:
 
 assert_type(quiet(Tensor[Train].ones((2,))), Tensor[Autodiff[NumPy]])
 assert_type(quiet_too(Tensor[Train].ones((2,))), Tensor[Autodiff[NumPy]])
+
+
+# The function given to on_ready takes the leaf and its gradient, a plain tensor.
+def arrived(leaf: Tensor[Any], gradient: Tensor[NumPy]) -> None:
+    print(leaf.shape, gradient.shape)
+
+
+assert_type(x.sum().backward(on_ready=arrived), Gradients[NumPy])
+assert_type(balanced.sum().backward(on_ready=arrived), Gradients[NumPy])
+assert_type(backward([x.sum()], on_ready=arrived), Gradients[NumPy])

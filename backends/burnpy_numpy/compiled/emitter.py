@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from burnpy.backend.program import Extent, Instruction, Program
+from burnpy.backend.program.schedule import Schedule
 from burnpy_numpy.compiled.entry import entry_text
 from burnpy_numpy.compiled.functions import FUNCTIONS, definition
 from burnpy_numpy.compiled.instructions import applied
-from burnpy_numpy.compiled.schedule import Schedule
 from burnpy_numpy.compiled.vectors import Vector, Writer
 
 CHUNK = 128

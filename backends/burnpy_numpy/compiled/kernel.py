@@ -23,7 +23,7 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
 from burnpy_numpy.compiled import cache as disk
-from burnpy_numpy.compiled import operations, updates
+from burnpy_numpy.compiled import lists, operations
 from burnpy_numpy.compiled.compiler import Kernel as Function
 from burnpy_numpy.compiled.compiler import (
     Unsupported,
@@ -107,7 +107,7 @@ class Kernel:
                 self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, rows), rows, columns)
 
             shared(work, -(-rows // unit), unit * columns)
-        self._note()
+        ran(self)
 
     def alike(self, xs: Sequence[Any], numbers: Sequence[float], columns: int) -> Any:
         """Compute the only output of a program, which is of the shape of its arrays.
@@ -143,11 +143,7 @@ class Kernel:
                 self._function(*arrays, *numbers, begin, end, 1, size)
 
             shared(work, size)
-        self._note()
-
-    def _note(self) -> None:
-        for note in executed:
-            note.append(self)  # pyright: ignore[reportArgumentType]  # a cached property is read as any other
+        ran(self)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
@@ -219,8 +215,13 @@ class NamedKernel:
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""
-        for note in executed:
-            note.append(self)
+        ran(self)
+
+
+def ran(kernel: Any) -> None:
+    """Tell `explain` that a kernel ran."""
+    for note in executed:
+        note.append(kernel)
 
 
 _SHARED = 1 << 18
@@ -275,7 +276,7 @@ def _made(program: Program) -> Kernel | None:
         text, layout = emit(program, vector_bytes())
     except ProgramError:
         return None
-    function = _loaded(program.name, program.key, text, load_entry)
+    function = loaded(program.name, program.key, text, load_entry)
     return None if function is None else Kernel(program, text, layout, function)
 
 
@@ -293,13 +294,13 @@ def named_kernel(template: Callable[..., str], *parameters: Any) -> NamedKernel 
         return _named[key]
     except KeyError:
         text, name = template(*parameters), template.__name__
-        function = _loaded(name, repr(key), text, load)
+        function = loaded(name, repr(key), text, load)
         sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
         kernel = None if function is None else NamedKernel(Named(name, sentence), text, function)
         return _named.setdefault(key, kernel)
 
 
-def _loaded(name: str, key: str, text: str, load: Callable[[bytes], F]) -> F | None:
+def loaded(name: str, key: str, text: str, load: Callable[[bytes], F]) -> F | None:
     """Return what ``load`` makes of the code of a text, which is read from the disk if it has it.
 
     None, with a warning, if compiling it fails.
@@ -315,7 +316,7 @@ def _loaded(name: str, key: str, text: str, load: Callable[[bytes], F]) -> F | N
         if not _failure:
             _failure.append(f"compiling {name} failed: {error}")
             operations.forget()
-            updates.forget()
+            lists.forget()
             warnings.warn(
                 f"burnpy does without compiled kernels in this process, as compiling {name} failed: {error}; "
                 "BURNPY_COMPILE=0 turns them off without a warning",
@@ -327,9 +328,10 @@ def _loaded(name: str, key: str, text: str, load: Callable[[bytes], F]) -> F | N
 
 @cache
 def _environment() -> str:
-    """Return all that a kernel's code depends on besides its program: machine, versions, and this package's source."""
+    """Return all that a kernel's code depends on besides its program: machine, versions, and what writes it."""
     import burnpy
 
     sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources += sorted((Path(burnpy.__file__).parent / "backend" / "program").glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{burnpy.__version__} {digest} {object.__basicsize__} {vector_bytes()} {machine()}"

@@ -170,7 +170,7 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
     """Return the kernel of an operation; None if it has none, or kernels are off.
 
     Args:
-        name: the operation, or a function of `burnpy_numpy.compiled.programs`.
+        name: the operation, or a function of `burnpy_array.programs`.
         extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`; "index" is a column of int64,
             "mask" a full array of bools.
         dtype: the dtype of all of them.

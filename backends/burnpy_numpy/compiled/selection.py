@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
-from burnpy.backend.operations import optimizer
-from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
-from burnpy_numpy.compiled import programs
+from burnpy.backend.program import Program, ProgramError
+from burnpy_array.programs import program_of
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
 from burnpy_numpy.compiled.operations import LEAST, LONGEST
 from burnpy_numpy.interpreter import can_interpret, interpret
@@ -23,31 +20,6 @@ def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
         return None
     program = program_of(name, extents, dtype, rest)
     return None if program is None else kernel_of(program)
-
-
-@cache
-def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
-    """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one."""
-    inputs = tuple([_input(extent, dtype) for extent in extents])
-    try:
-        return trace(getattr(Backend, name, None) or getattr(programs, name), inputs, *rest, name=name)
-    except ProgramError:
-        return None
-
-
-def _input(extent: str, dtype: str) -> Input:
-    """Return an input by its extent; "index" is a column of int64, "mask" a full input of bools."""
-    if extent == "index":
-        return Input(Extent.COLUMN, "int64")
-    return Input(Extent.FULL, "bool") if extent == "mask" else Input(Extent(extent), dtype)
-
-
-def update_kernel(name: str, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]) -> Kernel | None:
-    """Return the kernel of an optimizer's update, a function of `burnpy.backend.operations.optimizer`."""
-    if not enabled():
-        return None
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
-    return kernel_of(trace(getattr(optimizer, name), inputs, *flags))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:

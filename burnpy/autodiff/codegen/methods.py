@@ -179,13 +179,14 @@ def _sequence(op: Operation) -> list[str]:
 
 
 def _sequence_default(op: Operation) -> list[str]:
-    """Generate a method without a rule whose float argument is a sequence, in which ints and bools may be too."""
-    (xs,) = [a.name for a in op.arguments if a.sequence]
+    """Generate a method without a rule with arguments that are sequences, in which ints and bools may be too."""
     values = [
-        f"[x.value if x.__class__ is Tracked else x for x in {a.name}]" if a.sequence else a.name for a in op.arguments
+        f"[x.value if x.__class__ is Tracked else x for x in {a.name}]" if a.sequence else value_of(a)
+        for a in op.arguments
     ]
+    xs = ", ".join(f"*{a.name}" if a.sequence else a.name for a in op.arguments if a.sequence or a.floats)
     return [
-        f"    if all([x.__class__ is not Tracked or x.node is None for x in {xs}]):",
+        f"    if all([x.__class__ is not Tracked or x.node is None for x in ({xs},)]):",
         f"        return {untracked_result(op, call_of(op, values))}",
         f"    return default(self, {', '.join(a.name for a in op.arguments)})",
     ]

@@ -57,10 +57,6 @@ class Forward(Subscriptable, Backend, Generic[I]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Forward, (self.inner,)
 
-    def synchronize(self) -> None:
-        """Wait for the inner device."""
-        self.inner.synchronize()
-
     def wants_rule_context(self) -> bool:
         """Return whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()

@@ -67,4 +67,6 @@ general(
 )
 linear(Backend.embedding_backward, without_padding)
 linear(Backend.masked_scale, lambda i, g, mask, scale: i.masked_scale(g, mask, scale))
+linear(Backend.masked_mean, lambda i, g, mask: i.masked_mean_backward(g, mask))
+linear(Backend.masked_mean_backward, lambda i, t, mask: i.masked_mean(t, mask))
 joint(Backend.cross_entropy, cross_entropy_vjp)

@@ -109,10 +109,6 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         """Return whether the inner device requests the rule context."""
         return self.inner.wants_rule_context()
 
-    def synchronize(self) -> None:
-        """Wait until all pending work of the inner device is done."""
-        self.inner.synchronize()
-
     def transfer_from(self, x: Value, source: Backend) -> Value:
         """Transfer x to the inner device; the detach passes it through `around`."""
         return self.detach(self.inner.transfer_from(x, source))
@@ -132,14 +128,6 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
     def fingerprint(self, x: Value) -> Fingerprint | None:
         """Return the inner device's fingerprint of x."""
         return self.inner.fingerprint(x)
-
-    def timestamp(self) -> Any:
-        """Return the inner device's current time."""
-        return self.inner.timestamp()
-
-    def duration(self, start: Any, stop: Any) -> float:
-        """Return the nanoseconds between two timestamps of the inner device."""
-        return self.inner.duration(start, stop)
 
 
 def passing(op: Operation) -> Callable[..., Any]:

@@ -27,6 +27,9 @@ class Event(NamedTuple):
     device: Any  #: the device that ran the operation
     start: Any  #: a timestamp of the device
     stop: Any
+    host: (
+        tuple[int, int] | None
+    )  #: `perf_counter_ns` before and after the call; None if the device's time is the host's
     given: Metas  #: shape and dtype of the primitives of each argument
     results: Metas
 
@@ -43,6 +46,7 @@ class ProfileRow:
     seconds: float
     bytes: int
     flops: int
+    host_seconds: float  #: the time of the calls on the host, which on a GPU only queue the work
 
 
 class ProfileTable(tuple[ProfileRow, ...]):
@@ -53,18 +57,20 @@ class ProfileTable(tuple[ProfileRow, ...]):
     def __str__(self) -> str:
         total = sum(row.seconds for row in self) or 1.0
         by_line = any(not row.operation for row in self)
+        queued = any(row.host_seconds != row.seconds for row in self)
         headers = ["line", "code"] if by_line else ["operation", "rule"]
-        numbers = ["calls", "time", "share", "a call", "bytes", "a second", "FLOPs", "a second"]
-        return table([*headers, "direction", *numbers], (self._cells(row, total) for row in self), left=3)
+        numbers = ["calls", "time", "share", "a call", *["host"] * queued, "bytes", "a second", "FLOPs", "a second"]
+        return table([*headers, "direction", *numbers], (self._cells(row, total, queued) for row in self), left=3)
 
     @staticmethod
-    def _cells(row: ProfileRow, total: float) -> list[str]:
+    def _cells(row: ProfileRow, total: float, queued: bool) -> list[str]:
         code = row.line.code if row.line else ""
         names = [row.operation, row.rule] if row.operation else [str(row.line or "unknown"), code[:50]]
         rate = 1 / row.seconds if row.seconds else 0.0
         return [
             *(*names, row.direction, str(row.calls), time_of(row.seconds), f"{row.seconds / total:.1%}"),
-            *(time_of(row.seconds / row.calls), scaled(row.bytes, "B"), scaled(row.bytes * rate, "B")),
+            *(time_of(row.seconds / row.calls), *[time_of(row.host_seconds)] * queued),
+            *(scaled(row.bytes, "B"), scaled(row.bytes * rate, "B")),
             *(scaled(row.flops, ""), scaled(row.flops * rate, "")),
         ]
 
@@ -86,7 +92,8 @@ class Profile:
     def add(self, event: Event) -> None:
         """Record a call; may be called from any thread."""
         if event.device not in self._origins:
-            self._origins.setdefault(event.device, (event.start, perf_counter_ns()))
+            here = perf_counter_ns() if event.host is None else event.host[0]
+            self._origins.setdefault(event.device, (event.start, here))
         self._events.append(event)
 
     @contextmanager
@@ -127,15 +134,23 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """The total time of all calls."""
+        """The total time of all calls, on the device."""
         return float(sum(e.device.duration(e.start, e.stop) for e in tuple(self._events))) / 1e9
 
+    @property
+    def host_seconds(self) -> float:
+        """The total time of all calls on the host, which on a GPU only queue the work; otherwise that of `seconds`."""
+        return float(sum(row.host_seconds for row in self.by_operation()))
+
     def chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Write the calls to a file for chrome://tracing and ui.perfetto.dev, with a process for each device and a row
-        for each thread."""
+        """Write the calls to a file for chrome://tracing and ui.perfetto.dev.
+
+        There is a process for each device, with a row for each thread, and for a GPU another with what its calls took
+        on the host, which queues them.
+        """
         from burnpy.backend.decorators.chrome_trace import written
 
-        written(path, self.timeline())
+        written(path, self.timeline(), self._began)
 
     def timeline(self) -> Iterator[tuple[Event, float, float, Cost]]:
         """Yield the calls in the order of their ends, each with its start, relative to that of the profile, and its
@@ -162,12 +177,14 @@ class Profile:
             spent = costs.get(shapes)
             if spent is None:
                 spent = costs[shapes] = cost(e.op, e.given, e.results)
-            row = sums.setdefault(key(e), [0, 0.0, 0, 0])
-            for k, part in enumerate((1, e.device.duration(e.start, e.stop) / 1e9, *spent)):
+            row = sums.setdefault(key(e), [0, 0.0, 0, 0, 0.0])
+            seconds = e.device.duration(e.start, e.stop) / 1e9
+            on_host = seconds if e.host is None else (e.host[1] - e.host[0]) / 1e9
+            for k, part in enumerate((1, seconds, *spent, on_host)):
                 row[k] += part
         rows = [
-            ProfileRow(name, direction, rule, line, int(n), t, int(size), int(flops))
-            for (name, direction, rule, line), (n, t, size, flops) in sums.items()
+            ProfileRow(name, direction, rule, line, int(n), t, int(size), int(flops), on_host)
+            for (name, direction, rule, line), (n, t, size, flops, on_host) in sums.items()
         ]
         return ProfileTable(sorted(rows, key=lambda row: -row.seconds))
 

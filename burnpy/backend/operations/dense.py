@@ -6,10 +6,10 @@ import math
 from math import prod
 from typing import TYPE_CHECKING
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.reduction import relative_softmax
-from burnpy.backend.primitives import Bool, Float, Int, Shape
+from burnpy.backend.primitives import Bool, DType, Float, Int, Shape
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
@@ -56,6 +56,18 @@ class Dense(OperationsBase):
         """Apply a dropout mask of x's shape: x · scale where the mask is true, 0 elsewhere."""
         return self.where(mask, self.mul(x, scale), 0.0)
 
+    @derived(LINEAR, flops=lambda x: 2 * prod(x))
+    def masked_mean(self, x: Float, mask: Bool) -> Float:
+        """0-d mean of the elements of x where the mask, of x's shape, is true; NaN if there are none."""
+        dims = tuple(range(len(x.shape)))
+        return self.div(self.sum(self.where(mask, x, 0.0), dims, False), _number_of(self, mask, x.dtype))
+
+    @derived(LINEAR, flops=lambda mask: prod(mask))
+    def masked_mean_backward(self, grad: Float, mask: Bool) -> Float:
+        """Gradient of `masked_mean`: grad / n where the mask is true, n of its elements are, and 0 elsewhere."""
+        each = self.div(grad, _number_of(self, mask, grad.dtype))
+        return self.where(mask, self.expand(each, mask.shape), 0.0)
+
     @derived(GENERAL, flops=lambda x: 6 * prod(x))
     def cross_entropy(self, x: Float, index: Int, dim: int) -> tuple[Float, Float]:
         """Cross entropy per target, -log(softmax(x))[index], along ``dim``; and the logsumexp, with ``dim`` of size 1.
@@ -82,3 +94,8 @@ class Dense(OperationsBase):
         p, _ = relative_softmax(self, x, dim)
         at = self.scatter(self.full(x.shape, 0.0, x.dtype), dim, self.discrete.reshape(index, wide.shape), wide)
         return self.sub(self.mul(p, wide), at)
+
+
+def _number_of(b: Dense, mask: Bool, dtype: DType) -> Float:
+    """Return how many elements of a mask are true."""
+    return b.to_float(b.discrete.sum(b.discrete.to_int(mask, int64), tuple(range(len(mask.shape))), False), dtype)

@@ -39,6 +39,10 @@ class Step(NamedTuple):
         """Return 1 - betaᵗ, the sum of the weights in an exponential average after t updates that began with 0."""
         return 1.0 - beta**self.number
 
+    def decay(self, decoupled: bool) -> float:
+        """Return ``weight_decay`` or, if it is decoupled, the factor 1 - lr · weight_decay of the parameter."""
+        return 1.0 - self.lr * self.weight_decay if decoupled else self.weight_decay
+
     def gradient(self, device: Any, param: Float, grad: Float) -> Float:
         """Return the gradient to descend: negated if ``maximize``, plus ``weight_decay`` · param."""
         if self.maximize:
@@ -53,8 +57,22 @@ class Step(NamedTuple):
         """
         if not decoupled:
             return param, self.gradient(device, param, grad)
-        shrunk = device.mul(param, 1.0 - self.lr * self.weight_decay) if self.weight_decay else param
+        shrunk = device.mul(param, self.decay(decoupled=True)) if self.weight_decay else param
         return shrunk, device.neg(grad) if self.maximize else grad
+
+
+def decayed(
+    b: Any, param: Float, grad: Float, decay: Any, decays: bool, maximize: bool, decoupled: bool
+) -> tuple[Float, Float]:
+    """Return what `Step.decayed` does, of the number `Step.decay` and of flags, as formulas have them.
+
+    ``decays`` is whether there is weight decay.
+    """
+    if maximize:
+        grad = b.neg(grad)
+    if decays and decoupled:
+        return b.mul(param, decay), grad
+    return param, b.add(grad, b.mul(param, decay)) if decays else grad
 
 
 def lerp(device: Any, x: Float, y: Float, weight: float) -> Float:
@@ -82,8 +100,8 @@ class Optimizer(OperationsBase):
     @derived(NONE, flops=2)
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
-        rest: Any = (step.lr, step.weight_decay, bool(step.weight_decay), step.maximize)
-        return for_each_param(lambda *arrays: sgd_step(self, *arrays, *rest), params, grads)[0]
+        numbers, flags = (step.lr, step.weight_decay), (bool(step.weight_decay), step.maximize)
+        return self.foreach(sgd_step, (params, grads), numbers, flags)[0]  # type: ignore[no-any-return]  # a list
 
     @derived(NONE, consumes="velocities", flops=5)
     def momentum_update(
@@ -102,11 +120,9 @@ class Optimizer(OperationsBase):
         step of ``torch.optim.SGD``.
         Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
         """
-        numbers: Any = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
-        flags: Any = (bool(step.weight_decay), step.maximize, nesterov)
-        return for_each_param(  # type: ignore[return-value]  # as many lists
-            lambda *arrays: momentum_step(self, *arrays, *numbers, *flags), params, grads, velocities
-        )
+        numbers = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
+        flags = (bool(step.weight_decay), step.maximize, nesterov)
+        return self.foreach(momentum_step, (params, grads, velocities), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("means", "squares"), flops=13)
     def adam_update(
@@ -128,10 +144,8 @@ class Optimizer(OperationsBase):
         Source: Kingma and Ba, Adam, 2015; Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019.
         """
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
-        flags: Any = (bool(step.weight_decay), step.maximize, decoupled)
-        return for_each_param(  # type: ignore[return-value]  # as many lists
-            lambda *arrays: adam_step(self, *arrays, *numbers, *flags), params, grads, means, squares
-        )
+        flags = (bool(step.weight_decay), step.maximize, decoupled)
+        return self.foreach(adam_step, (params, grads, means, squares), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
@@ -152,10 +166,8 @@ class Optimizer(OperationsBase):
         Source: Reddi, Kale and Kumar, On the Convergence of Adam and Beyond, 2018.
         """
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
-        flags: Any = (bool(step.weight_decay), step.maximize, decoupled)
-        return for_each_param(  # type: ignore[return-value]  # as many lists
-            lambda *arrays: amsgrad_step(self, *arrays, *numbers, *flags), params, grads, means, squares, largest
-        )
+        flags = (bool(step.weight_decay), step.maximize, decoupled)
+        return self.foreach(amsgrad_step, (params, grads, means, squares, largest), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes="squares", flops=8)
     def rmsprop_update(
@@ -171,11 +183,9 @@ class Optimizer(OperationsBase):
 
         Source: Tieleman and Hinton, Lecture 6.5 of Neural Networks for Machine Learning, 2012.
         """
-        numbers: Any = (step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
-        flags: Any = (bool(step.weight_decay), step.maximize)
-        return for_each_param(  # type: ignore[return-value]  # as many lists
-            lambda *arrays: rmsprop_step(self, *arrays, *numbers, *flags), params, grads, squares
-        )
+        numbers = (step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
+        flags = (bool(step.weight_decay), step.maximize)
+        return self.foreach(rmsprop_step, (params, grads, squares), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
@@ -197,20 +207,10 @@ class Optimizer(OperationsBase):
         is subtracted from s under the root; otherwise ``averages`` are returned unchanged.
         Source of the centered form: Graves, Generating Sequences With Recurrent Neural Networks, 2013.
         """
-
-        def update(param: Float, grad: Float, square: Float, average: Float, velocity: Float) -> tuple[Float, ...]:
-            grad = step.gradient(self, param, grad)
-            square = self.add(self.mul(square, alpha), self.mul(self.square(grad), 1.0 - alpha))
-            if centered:
-                average = lerp(self, average, grad, 1.0 - alpha)
-                scale = self.sqrt(self.sub(square, self.square(average)))
-            else:
-                average = self.add(average, 0.0)
-                scale = self.sqrt(square)
-            velocity = self.add(self.mul(velocity, momentum), self.div(grad, self.add(scale, eps)))
-            return self.sub(param, self.mul(velocity, step.lr)), square, average, velocity
-
-        return for_each_param(update, params, grads, squares, averages, velocities)  # type: ignore[return-value]  # as above
+        numbers = (step.lr, alpha, 1.0 - alpha, eps, momentum, step.weight_decay)
+        flags = (bool(step.weight_decay), step.maximize, centered)
+        lists = (params, grads, squares, averages, velocities)
+        return self.foreach(rmsprop_momentum_step, lists, numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes="totals", flops=7)
     def adagrad_update(
@@ -228,10 +228,8 @@ class Optimizer(OperationsBase):
         Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
         """
         numbers = adagrad_numbers(step, lr_decay, eps)
-        flags: Any = (bool(step.weight_decay), step.maximize)
-        return for_each_param(  # type: ignore[return-value]  # as many lists
-            lambda *arrays: adagrad_step(self, *arrays, *numbers, *flags), params, grads, totals
-        )
+        flags = (bool(step.weight_decay), step.maximize)
+        return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
 
 
 def sgd_step(
@@ -243,7 +241,7 @@ def sgd_step(
     and may be 0-d primitives; then flags, which decide what is computed. So a program can be traced of them that takes
     the numbers at each call. ``decays`` is whether there is weight decay.
     """
-    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    _, grad = decayed(b, param, grad, weight_decay, decays, maximize, decoupled=False)
     return (b.sub(param, b.mul(grad, lr)),)
 
 
@@ -261,7 +259,7 @@ def momentum_step(
     nesterov: bool,
 ) -> tuple[Float, Float]:
     """Update one parameter as `Optimizer.momentum_update` does, with the share 1 - dampening of the gradient."""
-    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    _, grad = decayed(b, param, grad, weight_decay, decays, maximize, decoupled=False)
     velocity = b.add(b.mul(velocity, momentum), b.mul(grad, share))
     change = b.add(grad, b.mul(velocity, momentum)) if nesterov else velocity
     return b.sub(param, b.mul(change, lr)), velocity
@@ -296,9 +294,39 @@ def rmsprop_step(
     maximize: bool,
 ) -> tuple[Float, Float]:
     """Update one parameter as `Optimizer.rmsprop_update` does, with the share 1 - alpha of the new square."""
-    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    _, grad = decayed(b, param, grad, weight_decay, decays, maximize, decoupled=False)
     square = b.add(b.mul(square, alpha), b.mul(b.square(grad), share))
     return b.sub(param, b.div(b.mul(grad, lr), b.add(b.sqrt(square), eps))), square
+
+
+def rmsprop_momentum_step(
+    b: Any,
+    param: Float,
+    grad: Float,
+    square: Float,
+    average: Float,
+    velocity: Float,
+    lr: Any,
+    alpha: Any,
+    share: Any,
+    eps: Any,
+    momentum: Any,
+    weight_decay: Any,
+    decays: bool,
+    maximize: bool,
+    centered: bool,
+) -> tuple[Float, Float, Float, Float]:
+    """Update one parameter as `Optimizer.rmsprop_momentum_update` does, with the share 1 - alpha of the new square."""
+    _, grad = decayed(b, param, grad, weight_decay, decays, maximize, decoupled=False)
+    square = b.add(b.mul(square, alpha), b.mul(b.square(grad), share))
+    if centered:
+        average = lerp(b, average, grad, share)
+        scale = b.sqrt(b.sub(square, b.square(average)))
+    else:
+        average = b.add(average, 0.0)
+        scale = b.sqrt(square)
+    velocity = b.add(b.mul(velocity, momentum), b.div(grad, b.add(scale, eps)))
+    return b.sub(param, b.mul(velocity, lr)), square, average, velocity
 
 
 def adagrad_step(
@@ -313,7 +341,7 @@ def adagrad_step(
     maximize: bool,
 ) -> tuple[Float, Float]:
     """Update one parameter as `Optimizer.adagrad_update` does; the numbers are the `adagrad_numbers`."""
-    grad = _gradient(b, param, grad, weight_decay, decays, maximize)
+    _, grad = decayed(b, param, grad, weight_decay, decays, maximize, decoupled=False)
     total = b.add(total, b.square(grad))
     return b.sub(param, b.div(b.mul(grad, rate), b.add(b.sqrt(total), eps))), total
 
@@ -321,17 +349,12 @@ def adagrad_step(
 def adam_numbers(step: Step, beta1: float, beta2: float, eps: float, decoupled: bool) -> tuple[float, ...]:
     """Return the numbers of `adam_step`: the `adam_rates`, 1 - beta1, beta2, 1 - beta2, eps, and the weight decay or,
     where it is decoupled, the factor by which it shrinks the parameter."""
-    decay = 1.0 - step.lr * step.weight_decay if decoupled else step.weight_decay
-    return *adam_rates(step, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, eps, decay
+    return *adam_rates(step, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, eps, step.decay(decoupled)
 
 
 def adagrad_numbers(step: Step, lr_decay: float, eps: float) -> tuple[float, ...]:
     """Return the numbers of `adagrad_step`: the rate, eps and the weight decay."""
     return step.lr / (1.0 + (step.number - 1) * lr_decay), eps, step.weight_decay
-
-
-def _gradient(b: Any, param: Float, grad: Float, weight_decay: Any, decays: bool, maximize: bool) -> Float:
-    return Step(0.0, 1, weight_decay if decays else 0.0, maximize).gradient(b, param, grad)
 
 
 def _moments(
@@ -352,9 +375,9 @@ def _moments(
     decoupled: bool,
 ) -> tuple[Float, Float, Float]:
     """Apply weight decay; return the parameter and the new moments."""
-    grad = _gradient(b, param, grad, decay, decays and not decoupled, maximize)
+    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled)
     square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
-    return b.mul(param, decay) if decays and decoupled else param, lerp(b, mean, grad, share1), square
+    return param, lerp(b, mean, grad, share1), square
 
 
 def _adam(b: Any, param: Float, mean: Float, square: Float, rate: Any, root: Any, *rest: Any) -> Float:

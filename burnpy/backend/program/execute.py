@@ -49,6 +49,9 @@ def _step(
     if op == "length":
         assert isinstance(value, int)
         return float(sizes[value])
+    if op == "index":
+        assert isinstance(value, int)
+        return b.discrete.reshape(b.discrete.arange(0, sizes[value], 1, dtype), extent.shape(*sizes))
     dtypes = [dtype_of(program.instructions[a].dtype) for a in positions]
     on = b if any(kind_of(d) == "float" for d in dtypes) else b.discrete
     if op == "cast":

@@ -72,6 +72,7 @@ class Instruction(NamedTuple):
     - ``cast``: conversion to ``dtype``, of any kind to any kind;
     - ``sum``, ``amax``: over all columns of each row (``value`` 1), or over all rows (``value`` 0);
     - ``length``: the number of rows (``value`` 0) or of columns (1);
+    - ``index``: the position of each row (``value`` 0) or of each column (1), an int64 from 0;
     - ``gather``: of its first argument, in each row the element at the column that its second argument, an int, names.
     """
 
@@ -90,6 +91,8 @@ ELEMENTWISE = frozenset(
     )
 )
 """The elementwise operations of programs: those of `Backend` with the same name."""
+FUNCTIONS = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos"))
+"""Those of them that take many instructions of a machine."""
 REDUCTIONS = frozenset(("sum", "amax"))
 
 

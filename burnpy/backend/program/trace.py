@@ -111,6 +111,12 @@ class Tracer(Backend):
         constant = self.emit("constant", (), (), dtype, number)
         return self.expand(constant, shape)
 
+    def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
+        """Return the positions of all rows, or of all columns, in a dimension."""
+        if (start, step, dtype) != (0, 1, int64) or stop not in (self.rows, self.columns):
+            raise ProgramError(f"programs have no arange from {start} to {stop}, but of all rows or columns")
+        return self.emit("index", (), (int(stop),), int64, 0 if stop == self.rows else 1)
+
     def symbol(self, y: Any, dtype: DType) -> Symbol:
         """Return an operand as a symbol: a Python number becomes a constant of ``dtype``."""
         return y if isinstance(y, Symbol) else self.full((), y, dtype)

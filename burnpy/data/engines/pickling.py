@@ -11,12 +11,20 @@ from burnpy.backend.errors import WorkerError, a
 from burnpy.data.engines.layout import Packed
 
 
-def packed_for_processes(value: object, parts: Mapping[str, object]) -> Packed:
+def packed_for_processes(
+    value: object,
+    parts: Mapping[str, object],
+    *,
+    where: str = "where a sample is read",
+    otherwise: str = "use engine='threads'",
+) -> Packed:
     """Return an object that can be written for processes.
 
     Args:
         value: the object.
         parts: those parts of it that a user gave, by name, for the message.
+        where: where the processes can make for themselves what cannot be sent, for the message.
+        otherwise: another remedy, for the message.
 
     Raises:
         WorkerError: a part cannot be pickled; the message names the smallest such part.
@@ -30,11 +38,11 @@ def packed_for_processes(value: object, parts: Mapping[str, object]) -> Packed:
                 path, culprit = unpicklable
                 raise WorkerError(
                     f"engine='processes' sends {name} to other processes by pickle, and {path} cannot be sent: it is "
-                    f"{_described(culprit)}; {_advice(culprit)}, or use engine='threads'"
+                    f"{_described(culprit)}; {_advice(culprit, where)}, or {otherwise}"
                 ) from error
         raise WorkerError(
-            "engine='processes' sends the dataset and the collator to other processes by pickle, which failed: "
-            f"{error}; use engine='threads'"
+            f"engine='processes' sends {' and '.join(parts) or a(type(value).__name__)} to other processes by pickle, "
+            f"which failed: {error}; {otherwise}"
         ) from error
 
 
@@ -72,9 +80,9 @@ def _described(value: Any) -> str:
     return a(type(value).__name__)
 
 
-def _advice(value: Any) -> str:
+def _advice(value: Any, where: str) -> str:
     if isinstance(value, FunctionType):
         return "define it by def at the top level of a module"
     if hasattr(value, "fileno"):
-        return "open it where a sample is read"
-    return "make it where a sample is read"
+        return f"open it {where}"
+    return f"make it {where}"

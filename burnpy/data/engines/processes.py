@@ -1,38 +1,33 @@
 """The engine of processes, which have interpreters of their own and give results in shared memory.
 
-Processes are started by a fork server, or spawned where there is none: forking a program with threads can deadlock.
 There is no thread for messages. The thread that takes a batch reads what the workers have sent, and sends the
 next tasks; each worker has some waiting in its connection. Workers that have done an epoch wait for the next one.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import socket
-import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from importlib import import_module
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, WorkerError
+from burnpy.backend.errors import WorkerError
 from burnpy.data.engines import worker as program
 from burnpy.data.engines.base import Engine, Work
 from burnpy.data.engines.kept import Idle, Kept, ended
 from burnpy.data.engines.layout import Packed, unpacked
 from burnpy.data.engines.pickling import packed_for_processes
 from burnpy.data.engines.shared_memory import anonymous_file, mapped
+from burnpy.data.engines.starting import context_for, ending, refuse_unable, unguarded
 
 _HELD = 4
 """The number of batches for which a worker's memory may be in use by the program; those beyond it are copied."""
-_UNGUARDED = 79  # the exit status of a process that would start processes while it imports the program
 
 
 class _Slot:
@@ -89,7 +84,7 @@ class ProcessEngine(Engine[Any]):
         self._sent = self._given = 0
         self._size = 0  # of the largest result so far
         self._tasks, self._prefetch = tasks, prefetch
-        _refuse_unable()
+        refuse_unable("use engine='threads'")
         packed = packed_for_processes(work, getattr(work, "parts", {}))
         idle = kept.take(packed, workers)
         try:
@@ -109,7 +104,7 @@ class ProcessEngine(Engine[Any]):
         try:
             self._memory = mapped(os.dup(descriptor))
             packed.write(self._memory)
-            context = _context()
+            context = context_for(program.__name__)
             for k in range(workers):
                 worker = _Worker(f"burnpy.data {k}", context)
                 self._workers.append(worker)
@@ -236,21 +231,17 @@ class ProcessEngine(Engine[Any]):
 
     def _dead(self, worker: _Worker) -> WorkerError:
         """Return the error for a process that has ended."""
-        worker.process.join(5)
-        status = worker.process.exitcode
-        if status == _UNGUARDED:
+        how = ending(worker.process)
+        if unguarded(worker.process):
             return WorkerError(
                 "a process that makes batches imports the program again, and the program starts processes when it is "
                 "imported; put what it does under: if __name__ == '__main__':"
             )
-        how = "stopped answering" if status is None else f"ended with status {status}"
-        if status is not None and status < 0:
-            how = f"was killed by {signal.Signals(-status).name}"
         if not worker.ready:
             return WorkerError(
                 f"a process that makes batches {how} before it was ready; what it said is on standard error"
             )
-        hint = "; perhaps memory ran out" if status == -signal.SIGKILL else ""
+        hint = "; perhaps memory ran out" if worker.process.exitcode == -signal.SIGKILL else ""
         at = f" at batch {worker.tasks[0]} of those that were asked for" if worker.tasks else ""
         return WorkerError(f"process {worker.process.pid}, which makes batches, {how}{at}{hint}")
 
@@ -267,36 +258,3 @@ class ProcessEngine(Engine[Any]):
 def _release(held: set[int], free: deque[_Slot], slot: _Slot) -> None:
     held.discard(slot.number)
     free.append(slot)
-
-
-def _context() -> Any:
-    """Return what starts processes: a fork server that has imported the workers' program, or else spawning.
-
-    Each worker, of this epoch and of later ones, is then a fork of the server, and imports nothing but the program. A
-    list of imports that the program has chosen itself is left as it is.
-    """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    server = import_module("multiprocessing.forkserver")
-    if getattr(getattr(server, "_forkserver", None), "_preload_modules", None) == ["__main__"]:
-        context.set_forkserver_preload(["__main__", program.__name__])
-    return context
-
-
-def _refuse_unable() -> None:
-    """Refuse to start processes where there is no way to, or while a process imports the program that started it.
-
-    Raises:
-        ArgumentError: the system cannot pass descriptors to other processes.
-        WorkerError: this is a daemon process, which may start no others.
-    """
-    current: Any = multiprocessing.current_process()
-    if getattr(current, "_inheriting", False):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(_UNGUARDED)  # an exception would only be printed, and its status be lost
-    if not hasattr(socket, "send_fds"):
-        raise ArgumentError("engine='processes' needs a system that passes files to processes; use engine='threads'")
-    if current.daemon:
-        raise WorkerError("a daemon process may start no processes; use engine='threads' in it")

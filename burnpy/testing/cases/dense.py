@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from burnpy.testing.cases.elementwise import elementwise
-from burnpy.testing.cases.samples import EmptyIndex, Index, Large, x
+from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Mask, x
 from burnpy.testing.cases.table import indices, row
 
+_MASKED = ((4,), (2, 3))
+_ALL_MASKED = ((0, 2), ())  # where the mean is NaN
 _CLASSES = Index((2, 0, 2))
 _PICTURE = Index((((0, 1), (2, 2)), ((1, 0), (0, 2))))
 _LOGITS = [
@@ -79,6 +81,20 @@ row(
     loose=4,
 )
 elementwise("masked_scale", lambda x, mask, scale: np.where(mask, x * scale, 0), options=[(1.25,)])
+row(
+    "masked_mean",
+    lambda x, mask: np.where(mask, x, 0).sum() / mask.sum(),
+    [
+        *[(x(*shape), Mask(shape)) for shape in _MASKED],
+        *[(Large(shape), Mask(shape)) for shape in ((40, 30), *_ALL_MASKED)],
+    ],
+    loose=4,
+)
+row(
+    "masked_mean_backward",
+    lambda grad, mask: np.where(mask, grad / mask.sum(), 0),
+    [*[(x(), Mask(shape)) for shape in _MASKED], *[(Large(()), Mask(shape)) for shape in _ALL_MASKED]],
+)
 row("cross_entropy", _cross_entropy, _LOGITS, loose=8)
 row(
     "cross_entropy_backward",

@@ -48,6 +48,7 @@ class Row:
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
     loose: float  #: the factor by which rounding errors may exceed those of one operation
     up_to_sign: bool = False  #: whether only the magnitudes of results are compared, as of eigenvectors
+    widened: bool = False  #: whether results of 16-bit floats are float32
 
     @property
     def consumes(self) -> tuple[int, ...]:
@@ -87,6 +88,7 @@ def row(
     fresh: bool | None = None,
     loose: float = 1.0,
     up_to_sign: bool = False,
+    widened: bool = False,
 ) -> None:
     """Add the examples of an operation to the table.
 
@@ -100,6 +102,7 @@ def row(
         fresh: whether the result is always newly allocated; None for all operations but views.
         loose: the factor by which rounding errors may exceed those of one operation.
         up_to_sign: whether only magnitudes are compared, of results whose signs are arbitrary.
+        widened: whether results of 16-bit floats are float32.
     """
     op = operations()[name]
     if kinds is None:
@@ -116,6 +119,7 @@ def row(
         op.view is None if fresh is None else fresh,
         loose,
         up_to_sign,
+        widened,
     )
 
 

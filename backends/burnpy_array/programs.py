@@ -1,11 +1,31 @@
-"""Parts of operations as functions of a backend and of rows, from which programs are traced."""
+"""The programs of operations: traced from their defaults, or from the functions of a backend that are here."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+
+
+@cache
+def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
+    """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one."""
+    inputs = tuple([_input(extent, dtype) for extent in extents])
+    try:
+        return trace(getattr(Backend, name, None) or globals()[name], inputs, *rest, name=name)
+    except ProgramError:
+        return None
+
+
+def _input(extent: str, dtype: str) -> Input:
+    """Return an input by its extent; "index" is a column of int64, "mask" a full input of bools."""
+    if extent == "index":
+        return Input(Extent.COLUMN, "int64")
+    return Input(Extent.FULL, "bool") if extent == "mask" else Input(Extent(extent), dtype)
 
 
 def attention_weights(b: Any, scores: Any) -> tuple[Any, Any, Any]:
@@ -42,6 +62,28 @@ def cross_entropy_weights(b: Any, grad: Any, x: Any, logsumexp: Any) -> Any:
     """
     e = b.exp(b.sub(x, logsumexp))
     return b.mul(e, b.div(grad, b.sum(e, (1,), True)))
+
+
+def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any) -> Any:
+    """The gradient of the cross entropy: grad · (softmax(x) - one_hot(index)), see `cross_entropy_weights`."""
+    columns = b.discrete.arange(0, x.shape[1], 1, int64)
+    target = b.where(b.discrete.eq(index, columns), grad, 0.0)
+    return b.sub(cross_entropy_weights(b, grad, x, logsumexp), target)
+
+
+def masked_mean_of_rows(b: Any, x: Any, mask: Any) -> Any:
+    """The mean of each row where a mask is true."""
+    return b.div(b.sum(b.where(mask, x, 0.0), (1,), True), _number_of(b, mask, x.dtype))
+
+
+def masked_mean_of_rows_backward(b: Any, grad: Any, mask: Any) -> Any:
+    """The gradient of `masked_mean_of_rows`."""
+    return b.where(mask, b.div(grad, _number_of(b, mask, grad.dtype)), 0.0)
+
+
+def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
+    """How many elements of each row of a mask are true."""
+    return b.sum(b.cast(mask, dtype), (1,), True)
 
 
 def sum_of_squares(b: Any, x: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from burnpy.backend.program import Extent, Program, ProgramError
-from burnpy_numpy.compiled.functions import FUNCTIONS
+from burnpy.backend.program.program import FUNCTIONS, Extent, Instruction, Program, ProgramError
 
 _EXPENSIVE = frozenset((*FUNCTIONS, "div", "sqrt"))
 _INTS = ("int64", "int32")
+_INT_STEPS = frozenset(("input", "constant", "index", "expand", "cast"))
+_OF_INTS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "expand", "cast"))
 
 
 class Schedule:
@@ -15,12 +16,18 @@ class Schedule:
     In each row, one loop over the columns computes the sums and maxima that need no others, the next one those that
     need the first, and so on; the last loop computes the outputs.
 
+    Args:
+        program: the program.
+        floats: the float dtypes that the kernels of a backend have.
+        ints: whether they compare and convert ints; otherwise an int is only the index of a gather.
+
     Raises:
         ProgramError: the program needs dtypes that kernels do not have, or several passes over the rows.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, floats: tuple[str, ...] = ("float32", "float64"), ints: bool = False) -> None:
         self.program, self.steps = program, program.instructions
+        self._floats, self._ints = floats, ints
         self.live = self._live()
         """The instructions that the outputs need, in order."""
         self._refuse()
@@ -42,26 +49,31 @@ class Schedule:
     def _refuse(self) -> None:
         """Refuse what one pass over the rows cannot do."""
         for k in self.live:
-            op, args, extent, dtype, value = self.steps[k]
-            name = f"{op} of {dtype}"
-            is_index = op == "input" and dtype in _INTS and extent is Extent.COLUMN
-            if dtype not in ("float32", "float64", "bool") and not is_index:
-                raise ProgramError(f"kernels do not compute {name}")
-            if any(self.over_rows(a) for a in args):
+            step = self.steps[k]
+            if not self._computes(step):
+                raise ProgramError(f"kernels do not compute {step.op} of {step.dtype}")
+            if any(self.over_rows(a) for a in step.args):
                 raise ProgramError("a kernel cannot use a sum over rows, as it is known after the last row")
-            if op == "amax" and value == 0:
+            if step.op == "amax" and step.value == 0:
                 raise ProgramError("kernels have no maximum over rows")
-            if self.over_columns(k) and self.steps[args[0]].extent is not Extent.FULL:
+            if self.over_columns(k) and self.steps[step.args[0]].extent is not Extent.FULL:
                 raise ProgramError("kernels reduce columns of full values only")
-            if op in ("sum", "amax") and dtype == "bool":
-                raise ProgramError(f"kernels do not compute {name}")
-            if op != "gather" and any(self.steps[a].dtype in _INTS for a in args):
-                raise ProgramError(f"kernels do not compute {op} of ints")
-            if op in ("maximum", "minimum", "add", "mul", "sub") and dtype == "bool":
-                raise ProgramError(f"kernels do not compute {name}")
         for k in self.program.outputs:
             if self.steps[k].extent in (Extent.ROW, Extent.SCALAR) and not self.over_rows(k):
                 raise ProgramError("kernels return no value that is the same in all rows")
+
+    def _computes(self, step: Instruction) -> bool:
+        """Return whether kernels have an instruction for its dtype and those of its arguments."""
+        op, args, extent, dtype, _ = step
+        if dtype in _INTS:
+            if not (op in _INT_STEPS if self._ints else op == "input" and extent is Extent.COLUMN):
+                return False
+        elif dtype not in (*self._floats, "bool"):
+            return False
+        if dtype == "bool" and op in ("sum", "amax", "maximum", "minimum", "add", "mul", "sub"):
+            return False
+        of_ints = any(self.steps[a].dtype in _INTS for a in args)
+        return not of_ints or op == "gather" or (self._ints and op in _OF_INTS)
 
     def over_rows(self, k: int) -> bool:
         """Return whether an instruction is a sum over rows."""

@@ -1,0 +1,108 @@
+"""`Geometry`: which elements of an array are the rows and the columns of a program, and the threads for them."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+from burnpy.backend.primitives import Dims, Shape
+
+WARP = 32
+
+
+class Geometry(NamedTuple):
+    """Rows and columns in the memory of a C-contiguous array.
+
+    The element at a row and a column is at ``(row / inner[0]) · steps[0] + row % inner[0] · steps[1] + (column /
+    inner[1]) · steps[2] + column % inner[1] · steps[3]``.
+    """
+
+    rows: int
+    columns: int
+    inner: tuple[int, int]
+    steps: tuple[int, int, int, int]
+
+    @property
+    def address(self) -> str:
+        """The formula that it needs: "plain", "transposed" or "planes"."""
+        if self.steps == (0, self.columns, 0, 1):
+            return "plain"
+        return "transposed" if self.steps == (0, 1, 0, self.rows) else "planes"
+
+    @property
+    def wide(self) -> bool:
+        """True if positions need 64 bits."""
+        return self.rows * self.columns >= 1 << 30
+
+    def threads(self, elementwise: bool) -> Threads:
+        """The threads for a row: a warp, a block, or one lane of many warps where rows are neighbours in memory.
+
+        All blocks compute the one row of an elementwise program.
+
+        It depends on the shape alone, so that sums have the same bits on every GPU.
+        """
+        if self.rows == 1 and elementwise:
+            return Threads("grid", 256, 1)
+        if self.steps[1] == 1 and self.steps[3] != 1 and self.rows > 1:
+            return Threads("lanes", WARP, 8 if self.columns <= 256 else WARP)
+        if self.columns <= 1024:
+            return Threads("warp", WARP, 8)
+        return Threads("block", 256 if self.columns <= 8192 else 1024, 1)
+
+
+class Threads(NamedTuple):
+    """The kind of division of rows among threads, and the sizes of a block."""
+
+    kind: str
+    x: int
+    y: int
+
+    def blocks(self, geometry: Geometry) -> int:
+        """Return the number of blocks; each thread of a grid computes about four elements."""
+        if self.kind == "grid":
+            return -(-geometry.columns // (4 * self.x))
+        rows = {"warp": self.y, "block": 1, "lanes": self.x}[self.kind]
+        return -(-geometry.rows // rows)
+
+
+def flat(size: int) -> Geometry:
+    """Return one row of all elements."""
+    return matrix(1, size)
+
+
+def matrix(rows: int, columns: int) -> Geometry:
+    """Return the rows and the columns of a matrix."""
+    return Geometry(rows, columns, (rows, columns), (0, columns, 0, 1))
+
+
+def transposed(rows: int, columns: int) -> Geometry:
+    """Return the columns of a matrix as rows."""
+    return Geometry(columns, rows, (columns, rows), (0, 1, 0, columns))
+
+
+@lru_cache(1024)
+def along(shape: Shape, dims: Dims) -> Geometry | None:
+    """Return the geometry whose columns are the elements along ``dims``; None if there is none, or are no elements."""
+    groups: dict[bool, list[tuple[int, int]]] = {True: [], False: []}  # sizes and steps, the innermost first
+    step = 1
+    sizes = [(d in dims, n) for d, n in enumerate(shape) if n != 1]
+    for is_column, group in groupby(reversed(sizes), lambda each: each[0]):
+        size = math.prod([n for _, n in group])
+        groups[is_column].append((size, step))
+        step *= size
+    if len(groups[False]) > 2 or len(groups[True]) > 2 or step == 0:
+        return None
+    columns, rows = math.prod([n for n, _ in groups[True]]), math.prod([n for n, _ in groups[False]])
+    inner_rows, *steps = _axis(groups[False], columns)
+    inner_columns, *column_steps = _axis(groups[True], 1)
+    return Geometry(rows, columns, (inner_rows, inner_columns), (steps[0], steps[1], column_steps[0], column_steps[1]))
+
+
+def _axis(groups: list[tuple[int, int]], step: int) -> tuple[int, int, int]:
+    """Return the size of the inner group of dimensions, and the steps of the outer and of the inner one."""
+    if not groups:
+        return 1, 0, step
+    inner, step = groups[0]
+    return inner, groups[1][1] if len(groups) == 2 else 0, step

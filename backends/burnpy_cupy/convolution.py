@@ -1,0 +1,208 @@
+"""Convolution and its gradients: one kernel that gathers and one matrix product, for as many members of the batch at
+once as a limit of memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.operations.windows import Pair, window_counts
+from burnpy.backend.primitives import DType, Shape
+from burnpy_cupy.gemm import multiply
+from burnpy_cupy.products import Products
+
+Where = tuple[Pair, Pair, Pair]
+"""Stride, padding and dilation."""
+
+_TRIVIAL: Where = ((1, 1), (0, 0), (1, 1))
+
+
+class Convolution(Products):
+    """Convolution; 16-bit floats are accumulated in float32.
+
+    With a kernel of 1 × 1 that moves by 1, the image itself is the matrix of columns, and one product is all.
+    """
+
+    def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        return self._conv2d_as(x, weight, stride, padding, dilation, groups, x.dtype)
+
+    def conv2d_bias(
+        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        return self._conv2d_bias_as(x, weight, bias, stride, padding, dilation, groups, x.dtype)
+
+    def conv2d_input(
+        self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        return self._conv2d_input_as(grad, weight, shape, stride, padding, dilation, groups, grad.dtype)
+
+    def conv2d_weight(
+        self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        return self._conv2d_weight_as(grad, x, shape, stride, padding, dilation, groups, grad.dtype)
+
+    def _conv2d_as(
+        self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int, dtype: DType
+    ) -> Any:
+        return self._call(_forward, self, x, weight, None, (stride, padding, dilation), groups, dtype)
+
+    def _conv2d_bias_as(
+        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int, dtype: DType
+    ) -> Any:
+        return self._call(_forward, self, x, weight, bias, (stride, padding, dilation), groups, dtype)
+
+    def _conv2d_input_as(
+        self,
+        grad: Any,
+        weight: Any,
+        shape: Shape,
+        stride: Pair,
+        padding: Pair,
+        dilation: Pair,
+        groups: int,
+        dtype: DType,
+    ) -> Any:
+        return self._call(_by_input, self, grad, weight, shape, (stride, padding, dilation), groups, dtype)
+
+    def _conv2d_weight_as(
+        self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int, dtype: DType
+    ) -> Any:
+        return self._call(_by_weight, self, grad, x, shape, (stride, padding, dilation), groups, dtype)
+
+
+class _Windows:
+    """The windows of a batch of images, as the columns of a matrix: of the elements of a window (c · area), the members
+    of a block, and the positions of the windows.
+
+    Args:
+        b: the backend.
+        shape: the shape of the images, (N, C, H, W).
+        kernel: height and width of the kernel.
+        where: stride, padding and dilation.
+        itemsize: the size of an element of the matrix in bytes.
+    """
+
+    def __init__(self, b: Convolution, shape: Shape, kernel: Shape, where: Where, itemsize: int) -> None:
+        self._kernels, self._xp = b._kernels, b.xp
+        self._image, self._kernel, self._where = shape, kernel, where
+        self.counts = window_counts(shape, (kernel[0], kernel[1]), *where)
+        self.positions = self.counts[0] * self.counts[1]
+        self.rows = shape[1] * kernel[0] * kernel[1]
+        self._block = max(1, b._columns_bytes // max(1, self.rows * self.positions * itemsize))
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield the slice of each block of the batch."""
+        for start in range(0, self._image[0], self._block):
+            yield slice(start, min(start + self._block, self._image[0]), 1)
+
+    def lay_out(self, images: Any) -> Any:
+        """Return the columns (rows, members, positions) of a block of images."""
+        members = images.shape[0]
+        matrix = self._xp.empty((self.rows, members, self.positions), images.dtype)
+        self._kernels.counting("burnpy_im2col", images, matrix)(
+            images, *self._geometry(members), matrix, size=images.shape[1] * members * self.positions
+        )
+        return matrix
+
+    def memory(self, members: int, dtype: DType) -> Any:
+        """Allocate memory for the columns of a block."""
+        return self._xp.empty((self.rows, members, self.positions), dtype)
+
+    def add_up(self, matrix: Any, images: Any) -> None:
+        """Write the sums of the columns to a block of images."""
+        self._kernels.counting("burnpy_col2im", images, matrix)(matrix, *self._geometry(images.shape[0]), images)
+
+    def _geometry(self, members: int) -> tuple[int, ...]:
+        stride, padding, dilation = self._where
+        return (members, *self._image[1:], *self.counts, *self._kernel, *stride, *padding, *dilation)
+
+
+def _is_trivial(kernel: Shape, where: Where, groups: int) -> bool:
+    """Return whether the windows of an image are its elements, so that the image is the matrix of their columns."""
+    return tuple(kernel) == (1, 1) and where == _TRIVIAL and groups == 1
+
+
+def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: Where, groups: int, dtype: DType) -> Any:
+    xp, n, o = b.xp, x.shape[0], weight.shape[0]
+    w = _Windows(b, x.shape, weight.shape[2:], where, x.itemsize)
+    rows = _matrices(weight, groups)
+    out = xp.empty((n, o, w.positions), dtype)
+    wide = float32 if dtype.itemsize == 2 else dtype
+    added = None if bias is None else bias.reshape((1, o, 1))
+    product = out if added is None or wide is dtype else None  # else rounded once, with the bias
+    if _is_trivial(weight.shape[2:], where, groups):
+        product = xp.empty(out.shape, wide) if product is None else product
+        multiply(xp, rows, x.reshape((n, x.shape[1], w.positions)), product)
+        if added is not None:
+            b._kernels["burnpy_bias"](product, added, out)
+        return out.reshape((n, o, *w.counts))
+    for block in w.blocks():
+        columns, part = w.lay_out(x[block]), out[block]
+        count = part.shape[0]
+        if groups == 1:
+            target = part if product is out else xp.empty(part.shape, wide)
+            multiply(xp, rows, columns.transpose(1, 0, 2), target)
+            if added is not None:
+                b._kernels["burnpy_bias"](target, added, part)
+            continue
+        grouped = columns.reshape((groups, w.rows // groups, count * w.positions))
+        flat = multiply(xp, rows, grouped, xp.empty((groups, o // groups, grouped.shape[2]), wide))
+        ordered = flat.reshape((o, count, w.positions)).transpose(1, 0, 2)
+        if added is None:
+            part[...] = ordered
+        else:
+            b._kernels["burnpy_bias"](ordered, added, part)
+    return out.reshape((n, o, *w.counts))
+
+
+def _by_input(b: Convolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
+    xp, (n, o) = b.xp, grad.shape[:2]
+    wide = float32 if dtype.itemsize == 2 else dtype
+    w = _Windows(b, shape, weight.shape[2:], where, wide.itemsize)
+    rows = _matrices(weight, groups).swapaxes(-1, -2)
+    grads = grad.reshape((n, o, w.positions))
+    out = xp.empty(shape, dtype)
+    if _is_trivial(weight.shape[2:], where, groups):
+        multiply(xp, rows, grads, out.reshape((n, shape[1], w.positions)))
+        return out
+    for block in w.blocks():
+        part = grads[block]
+        count = part.shape[0]
+        matrix = w.memory(count, wide)
+        if groups == 1:
+            multiply(xp, rows, part, matrix.transpose(1, 0, 2))
+        else:
+            grouped = matrix.reshape((groups, w.rows // groups, count * w.positions))
+            multiply(xp, rows, _channels_first(part, groups), grouped)
+        w.add_up(matrix, out[block])
+    return out
+
+
+def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
+    xp, (n, o) = b.xp, grad.shape[:2]
+    w = _Windows(b, x.shape, shape[2:], where, x.itemsize)
+    grads = grad.reshape((n, o, w.positions))
+    blocks = list(w.blocks())
+    wide = dtype if dtype.itemsize > 2 or len(blocks) == 1 else float32
+    total = None
+    for block in blocks:
+        columns = w.lay_out(x[block]).reshape((groups, w.rows // groups, -1))
+        part = xp.empty((groups, o // groups, w.rows // groups), wide)
+        multiply(xp, _channels_first(grads[block], groups), columns.swapaxes(1, 2), part)
+        total = part if total is None else xp.add(total, part, total)
+    if total is None:
+        return xp.zeros(shape, dtype)
+    return total.reshape(shape).astype(dtype, copy=False)
+
+
+def _channels_first(grads: Any, groups: int) -> Any:
+    """Return gradients (members, o, positions) as one matrix per group, with one row per channel."""
+    members, o, positions = grads.shape
+    return grads.transpose(1, 0, 2).reshape((groups, o // groups, members * positions))
+
+
+def _matrices(weight: Any, groups: int) -> Any:
+    """The weight as a matrix, or one per group, with one row per output channel."""
+    o, c, high, wide = weight.shape
+    return weight.reshape((o, c * high * wide) if groups == 1 else (groups, o // groups, c * high * wide))

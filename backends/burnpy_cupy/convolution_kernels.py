@@ -1,0 +1,66 @@
+"""Kernels of convolution: the windows of a batch as the columns of a matrix, and the sums of such columns.
+
+With ``h = y · stride - padding + r · dilation``, and ``w`` likewise::
+
+    columns[c, r, s, n, y, x] = image[n, c, h, w], or 0 outside of the image             (im2col)
+    image[n, c, h, w] = Σ over r, s, y, x that lead to h, w of columns[c, r, s, n, y, x]   (col2im)
+
+Source: Chellapilla, Puri and Simard, High Performance Convolutional Neural Networks for Document Processing, 2006.
+"""
+
+from __future__ import annotations
+
+from burnpy_cupy.definitions import INDEX, Elementwise
+
+_GEOMETRY = (
+    "int32 members, int32 channels, int32 height, int32 width, int32 high, int32 wide, int32 rows, int32 columns, "
+    "int32 stride_y, int32 stride_x, int32 padding_y, int32 padding_x, int32 dilation_y, int32 dilation_x"
+)
+"""Sizes: of the batch, the image, the results (high, wide) and the kernel (rows, columns)."""
+
+_IM2COL = """
+index_t rest = static_cast<index_t>(i);
+const index_t x = rest % wide; rest /= wide;
+const index_t y = rest % high; rest /= high;
+const index_t n = rest % members, c = rest / members;
+const index_t length = members * high * wide, column = static_cast<index_t>(i) - c * length;
+const index_t top = y * stride_y - padding_y, left = x * stride_x - padding_x;
+for (index_t r = 0; r < rows; r++) {
+  const index_t h = top + r * dilation_y;
+  for (index_t s = 0; s < columns; s++) {
+    const index_t w = left + s * dilation_x;
+    T value = T(0);
+    if (h >= 0 && h < height && w >= 0 && w < width) {
+      const ptrdiff_t at[] = {n, c, h, w};
+      value = image[at];
+    }
+    matrix[static_cast<ptrdiff_t>((c * rows + r) * columns + s) * length + column] = value;
+  }
+}
+"""
+"""One thread for each channel and window, which writes that part of a column: no two write one place."""
+
+_COL2IM = """
+index_t rest = static_cast<index_t>(i);
+const index_t w = rest % width + padding_x; rest /= width;
+const index_t h = rest % height + padding_y; rest /= height;
+const index_t c = rest % channels, n = rest / channels;
+const ptrdiff_t length = static_cast<ptrdiff_t>(members) * high * wide;
+F total = F(0);
+for (index_t r = 0; r < rows; r++) {
+  const index_t below = h - r * dilation_y, y = below / stride_y;
+  if (below < 0 || y >= high || y * stride_y != below) continue;
+  for (index_t s = 0; s < columns; s++) {
+    const index_t right = w - s * dilation_x, x = right / stride_x;
+    if (right < 0 || x >= wide || x * stride_x != right) continue;
+    total += matrix[((c * rows + r) * columns + s) * length + (n * high + y) * wide + x];
+  }
+}
+image = static_cast<T>(total);
+"""
+"""One thread for each element of the image, which gathers its terms in one order: no two write one place."""
+
+CONVOLUTION = {
+    "burnpy_im2col": Elementwise(f"raw T image, {_GEOMETRY}", "raw T matrix", _IM2COL, INDEX),
+    "burnpy_col2im": Elementwise(f"raw F matrix, {_GEOMETRY}", "T image", _COL2IM, INDEX),
+}

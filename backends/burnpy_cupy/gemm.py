@@ -1,0 +1,160 @@
+"""Matrix products by cuBLAS: operands of 16, 32 or 64 bits, results of the same dtype or of float32.
+
+Sums are never accumulated in 16 bits.
+
+cuBLAS reads an operand row by row or column by column, with any distance between the rows or columns and between the
+matrices of a batch. So transposed views, parts of matrices and broadcast batches are multiplied where they lie; only
+operands that it cannot address so are copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import DType, Shape
+
+_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+"""cudaDataType_t by the name of the dtype."""
+
+_IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
+"""cublasComputeType_t: CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 and CUBLAS_COMPUTE_64F."""
+
+_DEFAULT_ALGORITHM = -1
+
+_NUMBERS = {dtype: (np.array(1, dtype), np.array(0, dtype)) for dtype in (float32, float64)}
+"""The factors of the product and of what was in its memory before, which cuBLAS reads on the CPU."""
+
+_uses_tf32: ContextVar[bool] = ContextVar("burnpy_cupy_tf32", default=False)
+
+
+@contextmanager
+def tf32(enabled: bool = True) -> Generator[None, None, None]:
+    """Within the context, round float32 operands of products to TF32 (10 bits of precision) on GPUs that support it."""
+    token = _uses_tf32.set(enabled)
+    try:
+        yield
+    finally:
+        _uses_tf32.reset(token)
+
+
+class _Layout(NamedTuple):
+    """How cuBLAS addresses an operand, with distances in elements."""
+
+    transposed: bool  #: whether columns, not rows, are contiguous
+    line: int  #: from one row (or column) to the next
+    matrix: int  #: from one matrix of a batch to the next
+
+
+def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    """Write the matrix products of x (…, m, k) and y (…, k, n) into ``out`` (…, m, n), and return it.
+
+    Args:
+        xp: the module cupy.
+        x: an array of a float dtype, whose leading dimensions broadcast to those of ``out``.
+        y: an array of the same dtype, whose leading dimensions do, too.
+        out: an array with contiguous rows, of the dtype of x or, if that has 16 bits, of float32.
+    """
+    *lead, rows, columns = out.shape
+    size = x.shape[-1]
+    if not out.size:
+        return out
+    if not size:
+        out.fill(0)
+        return out
+    x, by_x = _addressed(xp, x, tuple(lead))
+    y, by_y = _addressed(xp, y, tuple(lead))
+    into = _layout(out)
+    assert into is not None, "the memory of a product has one stride for its batch"
+    assert not into.transposed, "the memory of a product has contiguous rows"
+    factor, nothing = _NUMBERS[float64 if out.dtype is float64 else float32]
+    compute = _IN_FLOAT64 if out.dtype is float64 else _IN_TF32 if _tf32_applies(x.dtype) else _IN_FLOAT32
+    # cuBLAS counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
+    sizes = (int(by_y.transposed), int(by_x.transposed), columns, rows, size, factor.ctypes.data)
+    operand, type_y, type_out = _TYPES[x.dtype.name], _TYPES[y.dtype.name], _TYPES[out.dtype.name]
+    handle, cublas = xp.cuda.device.get_cublas_handle(), xp.cuda.cublas
+    batch = out.size // (rows * columns)
+    if batch == 1:
+        cublas.gemmEx(
+            handle,
+            *sizes,
+            *(y.data.ptr, type_y, by_y.line),
+            *(x.data.ptr, operand, by_x.line),
+            *(nothing.ctypes.data, out.data.ptr, type_out, into.line),
+            *(compute, _DEFAULT_ALGORITHM),
+        )
+    else:
+        cublas.gemmStridedBatchedEx(
+            handle,
+            *sizes,
+            *(y.data.ptr, type_y, by_y.line, by_y.matrix),
+            *(x.data.ptr, operand, by_x.line, by_x.matrix),
+            *(nothing.ctypes.data, out.data.ptr, type_out, into.line, into.matrix),
+            *(batch, compute, _DEFAULT_ALGORITHM),
+        )
+    return out
+
+
+def product(xp: Any, x: Any, y: Any, dtype: DType) -> Any:
+    """Return the matrix products of two arrays of one float dtype, with at least one dimension, as ``dtype``."""
+    if x.ndim == 1:
+        return product(xp, x.reshape((1, -1)), y, dtype).squeeze(-1 if y.ndim == 1 else -2)
+    if y.ndim == 1:
+        return product(xp, x, y.reshape((-1, 1)), dtype).squeeze(-1)
+    if y.ndim == 2 and x.ndim > 2 and x.size and x.flags.c_contiguous:  # one large product instead of many small ones
+        flat = product(xp, x.reshape((-1, x.shape[-1])), y, dtype)
+        return flat.reshape((*x.shape[:-1], y.shape[-1]))
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
+    if x.shape[-1] != y.shape[-2]:
+        raise ValueError(f"matrices of the shapes {x.shape} and {y.shape} cannot be multiplied")
+    return multiply(xp, x, y, xp.empty((*lead, x.shape[-2], y.shape[-1]), dtype))
+
+
+def _tf32_applies(dtype: DType) -> bool:
+    return dtype is float32 and _uses_tf32.get()
+
+
+def _addressed(xp: Any, x: Any, lead: Shape) -> tuple[Any, _Layout]:
+    """Return x with the leading dimensions ``lead``, or a copy that cuBLAS can address, and its layout."""
+    if x.shape[:-2] != lead:
+        x = xp.broadcast_to(x, (*lead, *x.shape[-2:]))
+    found = _layout(x)
+    if found is None:
+        x = xp.array(x, order="C")
+        found = _layout(x)
+        assert found is not None
+    return x, found
+
+
+def _layout(x: Any) -> _Layout | None:
+    """The layout of x; None if cuBLAS cannot address it."""
+    *outer, line, element = [stride // x.itemsize for stride in x.strides]
+    *lead, rows, columns = x.shape
+    matrix = batch_stride(lead, outer)
+    if matrix is None:
+        return None
+    if (columns == 1 or element == 1) and (rows == 1 or line >= columns):
+        return _Layout(False, columns if rows == 1 else line, matrix)
+    if (rows == 1 or line == 1) and (columns == 1 or element >= rows):
+        return _Layout(True, rows if columns == 1 else element, matrix)
+    return None
+
+
+def batch_stride(shape: list[int], strides: list[int]) -> int | None:
+    """The one stride that steps through the leading dimensions in row-major order; None if there is none."""
+    found = None
+    reach = 0
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size == 1:
+            continue
+        if found is None:
+            found = stride
+        elif stride != reach:
+            return None
+        reach = stride * size
+    return 0 if found is None else found

@@ -1,0 +1,98 @@
+"""`Stream`: a queue of the GPU's work beside that of other streams."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+
+class Entered(NamedTuple):
+    """A stream that the operations of this context go to, and that which they went to before."""
+
+    stream: Any  #: a `cupy.cuda.Stream`
+    outside: Entered | None
+
+
+class Streams:
+    """The streams of one device, and the ContextVar that says which one is in use.
+
+    CuPy's own current stream belongs to a thread and would leak from one coroutine to the next, so each operation
+    enters the context's stream anew (`burnpy_cupy.backend.CuPy._call`).
+
+    Streams are CUDA's blocking ones: work on CUDA's default stream waits for all of theirs, and theirs for it. So
+    memory that a thread on the default stream reuses is not in use on another stream any more. CuPy's pool keeps the
+    memory that was freed for allocations on the same stream, and a stream that nobody uses is kept for the next
+    `Stream`, because a new one could get its address in the pool.
+    """
+
+    def __init__(self, name: str, xp: Any) -> None:
+        self._xp = xp
+        self.entered: ContextVar[Entered | None] = ContextVar(f"stream of {name}", default=None)
+        self._idle: list[Any] = []
+
+    def take(self) -> Any:
+        """Return a stream that nobody uses; called with the device as the current one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._xp.cuda.Stream()
+
+    def put_back(self, stream: Any) -> None:
+        """Keep a stream for a later `take`."""
+        self._idle.append(stream)
+
+    def current(self) -> Any:
+        """Return the stream that work goes to; called with the device as the current one."""
+        entered = self.entered.get()
+        return self._xp.cuda.get_current_stream() if entered is None else entered.stream
+
+
+class Stream:
+    """A context manager for operations on a stream of their own; what `Backend.stream` returns on a GPU.
+
+    On entering, the stream waits for the work queued before on the stream outside, and on leaving the one outside
+    waits for it, both on the GPU: no thread waits. A tensor may be used on other streams once the block was left.
+    One that is passed to another thread's stream before needs ``device.synchronize()``, and must be kept until that
+    stream's block was left.
+    """
+
+    def __init__(self, device: Any, streams: Streams) -> None:
+        self._device, self._streams = device, streams
+        self._stream = device._call(streams.take)
+
+    def __enter__(self) -> Self:
+        """Send the operations of this context on the device to the stream."""
+        self._device._call(self._follow, self._stream, None)
+        entered = self._streams.entered
+        entered.set(Entered(self._stream, entered.get()))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        entered = self._streams.entered
+        inside = entered.get()
+        entered.set(inside.outside if inside is not None else None)
+        self._device._call(self._follow, None, self._stream)
+
+    def _follow(self, later: Any, earlier: Any) -> None:
+        """Have one stream wait for what is queued on another; None stands for the current one."""
+        current = self._streams.current()
+        later, earlier = later or current, earlier or current
+        if later.ptr != earlier.ptr:
+            event = self._streams._xp.cuda.Event(disable_timing=True)
+            event.record(earlier)
+            later.wait_event(event)
+
+    def synchronize(self) -> None:
+        """Wait for the work of this stream alone. ``device.synchronize()`` also raises errors of the GPU."""
+        self._stream.synchronize()
+
+    def __del__(self) -> None:
+        stream = getattr(self, "_stream", None)
+        if stream is not None:
+            self._streams.put_back(stream)
+
+    def __repr__(self) -> str:
+        return f"{self._device}.stream()"

@@ -1,0 +1,84 @@
+"""`DeviceMemory`, what `Backend.memory` returns, and the error of a device whose memory is full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from burnpy.backend.decorators.tables import scaled
+from burnpy.backend.errors import DeviceError, OutOfMemoryError
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """The memory of a device, in bytes, at the time of `Backend.memory`.
+
+    >>> print(DeviceMemory(used=3 << 20, reserved=4 << 20, free=1 << 30, total=2 << 30))
+    3.00 MiB used, 4.00 MiB reserved, 1.00 GiB free of 2.00 GiB
+    """
+
+    used: int  #: in arrays; on the CPU, in all of the process
+    reserved: int  #: taken from the system: the used ones, and those kept for the next arrays
+    free: int  #: that the system can give in addition
+    total: int  #: of the device, other processes' part included
+    measured_peak: int | None = None  #: `peak`, or None if it is not being measured
+
+    @property
+    def peak(self) -> int:
+        """The highest number of bytes that were used at once since `Backend.reset_peak_memory`.
+
+        Raises:
+            DeviceError: it is not being measured.
+        """
+        if self.measured_peak is None:
+            raise DeviceError(
+                "the peak of the device's memory was asked for, and is measured only from device.reset_peak_memory() "
+                "on; call that first"
+            )
+        return self.measured_peak
+
+    def __str__(self) -> str:
+        peak = "" if self.measured_peak is None else f", {size(self.measured_peak)} at most"
+        return (
+            f"{size(self.used)} used{peak}, {size(self.reserved)} reserved, "
+            f"{size(self.free)} free of {size(self.total)}"
+        )
+
+
+def size(count: int) -> str:
+    """Format a number of bytes.
+
+    >>> size(5), size(3 << 30)
+    ('5 B', '3.00 GiB')
+    """
+    return scaled(count, "B", 1024)
+
+
+def not_measured(device: object) -> DeviceError:
+    """Return the error for the memory of a device that does not measure it."""
+    return DeviceError(
+        f"the memory of {device} was asked for, and it does not measure any; CuPy does, and NumPy on Linux"
+    )
+
+
+def full(device: Backend, asked: int | None, limit: int = 0) -> OutOfMemoryError:
+    """Return the error for an allocation that the device's memory has no room for.
+
+    Args:
+        device: the device.
+        asked: the bytes of the allocation, if they are known.
+        limit: the bytes that the program has set as the most that may be reserved; 0 if it has not.
+    """
+    memory = device.memory()
+    room = f"{size(memory.free)} of {size(memory.total)} free"
+    if limit:
+        room = f"its limit set to {size(limit)}"
+    return OutOfMemoryError(
+        f"{device} has no memory for {size(asked) if asked is not None else 'what was asked'} more, with "
+        f"{size(memory.used)} in tensors and {room}; a smaller batch, burnpy.autodiff.checkpoint(...) around parts of "
+        f"the model and Autodiff[Mixed[{type(device).__name__}]] take less, and where other libraries use the device, "
+        "device.empty_cache() before them"
+    )

@@ -1,0 +1,111 @@
+"""`Runtime`, the part of `Backend` that computes nothing: a device's memory, streams and clock, and the exchange of
+arrays with other libraries.
+
+A device that wraps another is asked for the inner device's.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.memory import DeviceMemory
+    from burnpy.backend.primitives import Value
+
+
+class Runtime:
+    """What a device offers beside operations."""
+
+    if TYPE_CHECKING:  # read-only, so that a backend that wraps another may declare the class of its inner device
+
+        @property
+        def inner(self) -> Backend | None:
+            """The device that computes for this one; None if it wraps no other."""
+
+        def lift(self, value: Value) -> Value:
+            """Return the inner device's primitive as one of this device."""
+
+    else:
+        inner = None
+
+    def synchronize(self) -> None:
+        """Wait until all pending work of the device is done, and raise the first error of `Backend.defer_check`."""
+        if self.inner is not None:
+            self.inner.synchronize()
+
+    def timestamp(self) -> Any:
+        """Return the current time of the device; an asynchronous device records it when it gets there."""
+        return perf_counter_ns() if self.inner is None else self.inner.timestamp()
+
+    def duration(self, start: Any, stop: Any) -> float:
+        """Return the nanoseconds from one `timestamp` to a later one; an asynchronous device is synchronized."""
+        return float(stop - start) if self.inner is None else self.inner.duration(start, stop)
+
+    def memory(self) -> DeviceMemory:
+        """Return the bytes that are used, reserved and free on the device; does not wait for it.
+
+        On a GPU the used ones are those of arrays, and the reserved ones those of CuPy's pool, which keeps what arrays
+        have freed for the next ones. On the CPU both are the resident memory of the process, the interpreter included.
+
+        Raises:
+            DeviceError: the device does not measure its memory, as NumPy does not outside of Linux.
+        """
+        if self.inner is None:
+            from burnpy.backend.memory import not_measured
+
+            raise not_measured(self)
+        return self.inner.memory()
+
+    def reset_peak_memory(self) -> None:
+        """Measure the highest number of used bytes from now on, for ``device.memory().peak``.
+
+        On a GPU the first call makes each later allocation of the process some tenths of a microsecond slower.
+
+        Raises:
+            DeviceError: the device does not measure its memory.
+        """
+        if self.inner is None:
+            from burnpy.backend.memory import not_measured
+
+            raise not_measured(self)
+        self.inner.reset_peak_memory()
+
+    def empty_cache(self) -> None:
+        """Give reserved memory that no array uses back to the system, for other libraries and processes.
+
+        An allocation that finds no memory does so itself. On the CPU, where the C library decides, nothing happens.
+        """
+        if self.inner is not None:
+            self.inner.empty_cache()
+
+    def stream(self) -> AbstractContextManager[Any]:
+        """Return a stream: a queue of work that an asynchronous device does beside that of other streams.
+
+        Within ``with device.stream():`` the operations of this thread, or this coroutine, on the device go to the
+        stream. It begins with what was asked of the device before the block, and what is asked after the block waits
+        for it, so a program gives the same results with the block and without. The object can be entered again and
+        from several threads. On a device that is not asynchronous the block changes nothing.
+        """
+        return nullcontext() if self.inner is None else self.inner.stream()
+
+    def exported(self, x: Value) -> Any:
+        """Return an object that exports the primitive x of a plain backend by DLPack from a device other than the CPU;
+        None if x is on the CPU."""
+        return None
+
+    def imported(self, data: Any) -> Any:
+        """Return a copy, as a primitive, of another library's array that is on a GPU; None if this device is not one.
+
+        Args:
+            data: an array that has DLPack's methods.
+
+        Raises:
+            ArgumentError: the library does not export it.
+        """
+        primitive = None if self.inner is None else self.inner.imported(data)
+        return None if primitive is None else self.lift(primitive)

@@ -1,0 +1,43 @@
+"""Training on several processes and machines: groups of ranks that average gradients by MPI, and workers.
+
+A program of ranks is started once for each, by ``mpiexec -n 4 python -m mpi4py train.py``, and its loop becomes::
+
+    group = Group.world()
+    model = group.broadcast(model)                                    # the same parameters, with the same ids
+    for batch in loader.shard(group.rank, group.size).epoch(epoch):
+        grads = group.mean(gradients(model, batch), weight=len(batch))
+        model = optim.step(rate, model, grads)
+
+Started without a launcher, the same program is a group of one:
+
+>>> from burnpy.distributed import Group
+>>> group = Group.world()
+>>> group.rank, group.size, group.sum(3), group.gather("a")
+(0, 1, 3, ['a'])
+
+`Workers` compute the shares of a batch for a program that is started once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from burnpy.backend.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from burnpy.distributed.data_parallel import DataParallel
+    from burnpy.distributed.elastic import Elastic
+    from burnpy.distributed.group import Group
+    from burnpy.distributed.workers import Workers
+else:
+    __getattr__, __dir__ = lazy_attributes(
+        __name__,
+        {
+            "burnpy.distributed.data_parallel": ("DataParallel",),
+            "burnpy.distributed.elastic": ("Elastic",),
+            "burnpy.distributed.group": ("Group",),
+            "burnpy.distributed.workers": ("Workers",),
+        },
+    )
+
+__all__ = ["DataParallel", "Elastic", "Group", "Workers"]

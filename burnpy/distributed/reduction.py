@@ -1,0 +1,155 @@
+"""The weighted mean of gradients over ranks, by way of buckets in the memory of the host."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.distributed.buffers import BufferPool
+from burnpy.distributed.calls import Alone, Header
+from burnpy.distributed.overlap import Overlap
+from burnpy.distributed.plans import described, joint_layout
+from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.layout import Layout
+from burnpy.tensor.base import new_tensor
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.nn.module import Module
+
+Key: TypeAlias = tuple[object, ...]
+
+_NONE = b"\0" * 32
+"""The digest of a rank without gradients, or without an expectation of them."""
+
+_KEPT = 64
+"""The number of layouts that are kept. Models in which parameters take turns have several."""
+
+
+class Reduction:
+    """Averages gradients; keeps the layouts that the ranks have agreed on, and memory for buckets.
+
+    Before the buckets are summed, each rank tells its weight and the digest of its layout. Where all digests are known,
+    nothing else is exchanged; otherwise the ranks tell each other their layouts once.
+    """
+
+    def __init__(self, calls: Alone) -> None:
+        self._calls = calls
+        self._pool = BufferPool()
+        self._own: dict[Key, Layout[Any]] = {}
+        self._joint: dict[tuple[bytes, ...], Layout[Any]] = {}
+        self._device: Any = None
+        self._steady: dict[Key, tuple[Layout[Any], bool]] = {}
+        """By model, the layout of the last `backward`, and whether it may be expected of the next."""
+        self._abandoned: list[Overlap] = []
+        """Sums amid which an error was raised: MPI may still write into their memory."""
+
+    def mean(self, grads: GradientsParams[Any] | None, weight: float) -> GradientsParams[Any]:
+        """Return the mean over the ranks: see `burnpy.distributed.Group.mean`."""
+        if self._calls.size == 1 and grads is not None:
+            return grads
+        own = None if grads is None or weight == 0.0 else self._layout(grads)
+        digests, total = self._opened("mean", weight, _NONE if own is None else own.digest)
+        layout = self._agreed("mean", own, digests)
+        arrays = [self._pool.take(*spec) for spec in layout.buckets]
+        for index, array in enumerate(arrays):
+            layout.write_bucket(index, None if own is None else grads, array, weight / total)
+            self._calls.sum(array)
+        return _unflattened(layout, arrays)
+
+    def backward(self, loss: Tensor[Any] | None, model: Module[Any], weight: float) -> GradientsParams[Any]:
+        """Return the mean over the ranks of the gradients of a loss: see `burnpy.distributed.Group.backward`.
+
+        The ranks first tell their weights, and the layout that they expect: that of the last pass. If all expect the
+        same, sums begin during the pass. After the pass they tell what they have. Where it is something else, such as
+        a parameter that had no gradient before, the sums are of no use, and are taken once more.
+        """
+        params = [param for param in model.params() if not param.frozen]
+        key: Key = (model.device, *((param.id, param.shape, param.dtype) for param in params))
+        expected, steady = self._steady.get(key, (None, False))
+        digests, total = self._opened("backward", weight, _NONE if expected is None or not steady else expected.digest)
+        scale, overlap = weight / total, None
+        if expected is not None and steady and digests.count(expected.digest) == len(digests):
+            idents = {param.value._primitive.node: param.id for param in params}
+            overlap = Overlap(self._calls, expected, scale, self._pool, idents)
+        try:
+            grads = None
+            if loss is not None and weight > 0.0:
+                grads = GradientsParams.from_grads(loss.backward(on_ready=overlap), model)
+            if overlap is not None:
+                overlap.flush(grads)
+            own = None if grads is None else self._layout(grads)
+            digests, _ = self._opened("backward", weight, _NONE if own is None else own.digest)
+            layout = self._agreed("backward", own, digests)
+            arrays = [] if overlap is None else overlap.wait()
+            if overlap is None or layout != expected:
+                overlap = Overlap(self._calls, layout, scale, self._pool, {})
+                overlap.flush(grads)
+                arrays = overlap.wait()
+        except BaseException:
+            if overlap is not None:
+                self._abandoned.append(overlap)
+            raise
+        _make_room(self._steady)
+        self._steady[key] = layout, expected is None or layout == expected
+        return _unflattened(layout, arrays)
+
+    def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], float]:
+        """Return the digests of all ranks, and the sum of their weights."""
+        headers = self._calls.open(Header(operation, weight, 0, digest))
+        total = math.fsum(header.weight for header in headers)
+        if not 0.0 < total < math.inf:
+            raise ArgumentError(
+                f"{operation}() was given the weights {[header.weight for header in headers]}; one is positive"
+            )
+        return tuple(header.digest for header in headers), total
+
+    def _layout(self, grads: GradientsParams[Any]) -> Layout[Any]:
+        """Return the layout of gradients, the same object for the same parameters."""
+        key: Key = (
+            grads.device,
+            grads.found_inf is None,
+            *(
+                (ident, value.shape, value.dtype)
+                for held in (grads._values, grads._updates)
+                for ident, value in held.items()
+            ),
+        )
+        known = self._own.get(key)
+        if known is None or known.paths != grads._paths:
+            _make_room(self._own)
+            known = self._own[key] = Layout.of(grads)
+        return known
+
+    def _agreed(self, operation: str, own: Layout[Any] | None, digests: tuple[bytes, ...]) -> Layout[Any]:
+        """Return the layout of what any rank has, on this rank's device."""
+        if own is not None:
+            self._device = own.device
+        joint = self._joint.get(digests)
+        if joint is None:
+            if own is not None and digests.count(own.digest) == len(digests):
+                joint = own
+            else:
+                data = pickle.dumps(None if own is None else (own.device, described(own)))
+                headers = self._calls.open(Header(operation, nbytes=len(data)))
+                every = [pickle.loads(each) for each in self._calls.gather(data, [header.nbytes for header in headers])]
+                if self._device is None:  # this rank never had gradients
+                    self._device = next(each[0] for each in every if each is not None)
+                joint = joint_layout(
+                    [None if each is None else each[1] for each in every], self._device, GradientsParams
+                )
+            _make_room(self._joint)
+            self._joint[digests] = joint
+        return joint.on(self._device)
+
+
+def _unflattened(layout: Layout[Any], arrays: list[Any]) -> GradientsParams[Any]:
+    device: Any = layout.device
+    return layout.unflatten([new_tensor(Tensor, device, device.adopt_numpy(array)) for array in arrays])
+
+
+def _make_room(cache: dict[Any, Any]) -> None:
+    if len(cache) >= _KEPT:
+        cache.pop(next(iter(cache)))

@@ -1,0 +1,284 @@
+"""`Layout`: the places of gradients in flat buckets, which communication libraries move as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, final
+
+import numpy as np
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import float32
+from burnpy.backend.errors import ArgumentError, DeviceError, ShapeError
+from burnpy.backend.primitives import DType, Shape
+from burnpy.tensor.joining import cat
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from burnpy.optim.grads_params import GradientsParams
+
+    Make: TypeAlias = Callable[..., GradientsParams[Any]]
+
+B = TypeVar("B", bound=Backend)
+
+BUCKET_BYTES = 4 << 20
+"""The size at which a bucket is closed: large enough for the full speed of a network, small enough to overlap."""
+
+FOUND_INF = "found_inf"
+"""The id of the entry of `GradientsParams.found_inf`."""
+
+
+class Entry(NamedTuple):
+    """One tensor in the buckets. ``kind`` tells whether a weighted mean scales it: gradients only."""
+
+    kind: Literal["gradient", "update", "found_inf"]
+    ident: str
+    path: str  #: of a parameter; the id of a buffer
+    shape: Shape
+    dtype: DType
+
+
+class Place(NamedTuple):
+    """The elements of a bucket that an entry takes."""
+
+    bucket: int
+    start: int
+    stop: int
+
+
+class BucketSpec(NamedTuple):
+    """The dtype and the number of elements of a bucket."""
+
+    dtype: DType
+    size: int
+
+
+@final
+class Layout(Generic[B]):
+    """The places of gradients in flat buckets of one dtype each: see `GradientsParams.flatten`.
+
+    Gradients stand in the reverse order of the model's parameters, in which a backward pass finishes them; then the
+    updates of buffers, by id, and `GradientsParams.found_inf`. So the layout depends on the model alone, and is the
+    same in all processes that hold the same model. A bucket is closed when it reaches the given number of bytes; a
+    larger parameter is not divided. 16-bit floats are stored as float32, so that sums of buckets are exact enough.
+
+    Attributes:
+        device: the device of the gradients.
+        entries: the tensors in the buckets, in order.
+        places: the place of each entry.
+        buckets: the dtype and size of each bucket.
+        digest: equal for equal entries and buckets, in all processes.
+    """
+
+    def __init__(
+        self,
+        device: B,
+        entries: Iterable[Entry],
+        paths: Mapping[str, str],
+        make: Make,
+        bucket_bytes: int = BUCKET_BYTES,
+    ) -> None:
+        """Assign places to entries.
+
+        Args:
+            device: the device of the gradients.
+            entries: in the order of the buckets.
+            paths: the paths of all trainable parameters by id.
+            make: `GradientsParams`, which this module cannot import.
+            bucket_bytes: the size at which a bucket is closed.
+
+        Raises:
+            ArgumentError: ``bucket_bytes`` is not a positive int.
+        """
+        size: object = bucket_bytes
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ArgumentError(f"flatten(bucket_bytes=) was given as {bucket_bytes!r}; it is a positive int")
+        self.device = device
+        self.entries = tuple(entries)
+        self.paths = dict(paths)
+        self.bucket_bytes = bucket_bytes
+        self._make = make
+        self.places, self.buckets = _placed(self.entries, bucket_bytes)
+
+    @staticmethod
+    def of(grads: GradientsParams[Any], bucket_bytes: int = BUCKET_BYTES) -> Layout[Any]:
+        """Return the layout of gradients; see `GradientsParams.flatten`."""
+        return Layout(grads.device, entries_of(grads), grads._paths, type(grads), bucket_bytes)
+
+    def on(self, device: Any) -> Layout[Any]:
+        """Return the layout of gradients on another device."""
+        if device is self.device:
+            return self
+        return Layout(device, self.entries, self.paths, self._make, self.bucket_bytes)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that are equal for equal entries and buckets, in all processes."""
+        entries = [(*entry[:4], entry.dtype.name) for entry in self.entries]
+        words = repr((self.bucket_bytes, [*self.paths.items()], entries))
+        return hashlib.sha256(words.encode()).digest()
+
+    @cached_property
+    def by_bucket(self) -> tuple[tuple[tuple[Entry, Place], ...], ...]:
+        """The entries of each bucket with their places."""
+        rows: list[list[tuple[Entry, Place]]] = [[] for _ in self.buckets]
+        for entry, place in zip(self.entries, self.places, strict=True):
+            rows[place.bucket].append((entry, place))
+        return tuple(tuple(row) for row in rows)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all buckets."""
+        return sum(bucket.size * bucket.dtype.itemsize for bucket in self.buckets)
+
+    def flatten(self, grads: GradientsParams[B]) -> tuple[Tensor[B], ...]:
+        """Return the buckets of gradients, on their device; zeros where there is no gradient."""
+        return tuple(self.flatten_bucket(index, grads) for index in range(len(self.buckets)))
+
+    def write(self, grads: GradientsParams[B] | None, arrays: Sequence[NDArray[Any]], scale: float = 1.0) -> None:
+        """Write the buckets of gradients into memory of the host, multiplied by ``scale``.
+
+        Args:
+            grads: with entries of this layout; those that are missing are written as zeros, and so is all of None.
+            arrays: one for each bucket, of its dtype and size.
+            scale: of gradients; updates of buffers and ``found_inf`` are not scaled.
+        """
+        for index in range(len(self.buckets)):
+            self.write_bucket(index, grads, arrays[index], scale)
+
+    def write_bucket(
+        self, index: int, grads: GradientsParams[B] | None, array: NDArray[Any], scale: float = 1.0
+    ) -> None:
+        """Write one bucket into memory of the host: see `write`."""
+        device: Any = self.device
+        if grads is not None and not device.eager_checks:  # one copy to the host for each bucket
+            array[:] = device.to_numpy(self.flatten_bucket(index, grads)._primitive)
+        for entry, place in self.by_bucket[index]:
+            target = array[place.start : place.stop]
+            value = None if grads is None else held(grads, entry)
+            if value is None:
+                target.fill(0)
+                continue
+            source = target if not device.eager_checks else _flat_numpy(value, array.dtype)
+            if entry.kind == "gradient" and scale != 1.0:
+                np.multiply(source, array.dtype.type(scale), out=target)
+            elif source is not target:
+                target[:] = source
+
+    def flatten_bucket(self, index: int, grads: GradientsParams[B]) -> Tensor[B]:
+        """Return one bucket of gradients, on their device."""
+        flat: Tensor[B] = cat([self._flat(grads, entry) for entry, _ in self.by_bucket[index]], dim=0)
+        return flat
+
+    def unflatten(self, buckets: Sequence[Tensor[B]]) -> GradientsParams[B]:
+        """Return the gradients in buckets, which may be sums of several processes' buckets.
+
+        Raises:
+            ShapeError: the buckets are not of this layout.
+            DeviceError: they are on another device.
+        """
+        self._check(buckets)
+        found: dict[str, dict[str, Any]] = {"gradient": {}, "update": {}, "found_inf": {}}
+        for entry, place in zip(self.entries, self.places, strict=True):
+            flat = buckets[place.bucket][place.start : place.stop]
+            if entry.kind == "found_inf":
+                found["found_inf"][FOUND_INF] = (flat != 0.0).reshape(())
+            else:
+                value = flat.reshape(entry.shape)
+                found[entry.kind][entry.ident] = value if value.dtype == entry.dtype else value.to_dtype(entry.dtype)
+        ordered = {ident: found["gradient"][ident] for ident in self.paths if ident in found["gradient"]}
+        return self._make(
+            self.device,
+            {**ordered, **found["gradient"]},
+            paths=self.paths,
+            updates=found["update"],
+            found_inf=found["found_inf"].get(FOUND_INF),
+        )
+
+    def _flat(self, grads: GradientsParams[B], entry: Entry) -> Any:
+        value = held(grads, entry)
+        dtype = wire_dtype(entry.dtype)
+        if value is None:
+            return Tensor.zeros((math.prod(entry.shape),), dtype=dtype, device=self.device)
+        flat = value.reshape((math.prod(entry.shape),))
+        if not isinstance(flat, Tensor):
+            flat = flat.float()
+        return flat if flat.dtype == dtype else flat.to_dtype(dtype)
+
+    def _check(self, buckets: Sequence[Tensor[B]]) -> None:
+        given = [(bucket.dtype, *bucket.shape) for bucket in buckets]
+        if given != [(spec.dtype, spec.size) for spec in self.buckets]:
+            shown = ", ".join(f"{spec.dtype} of ({spec.size},)" for spec in self.buckets)
+            raise ShapeError(f"unflatten() takes the {len(self.buckets)} buckets of this layout, {shown}; not {given}")
+        for bucket in buckets:
+            if bucket.device is not self.device:
+                raise DeviceError(f"unflatten() was given a bucket on {bucket.device}; the layout is of {self.device}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Layout({len(self.entries)} entries in {len(self.buckets)} buckets of {self.nbytes} bytes)"
+
+
+def entries_of(grads: GradientsParams[Any]) -> tuple[Entry, ...]:
+    """Return what gradients hold, in the order of buckets."""
+    ordered = [ident for ident in grads._paths if ident in grads._values]
+    ordered += sorted(grads._values.keys() - grads._paths.keys())
+    entries = [
+        Entry("gradient", ident, grads._paths.get(ident, ident), value.shape, value.dtype)
+        for ident, value in ((ident, grads._values[ident]) for ident in reversed(ordered))
+    ]
+    for ident, update in sorted(grads._updates.items()):
+        entries.append(Entry("update", ident, ident, update.shape, update.dtype))
+    if grads._found_inf is not None:
+        entries.append(Entry("found_inf", FOUND_INF, FOUND_INF, (), entries[-1].dtype if entries else float32))
+    return tuple(entries)
+
+
+def held(grads: GradientsParams[Any], entry: Entry) -> Any:
+    """Return the tensor of an entry, or None: a `Tensor`, or the `BoolTensor` of ``found_inf``."""
+    if entry.kind == "found_inf":
+        return grads._found_inf
+    return (grads._values if entry.kind == "gradient" else grads._updates).get(entry.ident)
+
+
+def _flat_numpy(value: Any, dtype: DType) -> Any:
+    """The elements of a tensor in the memory of the host; bfloat16, which NumPy cannot convert, in ``dtype``."""
+    if isinstance(value, Tensor) and value.dtype.itemsize < 4:
+        value = value.to_dtype(dtype)
+    return value._backend.to_numpy(value._primitive).reshape(-1)
+
+
+def wire_dtype(dtype: DType) -> DType:
+    """Return the dtype of the buckets that hold a dtype: itself, but float32 for 16-bit floats."""
+    return float32 if dtype.itemsize < 4 else dtype
+
+
+def _placed(entries: Sequence[Entry], limit: int) -> tuple[tuple[Place, ...], tuple[BucketSpec, ...]]:
+    """Fill buckets in the order of the entries, one open for each dtype."""
+    places: list[Place] = []
+    sizes: list[int] = []
+    dtypes: list[DType] = []
+    current: dict[DType, int] = {}
+    for entry in entries:
+        dtype = wire_dtype(entry.dtype)
+        index = current.get(dtype)
+        if index is None:
+            index = current[dtype] = len(sizes)
+            sizes.append(0)
+            dtypes.append(dtype)
+        start = sizes[index]
+        sizes[index] = start + math.prod(entry.shape)
+        places.append(Place(index, start, sizes[index]))
+        if sizes[index] * dtype.itemsize >= limit:
+            del current[dtype]
+    return tuple(places), tuple(BucketSpec(dtype, size) for dtype, size in zip(dtypes, sizes, strict=True))

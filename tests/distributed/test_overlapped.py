@@ -1,0 +1,28 @@
+"""Claims about `Group.backward`, each checked on 2 and 3 real ranks: see `overlapped.py`."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+
+from tests.distributed import overlapped
+
+from .conftest import launch
+
+pytestmark = pytest.mark.slow
+
+
+@cache
+def results(size: int) -> dict[str, list[str]]:
+    done = launch(size, "overlapped")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]  # what main() printed
+
+
+@pytest.mark.parametrize("claim", overlapped.CLAIMS)
+@pytest.mark.parametrize("size", [2, 3])
+def test_on_ranks(size: int, claim: str) -> None:
+    failures = {rank: text for rank, text in enumerate(results(size)[claim]) if text}
+    assert not failures, "\n".join(f"rank {rank} of {size}:\n{text}" for rank, text in failures.items())

@@ -1,0 +1,106 @@
+"""Groups whose ranks are threads of this process: sums in the order of ranks, requests that complete when they are
+waited for, and a log of what each rank does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from burnpy.distributed import Group
+from burnpy.distributed.calls import Alone, Header
+
+T = TypeVar("T")
+LIMIT = 30.0
+
+
+class Board:
+    """What all ranks of a group see: a barrier, and one place for each rank."""
+
+    def __init__(self, size: int) -> None:
+        self.barrier = threading.Barrier(size, timeout=LIMIT)
+        self.places: list[Any] = [None] * size
+        self.sums: list[list[Any]] = []  #: by sum, the arrays of the ranks
+        self.lock = threading.Lock()
+
+
+class ThreadCalls(Alone):
+    """The exchanges of one thread."""
+
+    def __init__(self, rank: int, size: int, board: Board) -> None:
+        self.rank, self.size = rank, size
+        self.log: list[str] = []
+        self._board, self._started = board, 0
+
+    def _exchange(self, value: T) -> list[T]:
+        self._board.places[self.rank] = value
+        self._board.barrier.wait()
+        every = list(self._board.places)
+        self._board.barrier.wait()
+        return every
+
+    def open(self, header: Header) -> list[Header]:
+        self.log.append(f"open {header.operation}")
+        headers = self._exchange(header)
+        assert len({header.operation for header in headers}) == 1, headers
+        return headers
+
+    def broadcast(self, data: bytes, root: int, nbytes: int) -> bytes:
+        every = self._exchange(data)
+        assert len(every[root]) == nbytes
+        return every[root]
+
+    def gather(self, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+        every = self._exchange(bytes(data))
+        assert [len(each) for each in every] == list(sizes)
+        return every
+
+    def sum(self, array: Any) -> None:
+        self.wait(self.begin_sum(array))
+
+    def begin_sum(self, array: Any) -> Any:
+        self.log.append(f"start {array.size}")
+        with self._board.lock:
+            if len(self._board.sums) == self._started:
+                self._board.sums.append([None] * self.size)
+            self._board.sums[self._started][self.rank] = array
+        self._started += 1
+        return self._started - 1
+
+    def progress(self, request: Any) -> None:
+        self.log.append("progress")
+
+    def wait(self, request: Any) -> None:
+        self.log.append(f"wait {request}")
+        self._board.barrier.wait()
+        arrays = self._board.sums[request]
+        assert len({(each.size, each.dtype) for each in arrays}) == 1, "the ranks sum different arrays"
+        total = np.array(arrays[0])
+        for each in arrays[1:]:
+            total = total + each
+        self._board.barrier.wait()
+        arrays[self.rank][...] = total
+        self._board.barrier.wait()
+
+
+def on_threads(size: int, function: Callable[[Group], T]) -> list[T]:
+    """Call a function on each of some ranks; return the results, or raise the first error."""
+    board = Board(size)
+
+    def rank(number: int) -> T:
+        try:
+            return function(Group(ThreadCalls(number, size, board)))
+        except BaseException:
+            board.barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        futures = [pool.submit(rank, number) for number in range(size)]
+        errors = [error for future in futures if (error := future.exception())]
+    first = next((error for error in errors if not isinstance(error, threading.BrokenBarrierError)), None)
+    if first or errors:
+        raise first or errors[0]
+    return [future.result() for future in futures]
