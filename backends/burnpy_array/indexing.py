@@ -54,24 +54,24 @@ class Indexing(ArrayBase):
         return self._call(_gather, self.xp, x, dim, index)
 
     def accumulate(self, total: Any, grad: Any) -> Any:
-        if _writable(total, grad.shape):
+        if writable(total, grad.shape):
             return self._call(self.xp.add, total, grad, total)
         return self.add(total, grad)
 
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
-        if not _writable(total, total.shape):
+        if not writable(total, total.shape):
             return super().accumulate_slice(total, key, grad)
         self._call(operator.setitem, total, key, self.add(total[key], grad))
         return total
 
     def accumulate_index(self, total: Any, dim: int, index: Any, grad: Any) -> Any:
-        if not _writable(total, total.shape):
+        if not writable(total, total.shape):
             return self.index_add(total, dim, index, grad)
         self._add_at(total, dim, index, grad)
         return total
 
 
-def _writable(total: Any, shape: Any) -> bool:
+def writable(total: Any, shape: Any) -> bool:
     """Return whether a result of ``shape`` can be written to ``total``: not to a NumPy scalar or a view by `expand`."""
     if total.shape != shape or shape == ():
         return False

@@ -86,6 +86,11 @@ def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
     return b.sum(b.cast(mask, dtype), (1,), True)
 
 
+def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, share: Any) -> Any:
+    """A running average, see `burnpy.backend.operations.optimizer.Optimizer.average_update`."""
+    return b.add(b.mul(average, keep), b.mul(b.div(total, number), share))
+
+
 def sum_of_squares(b: Any, x: Any) -> Any:
     """The sum of the squares of each row."""
     return b.sum(b.square(x), (1,), True)

@@ -21,12 +21,13 @@ from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
+from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.streams import Stream, Streams
 
 
-class CuPy(Attention, Convolution, Pooling, Compiled, Differences):
+class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:

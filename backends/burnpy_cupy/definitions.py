@@ -20,6 +20,7 @@ class Elementwise(NamedTuple):
     outputs: str
     code: str
     preamble: str = ""
+    reduce_dims: bool = True  #: whether CuPy may join dimensions of contiguous arrays, so that ``_ind`` has fewer
 
     def for_many(self) -> Elementwise:
         """The same kernel for arrays of 2³¹ elements and more, which counts them in 64 bits."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +12,7 @@ from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_cupy.availability import with_library
 from burnpy_cupy.index_reduce import reduce_at
-from burnpy_cupy.kernels import Kernels
+from burnpy_cupy.kernels import CATS, Kernels
 from burnpy_cupy.random import Random
 
 _ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
@@ -56,6 +57,19 @@ class Differences(Random):
     def _position(self, operation: str, x: Any, dim: int, keepdim: bool) -> Any:
         wide = self.cast(x, float32) if is_half(x.dtype) else x
         return self._call(self._kernels[f"burnpy_{operation}"], wide, axis=dim, keepdims=keepdim)
+
+    def cat(self, xs: Sequence[Any], dim: int) -> Any:
+        sizes = [x.size for x in xs]
+        if len(xs) not in CATS or 0 in sizes:
+            return super().cat(xs, dim)
+        shape, dtype = xs[0].shape, xs[0].dtype
+        if dtype.kind == "V":
+            return self.cat([x.view(uint16) for x in xs], dim).view(dtype)
+        lengths = [x.shape[dim] for x in xs]
+        out = self._call(self.xp.empty, (*shape[:dim], sum(lengths), *shape[dim + 1 :]), dtype)
+        inner = math.prod(shape[dim + 1 :])
+        numbers = [*[n * inner for n in lengths], sum(lengths) * inner]
+        return self._call(self._kernels[f"burnpy_cat_{len(xs)}"], *xs, *numbers, out)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if x.dtype.kind != "V":

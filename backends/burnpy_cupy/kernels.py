@@ -8,6 +8,7 @@ from burnpy.backend.primitives import DType
 from burnpy_cupy.attention_kernels import ATTENTION
 from burnpy_cupy.convolution_kernels import CONVOLUTION
 from burnpy_cupy.definitions import Elementwise, Reduction
+from burnpy_cupy.indexing_kernels import INDEXING
 from burnpy_cupy.pooling_kernels import POOLING
 
 _DIVISION = """
@@ -69,7 +70,22 @@ def _position(most: str) -> Reduction:
     )
 
 
+def _cat(count: int) -> Elementwise:
+    """The kernel that concatenates arrays whose dimensions are (outer, sizes of the arrays, inner)."""
+    names = range(count)
+    picks = "".join(f"if (at < n{k}) y = x{k}[outer * n{k} + at]; else {{ at -= n{k}; " for k in names[:-1])
+    return Elementwise(
+        ", ".join([*(f"raw T x{k}" for k in names), *(f"int64 n{k}" for k in names), "int64 row"]),
+        "T y",
+        f"long long outer = i / row, at = i % row; {picks} y = x{count - 1}[outer * n{count - 1} + at];"
+        + " }" * (count - 1),
+    )
+
+
+CATS = range(2, 9)
+"""The numbers of arrays for which there is a kernel that concatenates them."""
 ELEMENTWISE = {
+    **{f"burnpy_cat_{count}": _cat(count) for count in CATS},
     "burnpy_floor_divide": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(quotient);", _DIVISION),
     "burnpy_remainder": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(modulus);", _DIVISION),
     "burnpy_floor_divide_by": Elementwise(
@@ -89,6 +105,7 @@ ELEMENTWISE = {
     ),
     "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
     **CONVOLUTION,
+    **INDEXING,
     **POOLING,
 }
 RAW = {**ATTENTION}
@@ -133,7 +150,7 @@ def _created(xp: Any, name: str) -> Any:
     base = name.removesuffix(_FOR_MANY)
     if base in ELEMENTWISE:
         e = ELEMENTWISE[base] if base == name else ELEMENTWISE[base].for_many()
-        return xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, preamble=e.preamble)
+        return xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, e.reduce_dims, preamble=e.preamble)
     r = REDUCTIONS[name]
     return xp.ReductionKernel(
         r.inputs, r.outputs, r.map, r.reduce, r.post, r.identity, name, reduce_type=r.type, preamble=r.preamble

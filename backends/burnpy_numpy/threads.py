@@ -1,9 +1,10 @@
 """Multithreading for large arrays: NumPy releases the interpreter's lock while it computes on one.
 
 The number of threads is the first of ``BURNPY_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and ``OMP_NUM_THREADS`` that is
-set when burnpy is imported; otherwise the number of processors of the process. It is limited to 8, as more would wait
-for each other at the lock, unless ``BURNPY_NUM_THREADS`` sets it. With 1, everything runs in the calling thread and no
-thread is started.
+set when burnpy is imported; otherwise the number of processors of the process. Processes that ``mpiexec`` started
+together on a host share its processors, and OpenBLAS then has as many threads as burnpy. The number is limited to 8, as
+more would wait for each other at the lock, unless ``BURNPY_NUM_THREADS`` sets it. With 1, everything runs in the
+calling thread and no thread is started.
 
 Results that involve sums depend on how the work is divided, but never on which thread does a part: if the workers are
 busy with a job of another thread, the caller does all the parts itself, one after the other.
@@ -34,6 +35,8 @@ Work: TypeAlias = Callable[[int, int], None]
 
 _MANY = 8
 _VARIABLES = ("BURNPY_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+_RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+"""The variables in which Open MPI and MPICH tell the number of processes that they started on this host."""
 
 
 def asked_for(environment: Mapping[str, str]) -> int:
@@ -42,14 +45,35 @@ def asked_for(environment: Mapping[str, str]) -> int:
         first = environment.get(name, "").split(",")[0].strip()  # OpenMP takes one number for each level
         if first.isdecimal() and int(first):
             return int(first) if name == _VARIABLES[0] else min(int(first), _MANY)
+    processors = os.cpu_count() or 1
+    share = max(1, processors // ranks_here(environment))
     try:
-        return min(len(os.sched_getaffinity(0)), _MANY)
+        return min(len(os.sched_getaffinity(0)), share, _MANY)
     except AttributeError:  # macOS, Windows
-        return min(os.cpu_count() or 1, _MANY)
+        return min(share, _MANY)
+
+
+def ranks_here(environment: Mapping[str, str]) -> int:
+    """Return the number of processes that a launcher of MPI programs started on this host; 1 without a launcher.
+
+    >>> ranks_here({"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}), ranks_here({})
+    (4, 1)
+    """
+    given = (environment.get(name, "") for name in _RANKS)
+    return max(1, next((int(text) for text in given if text.isdecimal()), 1))
+
+
+def _share_processors(environment: Mapping[str, str]) -> None:
+    """Give OpenBLAS as many threads as burnpy, where this process shares the host with others and no variable says
+    how many it has; it would have one for each processor."""
+    blas = openblas() if ranks_here(environment) > 1 and not any(map(environment.get, _VARIABLES)) else None
+    if blas is not None:
+        blas.set(min(blas.get(), COUNT))
 
 
 COUNT = asked_for(os.environ)
 """The number of threads, including the caller's."""
+_share_processors(os.environ)
 BLOCK = 1 << 16 if COUNT == 1 else 1 << 17
 """The number of elements to compute with at a time, so that intermediate results stay in the cache. Threads contend for
 the interpreter's lock between calls of NumPy, so several threads need longer calls, and larger blocks, to gain."""

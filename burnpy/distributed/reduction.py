@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.distributed.buffers import BufferPool
 from burnpy.distributed.calls import Alone, Header
 from burnpy.distributed.overlap import Overlap
+from burnpy.distributed.parts import Parts, unflattened
 from burnpy.distributed.plans import described, joint_layout
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Layout
-from burnpy.tensor.base import new_tensor
-from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.nn.module import Module
+    from burnpy.tensor.tensor import Tensor
 
 Key: TypeAlias = tuple[object, ...]
 
@@ -43,8 +44,7 @@ class Reduction:
         self._device: Any = None
         self._steady: dict[Key, tuple[Layout[Any], bool]] = {}
         """By model, the layout of the last `backward`, and whether it may be expected of the next."""
-        self._abandoned: list[Overlap] = []
-        """Sums amid which an error was raised: MPI may still write into their memory."""
+        self._parts: dict[Key, Parts] = {}
 
     def mean(self, grads: GradientsParams[Any] | None, weight: float) -> GradientsParams[Any]:
         """Return the mean over the ranks: see `burnpy.distributed.Group.mean`."""
@@ -57,7 +57,7 @@ class Reduction:
         for index, array in enumerate(arrays):
             layout.write_bucket(index, None if own is None else grads, array, weight / total)
             self._calls.sum(array)
-        return _unflattened(layout, arrays)
+        return unflattened(layout, arrays)
 
     def backward(self, loss: Tensor[Any] | None, model: Module[Any], weight: float) -> GradientsParams[Any]:
         """Return the mean over the ranks of the gradients of a loss: see `burnpy.distributed.Group.backward`.
@@ -90,11 +90,36 @@ class Reduction:
                 arrays = overlap.wait()
         except BaseException:
             if overlap is not None:
-                self._abandoned.append(overlap)
+                overlap.abandon()
             raise
         _make_room(self._steady)
         self._steady[key] = layout, expected is None or layout == expected
-        return _unflattened(layout, arrays)
+        return unflattened(layout, arrays)
+
+    def parts(
+        self, grads: GradientsParams[Any] | None, weight: float, owners: Mapping[str, int]
+    ) -> GradientsParams[Any]:
+        """Return the mean over the ranks of the gradients of which this rank is the owner.
+
+        Args:
+            grads: this rank's, or None.
+            weight: of this rank.
+            owners: the rank of each parameter by id; gradients of others are of all.
+        """
+        own = None if grads is None or weight == 0.0 else self._layout(grads)
+        digests, total = self._opened("mean of parts", weight, _NONE if own is None else own.digest)
+        layout = self._agreed("mean of parts", own, digests)
+        key: Key = (layout.device, layout.digest, *owners.items())
+        parts = self._parts.get(key)
+        if parts is None:
+            _make_room(self._parts)
+            parts = self._parts[key] = Parts(layout, owners, self._calls.size)
+        return parts.mean(self._calls, self._pool, None if own is None else grads, weight / total)
+
+    def exchange(self, operation: str, array: Any, sizes: Sequence[int]) -> None:
+        """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
+        self._calls.open(Header(operation, nbytes=len(array)))
+        self._calls.exchange(array, sizes)
 
     def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], float]:
         """Return the digests of all ranks, and the sum of their weights."""
@@ -143,11 +168,6 @@ class Reduction:
             _make_room(self._joint)
             self._joint[digests] = joint
         return joint.on(self._device)
-
-
-def _unflattened(layout: Layout[Any], arrays: list[Any]) -> GradientsParams[Any]:
-    device: Any = layout.device
-    return layout.unflatten([new_tensor(Tensor, device, device.adopt_numpy(array)) for array in arrays])
 
 
 def _make_room(cache: dict[Any, Any]) -> None:

@@ -21,9 +21,10 @@ def structure_of(value: object) -> Facts | None:
     return {path: (each.shape, each.dtype.name) for path, each in value._variables().items()}
 
 
-def bits_of(model: ModuleBase[Any]) -> Facts:
+def bits_of(model: Any) -> Facts:
     """Return the shapes, the dtypes, the ids and a digest of the values in a model."""
     facts: Facts = {}
+    each: Any
     for path, each in model._variables().items():
         digest = hashlib.blake2b(each.value.to_numpy().tobytes(), digest_size=16).hexdigest()
         facts[path] = each.shape, each.dtype.name, each.id, digest

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.buffer_updates import carrying
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ModuleError, ShapeError
+from burnpy.backend.primitives import DType
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.transform import Transforms
 from burnpy.nn.tree import joined, variables_in
@@ -31,11 +33,24 @@ M = TypeVar("M", bound=Transforms[Any])
 B = TypeVar("B", bound=Backend)
 
 
-class BufferUpdate(NamedTuple, Generic[B]):
+class BufferUpdate(Generic[B]):
     """The combined updates of one buffer from one or several training passes."""
 
-    mean: Tensor[B]  #: the mean of the recorded values, of the buffer's shape, on the module's device
-    weight: Tensor[B]  #: the number of recorded values, 0-d
+    def __init__(self, total: Tensor[B], shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self.total = total
+        """The sum of the recorded values, flat, followed by their number: one vector on the module's device."""
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """The mean of the recorded values, of the buffer's shape."""
+        count = self.total.shape[0] - 1
+        return (self.total[:count] / self.total[count]).reshape(self._shape)
+
+    @property
+    def weight(self) -> Tensor[B]:
+        """The number of recorded values, 0-d."""
+        return self.total[self.total.shape[0] - 1]
 
 
 class Updatable(Transforms[B]):
@@ -87,7 +102,7 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
         raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
     inner: Any = device.inner
     flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
-    vector = inner.cat([inner.cast(flat, dtype), inner.full((1,), 1.0, dtype)], 0)
+    vector = inner.cat([flat if flat.dtype == dtype else inner.cast(flat, dtype), _one(inner, dtype)], 0)
     return output._like(carrying(device, output._primitive, buffer.id, vector))
 
 
@@ -124,7 +139,9 @@ def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -
     for path, layer in module.named_modules().items():
         own = _own(layer)
         layer_updates = {
-            name: _mean(variable, updates[variable.id]) for name, variable in own.items() if variable.id in updates
+            name: BufferUpdate(transfer(updates[variable.id], variable.device), variable.shape)
+            for name, variable in own.items()
+            if variable.id in updates
         }
         if not layer_updates:
             continue
@@ -145,9 +162,7 @@ def _own(layer: ModuleBase[Any]) -> dict[str, Variable[Any]]:
     return own
 
 
-def _mean(variable: Variable[Any], vector: Tensor[Any]) -> BufferUpdate[Any]:
-    """Split an update vector into mean and weight, on the device of the buffer."""
-    count = vector.shape[0] - 1
-    weight = vector[count]
-    mean = (vector[:count] / weight).reshape(variable.shape)
-    return BufferUpdate(transfer(mean, variable.device), transfer(weight, variable.device))
+@lru_cache(maxsize=64)
+def _one(device: Any, dtype: DType) -> Any:
+    """Return the vector of a 1, which is not made anew for each update."""
+    return device.full((1,), 1.0, dtype)

@@ -85,7 +85,9 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_dlpack(cls, source: Any) -> Self:
-        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
+        """A tensor with a copy of another library's array, which supports DLPack.
+
+        An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
         Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
         the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
@@ -366,7 +368,9 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_dlpack(cls, source: Any) -> Self:
-        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
+        """A tensor with a copy of another library's array, which supports DLPack.
+
+        An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
         Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
         the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy
@@ -537,7 +541,9 @@ class BoolTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_dlpack(cls, source: Any) -> Self:
-        """A tensor with a copy of another library's array, which supports DLPack and has its memory on the CPU.
+        """A tensor with a copy of another library's array, which supports DLPack.
+
+        An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
         Memory that others may still write to is copied, and DLPack does not say who may: its read-only flag binds only
         the importer. Arrays that ``from_data(copy=False)`` accepts are not copied: a tensor's own memory, and a NumPy

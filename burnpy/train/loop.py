@@ -341,10 +341,11 @@ class Loop:
             return
         at = self.position
         own = (at.running.metrics, random_states(at.model))
+        optim = at.optim.into_record()  # by all ranks, which may each have a part of its states
         metrics, random = zip(*self.strategy.run(lambda group: group.gather(own)), strict=True)
         if self.strategy.group.rank:
             return
-        parts = parts_of(at, self.states, self.learner, self.train, summed(metrics), random)
+        parts = parts_of(at, self.states, self.learner, self.train, optim, summed(metrics), random)
         for save in sorted(pending, key=lambda save: not save.first):
             self.writer.write(save.path, save.delete, parts)
             yield Saved(path=save.path, step=at.step)

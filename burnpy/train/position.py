@@ -39,6 +39,7 @@ def parts_of(
     states: Mapping[str, Any],
     learner: Learner[Any, Any, Any, Any],
     train: Any,
+    optim: OptimizerRecord,
     metrics: Mapping[str, Metric],
     random: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
@@ -49,12 +50,13 @@ def parts_of(
         states: the states of the callbacks.
         learner: the learner.
         train: the batches to train on, of all ranks.
+        optim: the record of the optimizer.
         metrics: those of this epoch so far, of all ranks.
         random: the states of generators, of each rank.
     """
     return {
         "model": at.model,
-        "optim": at.optim.into_record(),
+        "optim": optim,
         "random": dict(random[0]),
         "random_of_ranks": [dict(states) for states in random],
         "run": {"epoch": at.epoch, "batch": at.batch, "step": at.step},

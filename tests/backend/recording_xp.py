@@ -24,6 +24,7 @@ from burnpy.backend import CuPy, operations
 from burnpy_array import ArrayBackend
 from burnpy_cupy.attention import Attention
 from burnpy_cupy.convolution import Convolution
+from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.products import Products
 
@@ -149,7 +150,17 @@ def _index_reduce(combine: Any) -> Any:
     return run
 
 
+def _cat(*args: Any) -> Any:
+    count = len(args) // 2 - 1
+    xs, lengths, row, out = args[:count], args[count:-2], args[-2], args[-1]
+    parts = [x.reshape(-1, n) for x, n in zip(xs, lengths, strict=True)]
+    out[...] = np.concatenate(parts, 1).reshape(out.shape)
+    assert row == sum(lengths)
+    return out
+
+
 KERNELS: dict[str, Any] = {
+    **{f"burnpy_cat_{count}": _cat for count in range(2, 9)},
     **{f"burnpy_index_prod_{size}": _index_reduce(np.multiply) for size in (4, 8)},
     **{f"burnpy_index_amin_{size}": _index_reduce(np.minimum) for size in (4, 8)},
     **{f"burnpy_index_amax_{size}": _index_reduce(np.maximum) for size in (4, 8)},
@@ -268,7 +279,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    for family in (Products, Attention, Convolution, Pooling):
+    for family in (Products, Attention, Convolution, Indexing, Pooling):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 

@@ -445,6 +445,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         ({"OMP_NUM_THREADS": "64"}, 8),
         ({"OMP_NUM_THREADS": "64", "BURNPY_NUM_THREADS": "64"}, 64),
         ({"OMP_NUM_THREADS": "many", "BURNPY_NUM_THREADS": "0"}, None),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "1000000"}, 1),
+        ({"MPI_LOCALNRANKS": "1000000", "OMP_NUM_THREADS": "3"}, 3),
         ({}, None),
     ],
     ids=str,
@@ -452,6 +454,14 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_how_many(environment: dict[str, str], count: int | None) -> None:
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert threads.asked_for(environment) == (min(processors or 1, 8) if count is None else count)
+
+
+def test_openblas_shares_the_processors_of_a_host_with_other_ranks() -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in threads._VARIABLES}
+    environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1000000"
+    code = "import burnpy_numpy.threads, burnpy_numpy.openblas as o; print(o.openblas().get() if o.openblas() else 1)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
 
 
 def test_openblas_has_its_threads_back_when_all_have_left() -> None:

@@ -104,6 +104,7 @@ INTERNAL = {
     "foreach_where": "an optimizer's step, of gradients that may have overflowed",
     "gathered_products": "the gradient of weighted_gather by its weights",
     "masked_mean": "the mean of losses of which some are ignored, where it would wait to see if some are",
+    "average_update": "the running statistics of batch norm",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",

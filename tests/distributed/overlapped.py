@@ -9,7 +9,7 @@ import numpy as np
 
 import burnpy
 from burnpy import IntTensor, Tensor
-from burnpy.distributed import Group
+from burnpy.distributed import Group, ZeroRedundancy
 from burnpy.nn import Linear, Relu, Sequential
 from burnpy.optim import AdamW, GradientsParams
 from tests.distributed.ranks import Train, batches, gradients, main, network, same, shares
@@ -75,6 +75,38 @@ def several_buckets_amid_the_pass_are_summed_as_afterwards(group: Group) -> None
                 assert np.array_equal(a, b), key
             else:
                 np.testing.assert_allclose(a, b, rtol=0, atol=2e-7 * np.abs(b).max(), err_msg=key)
+
+
+@claim
+def zero_redundancy_trains_as_the_optimizer_itself(group: Group) -> None:
+    """To the bit with the gradients of `Group.mean`; with its own part of them, to the bit on two ranks."""
+    first, rows = group.broadcast(network(norm=True)), shares(group.size)[group.rank]
+    models = [first, first, first]
+    plain, optims = AdamW(), [ZeroRedundancy(AdamW(), group) for _ in range(2)]
+    for x, y in batches(4):
+        given = [gradients(model, x[rows], y[rows]) for model in models]
+        means = [group.mean(grads, weight=len(rows)) for grads in given[:2]]
+        part = optims[1].mean(given[2], models[2], weight=len(rows))
+        assert not part.keys() - optims[1].state().keys() or not optims[1].state()
+        models = [
+            plain.step(1e-2, models[0], means[0]),
+            optims[0].step(1e-2, models[1], means[1]),
+            optims[1].step(1e-2, models[2], part),
+        ]
+    for path in models[0]._variables():
+        one, two, three = (model._variables()[path].value.to_numpy() for model in models)
+        assert np.array_equal(one, two), path
+        if group.size == 2:
+            assert np.array_equal(one, three), path
+        else:
+            np.testing.assert_allclose(one, three, rtol=0, atol=1e-14, err_msg=path)
+    assert all(same(group, model) for model in models)
+    whole, mine = plain.into_record(), optims[0].into_record()
+    assert whole.states.keys() == mine.states.keys()
+    for ident, state in whole.states.items():
+        assert state.step == mine.states[ident].step
+        assert all(np.array_equal(x, mine.states[ident].values[name]) for name, x in state.values.items())
+    assert sum(group.gather(len(optims[0].state()))) == len(whole.states)
 
 
 if __name__ == "__main__":

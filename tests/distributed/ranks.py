@@ -214,7 +214,8 @@ def models_that_differ_are_refused_everywhere(group: Group) -> None:
     assert "parameters of its own" in refusal(group, lambda: group.check(own))
     model = group.broadcast(Parts(2, 3))
     group.check(model)
-    values = {model.layers[1].bias.id: model.layers[1].bias.value + 1e-6} if other else {}
+    bias: Any = model.layers[1].bias
+    values = {bias.id: bias.value + 1e-6} if other else {}
     told = refusal(group, lambda: group.check(model.with_values(values)))
     assert f"layers.1.bias of the model on rank {odd}" in told
     assert "other values" in told

@@ -33,6 +33,7 @@ class ThreadCalls(Alone):
     def __init__(self, rank: int, size: int, board: Board) -> None:
         self.rank, self.size = rank, size
         self.log: list[str] = []
+        self.abandoned = 0
         self._board, self._started = board, 0
 
     def _exchange(self, value: T) -> list[T]:
@@ -58,6 +59,19 @@ class ThreadCalls(Alone):
         assert [len(each) for each in every] == list(sizes)
         return every
 
+    def exchange(self, array: Any, sizes: Sequence[int]) -> None:
+        every = self._exchange((array, tuple(sizes)))
+        assert len({each for _, each in every}) == 1
+        assert len(array) == sum(sizes)
+        stop = 0
+        for (theirs, _), size in zip(every, sizes, strict=True):
+            array[stop : stop + size] = theirs[stop : stop + size]
+            stop += size
+        self._board.barrier.wait()
+
+    def begin_reduce(self, array: Any, root: int) -> Any:
+        return root, self.begin_sum(array if self.rank == root else array.copy())
+
     def sum(self, array: Any) -> None:
         self.wait(self.begin_sum(array))
 
@@ -70,11 +84,15 @@ class ThreadCalls(Alone):
         self._started += 1
         return self._started - 1
 
+    def abandon(self, requests: Sequence[Any]) -> None:
+        self.abandoned += len(requests)
+
     def progress(self, request: Any) -> None:
         self.log.append("progress")
 
     def wait(self, request: Any) -> None:
         self.log.append(f"wait {request}")
+        _, request = request if isinstance(request, tuple) else (None, request)
         self._board.barrier.wait()
         arrays = self._board.sums[request]
         assert len({(each.size, each.dtype) for each in arrays}) == 1, "the ranks sum different arrays"

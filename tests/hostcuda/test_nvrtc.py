@@ -16,6 +16,7 @@ import pytest
 
 from burnpy import IntTensor, Tensor
 from burnpy.backend import CuPy
+from burnpy.backend.dtypes import float32
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
@@ -23,6 +24,8 @@ from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_EXECUTED, dry
 
 simulator.require()
+
+from burnpy_cupy.kernels import CATS  # noqa: E402
 
 ARCHITECTURES = (80, 90, 100)
 PARTS = 6
@@ -36,6 +39,8 @@ def sources() -> dict[str, str]:
             dry(name, arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
+        for count in CATS:
+            CuPy().cat([CuPy().full((2,), 1.0, float32)] * count, 0)
     found: dict[str, str] = {}
     for text, _ in kernels.noted.values():
         names = re.findall(r'extern "C" __global__ void (\w+)', text)

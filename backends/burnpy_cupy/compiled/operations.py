@@ -10,6 +10,7 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
+from burnpy.backend.operations.optimizer import split_total
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy_array import ArrayBackend
@@ -164,6 +165,19 @@ class Compiled(ArrayBackend):
         kernel, geometry = found
         by_x, by_weight = self._call(kernel, [grad, x, weight], (), geometry, x.shape, weight.shape)
         return by_x, by_weight.reshape(weight.shape)
+
+    def average_update(self, averages: Sequence[Any], totals: Sequence[Any], share: float) -> list[Any]:
+        return [self._moved_average(*pair, share) for pair in zip(averages, totals, strict=True)]
+
+    def _moved_average(self, average: Any, total: Any, share: float) -> Any:
+        kernel = None
+        if average.size and average.dtype is total.dtype:
+            extents = (_FULL, _FULL, _COLUMN, "scalar", "scalar")
+            kernel = self._kernel("moved_average", extents, average.dtype)
+        if kernel is None:
+            return super().average_update([average], [total], share)[0]
+        xs, numbers = [average, *split_total(self, total)], (1.0 - share, share)
+        return self._call(kernel, xs, numbers, flat(average.size), average.shape, ())[0]
 
     def _elementwise(self, name: str, xs: Sequence[Any], rest: tuple[Any, ...]) -> Kernel | None:
         """Return the kernel of an operation whose arrays have one shape and one dtype."""

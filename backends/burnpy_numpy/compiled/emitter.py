@@ -1,6 +1,6 @@
 """A program as LLVM's intermediate representation: one function, made of loops over rows and over columns.
 
-The function is ``kernel(table, numbers, begin, end, rows, columns)``, which Python calls by an `entry_text`:
+The function is ``kernel(table, numbers, begin, end, rows, columns)``; Python calls it by the ``entry`` of `with_entry`:
 
 - ``table``: addresses of NumPy arrays, as objects: the inputs that are arrays, the outputs and, if any are kept,
   memory for one row of `Layout.scratch` values;
@@ -66,6 +66,13 @@ def emit(program: Program, vector_bytes: int) -> tuple[str, Layout]:
     return _Emitter(program, vector_bytes).text()
 
 
+def with_entry(program: Program, text: str, layout: Layout) -> str:
+    """Return the text of a kernel with the function by which Python calls it: see `entry_text`."""
+    scalars = sum(i.extent is Extent.SCALAR for i in program.inputs)
+    arrays = len(program.inputs) - scalars + len(program.outputs) + (layout.scratch > 0)
+    return "\n".join([text, entry_text(arrays, scalars, layout.flat)])
+
+
 class _Emitter:
     """The state of emitting one program."""
 
@@ -100,10 +107,7 @@ class _Emitter:
         functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self.called)]
         partial = tuple(self.schedule.over_rows(k) for k in self.program.outputs)
         layout = Layout(self.flat, partial, len(self.schedule.kept))
-        scalars = sum(i.extent is Extent.SCALAR for i in self.program.inputs)
-        arrays = len(self.program.inputs) - scalars + len(partial) + (layout.scratch > 0)
-        called = entry_text(arrays, scalars, self.flat)
-        return "\n".join([*sorted(self.declared), *functions, body, called]), layout
+        return "\n".join([*sorted(self.declared), *functions, body]), layout
 
     def _entry(self) -> None:
         """Write the first block: the addresses, and the values of extent SCALAR."""

@@ -34,7 +34,7 @@ from burnpy_numpy.compiled.compiler import (
     machine,
     vector_bytes,
 )
-from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit
+from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit, with_entry
 from burnpy_numpy.compiled.entry import Entry
 from burnpy_numpy.threads import COUNT, shared
 
@@ -274,6 +274,7 @@ def kernel_of(program: Program) -> Kernel | None:
 def _made(program: Program) -> Kernel | None:
     try:
         text, layout = emit(program, vector_bytes())
+        text = with_entry(program, text, layout)
     except ProgramError:
         return None
     function = loaded(program.name, program.key, text, load_entry)

@@ -231,6 +231,25 @@ class Optimizer(OperationsBase):
         flags = (bool(step.weight_decay), step.maximize)
         return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
 
+    @derived(NONE, flops=4)
+    def average_update(self, averages: Sequence[Float], totals: Sequence[Float], share: float) -> list[Float]:
+        """Running averages of buffers: average · (1 - share) + mean · share.
+
+        Each total is a vector: the sum of some values, flat, and then their number. The mean is the one by the other.
+        """
+        new = []
+        for average, total in zip(averages, totals, strict=True):
+            values, number = split_total(self, total)
+            mean = self.reshape(self.div(values, number), average.shape)
+            new.append(self.add(self.mul(average, 1.0 - share), self.mul(mean, share)))
+        return new
+
+
+def split_total(b: Any, total: Float) -> tuple[Float, Float]:
+    """Return the sum of values, which is flat, and their number, of shape (1,), from one vector of both."""
+    size = total.shape[0] - 1
+    return b.slice(total, (slice(0, size, 1),)), b.slice(total, (slice(size, size + 1, 1),))
+
 
 def sgd_step(
     b: Any, param: Float, grad: Float, lr: Any, weight_decay: Any, decays: bool, maximize: bool

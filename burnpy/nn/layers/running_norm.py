@@ -58,7 +58,8 @@ class RunningNorm(Module[B]):
         for name, update in updates.items():
             old: Tensor[B] = getattr(self, name).value
             if self.momentum is not None:
-                new[name] = old * (1.0 - self.momentum) + update.mean * self.momentum
+                given = [old._primitive], [update.total._primitive]
+                new[name] = old._like(old._backend.average_update(*given, self.momentum)[0])
             elif count is not None:
                 share = update.weight / (count.value.float(old.dtype) + update.weight)
                 new[name] = old + (update.mean - old) * share

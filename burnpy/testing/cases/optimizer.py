@@ -145,4 +145,17 @@ _row(
     [(step, 0.9, 1e-2, 0.9, centered) for step in _STEPS for centered in (False, True)],
     loose=8,
 )
+row(
+    "average_update",
+    lambda averages, totals, share: [
+        a * (1 - share) + (t[:-1] / t[-1]).reshape(a.shape) * share for a, t in zip(averages, totals, strict=True)
+    ],
+    [
+        ([], [], 0.1),
+        ([x(3), x(), x(2, 3)], [x(4, low=0.5), x(2, low=0.5), x(7, low=0.5)], 0.1),
+        ([x(0), x(3)], [x(1, low=0.5), x(4, low=0.5)], 1.0),
+        ([_large(3000)], [_large(3001, low=0.5)], 0.25),
+    ],
+    loose=4,
+)
 _row("adagrad_update", _adagrad, (False,), [(step, 0.01, 1e-2) for step in _STEPS], loose=8)

@@ -1,0 +1,270 @@
+"""`ZeroRedundancy`: an optimizer whose states are divided among the ranks of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, KindError, a
+from burnpy.backend.operations.optimizer import Step
+from burnpy.distributed.group import Group, checked_weight
+from burnpy.nn.module import Module
+from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.matching import gradient_device
+from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.pending import levels_of
+from burnpy.optim.state import OptimizerRecord, ParamState
+from burnpy.optim.trees import is_tree, tree_step
+from burnpy.tensor.base import new_tensor
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.nn.variable import Param
+    from burnpy.optim.optimizer import Floats
+
+B = TypeVar("B", bound="Backend")
+
+_ALIGNED = 64
+"""The bytes to a multiple of which parameters are placed in a message: what vector instructions like best."""
+
+_set = object.__setattr__
+
+
+class ZeroRedundancy(Optimizer):
+    """An optimizer whose states are divided among ranks, and need ``1 / group.size`` of the memory on each.
+
+    Each parameter belongs to one rank, which keeps its state and computes its update; then the ranks exchange the new
+    values. The numbers are those of the optimizer itself, to the bit::
+
+        optim = ZeroRedundancy(AdamW(), group)
+        for batch in loader.shard(group.rank, group.size).epoch(epoch):
+            grads = group.backward(loss_of(model, batch), model, weight=len(batch))
+            model = optim.step(rate, model, grads)
+
+    `step` needs the gradients of this rank's own parameters alone. `mean`, in place of `Group.mean`, gives these, for
+    half of what the ranks otherwise send.
+
+    All ranks call `step`, `mean`, `into_record` and `load_record`. A record holds all states, as one of the optimizer
+    itself: training continues from it on any number of ranks, or without a group.
+
+    Source: Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, 2020: its first
+    stage.
+
+    Args:
+        optim: the optimizer, of which a copy is used.
+        group: the ranks.
+
+    Raises:
+        KindError: ``optim`` is not an optimizer, or ``group`` not a group.
+        ArgumentError: the optimizer takes all parameters together, as `LBfgs` does.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.distributed import Group
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import Adam
+    >>> group, model = Group.world(), Linear(2, 1, device=Autodiff[NumPy])
+    >>> optim = ZeroRedundancy(Adam(), group)
+    >>> loss = model(Tensor[Autodiff[NumPy]].ones((3, 2))).square().mean()
+    >>> model = optim.step(1e-3, model, group.backward(loss, model))
+    >>> optim
+    ZeroRedundancy(Adam(...), rank 0 of 1)
+    """
+
+    optim: Optimizer
+    group: Group
+    _owners: _Owners
+
+    def __init__(self, optim: Optimizer, group: Group) -> None:
+        given: object = optim
+        if not isinstance(given, Optimizer) or isinstance(given, ZeroRedundancy):
+            raise KindError(
+                f"ZeroRedundancy() takes an optimizer, such as AdamW(), and was given {a(type(given).__name__)}"
+            )
+        ranks: object = group
+        if not isinstance(ranks, Group):
+            raise KindError(
+                f"ZeroRedundancy() takes a Group, and was given {a(type(ranks).__name__)}; see Group.world()"
+            )
+        if optim.joint:
+            raise ArgumentError(
+                f"ZeroRedundancy() was given {type(optim).__name__}, whose update takes all parameters together, which "
+                "cannot be divided among ranks; use it without"
+            )
+        for name, value in (("weight_decay", optim.weight_decay), ("maximize", optim.maximize)):
+            _set(self, name, value)
+        _set(self, "groups", optim.groups)
+        super().__post_init__()
+        _set(self, "optim", copy(optim))
+        _set(self, "group", group)
+        _set(self, "_owners", _Owners(group.size))
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names of the state tensors of the optimizer."""
+        return self.optim.slots
+
+    def initial(self, device: Backend, param: Any) -> tuple[Any, ...]:
+        """Return the optimizer's state tensors before the first update of a parameter."""
+        return self.optim.initial(device, param)
+
+    def update(
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Compute the optimizer's update."""
+        return self.optim.update(device, params, grads, states, step)
+
+    def mean(self, grads: GradientsParams[B] | None, model: Module[Any], *, weight: float = 1.0) -> GradientsParams[B]:
+        """Return the mean over all ranks of the gradients of this rank's own parameters.
+
+        The others are `GradientsParams.missing`; so a norm of the result is that of a part of the gradients. Updates of
+        buffers, and ``found_inf``, are those of all ranks. With three ranks or more, the last bits may differ from
+        those of `Group.mean`, since the MPI library may add in another order.
+
+        Args:
+            grads: see `Group.mean`.
+            model: the model that is stepped.
+            weight: see `Group.mean`.
+
+        Raises:
+            GroupError, WaitError, KindError, ArgumentError: see `Group.mean`.
+        """
+        share = checked_weight("mean", weight, "gradients", grads)
+        if self.group.size == 1 and grads is not None:
+            return grads
+        return self.group._reduction.parts(grads, share, self._owners.of(model))
+
+    @explained
+    def step(self, lr: float, model: Any, grads: Any) -> Any:
+        """Update every parameter that has a gradient, each on the rank that it belongs to, and return the new model.
+
+        Args:
+            lr: the learning rate.
+            model: see `Optimizer.step`.
+            grads: the same on all ranks, such as `Group.mean` or `Group.backward` returned; or those of `mean`.
+
+        Raises:
+            ArgumentError, ModuleError, DeviceError, ShapeError, StateError, KindError: see `Optimizer.step`.
+            GroupError: another rank has called something else.
+            WaitError: a rank did not come within the limit.
+        """
+        if not isinstance(model, Module) and is_tree(model):
+            return tree_step(self, lr, model, grads)
+        owners, rank = self._owners.of(model), self.group.rank
+        self._forget(owners)
+        given = self._by_param(grads, model)
+        new: Any = self.optim.step(lr, model, given.without([ident for ident in given if owners.get(ident) != rank]))
+        return new if self.group.size == 1 else self._exchanged(new, owners)
+
+    def _forget(self, owners: Mapping[str, int]) -> None:
+        """Drop the states of other ranks' parameters, which a record or the given optimizer may have had."""
+        memory, rank = self.optim._memory, self.group.rank
+        if all(owners.get(ident) == rank for ident in memory.states):
+            return
+        known = memory.shown("step()")
+        if not owners.keys().isdisjoint(known):  # otherwise they are of another model, as the optimizer's step says
+            memory.load({ident: state for ident, state in known.items() if owners.get(ident, rank) == rank})
+
+    def _exchanged(self, model: Any, owners: Mapping[str, int]) -> Any:
+        """Return the model with the values of each parameter from its owner."""
+        outer = model.device
+        levels = levels_of(outer)
+        device = levels[-1].inner if levels else outer
+        params = sorted((param for param in model.params() if not param.frozen), key=lambda param: owners[param.id])
+        spaces = [-(-_nbytes(param) // _ALIGNED) * _ALIGNED for param in params]
+        message = np.empty(sum(spaces), np.uint8)
+        flats = [message[stop - space : stop] for stop, space in zip(accumulate(spaces), spaces, strict=True)]
+        sizes = [0] * self.group.size
+        for param, space, flat in zip(params, spaces, flats, strict=True):
+            sizes[owners[param.id]] += space
+            if owners[param.id] == self.group.rank:
+                value = param.value._primitive
+                for level in levels:
+                    value = level.lower(value)
+                flat[: _nbytes(param)] = np.ascontiguousarray(device.to_numpy(value)).reshape(-1).view(np.uint8)
+        self.group._reduction.exchange("step", message, sizes)
+        values: dict[str, Tensor[Any]] = {}
+        for param, flat in zip(params, flats, strict=True):
+            array = flat[: _nbytes(param)].view(np.dtype(param.dtype)).reshape(param.shape)
+            values[param.id] = new_tensor(Tensor, device, device.adopt_numpy(array))
+        return model.with_values(values)
+
+    def state(self) -> dict[str, ParamState]:
+        """Return the states of this rank's own parameters by id; `into_record` has those of all."""
+        return self.optim.state()
+
+    def into_record(self) -> OptimizerRecord:
+        """Return the states of all ranks, as the optimizer's own record; all ranks call it.
+
+        Raises:
+            StateError: a step is in progress.
+            GroupError: another rank has called something else, or the states are more than 2 GB.
+            WaitError: a rank did not come within the limit.
+        """
+        own = self.optim.into_record()
+        owners = self._owners.last
+        found: dict[str, ParamState] = {}
+        for rank, states in enumerate(self.group.gather(own.states)):
+            found.update({ident: state for ident, state in states.items() if owners.get(ident, rank) == rank})
+        ordered = {ident: found.pop(ident) for ident in owners if ident in found}
+        return OptimizerRecord(own.optimizer, ordered | found)
+
+    def load_record(self, record: OptimizerRecord, model: Module[Any] | None = None) -> Self:
+        """Replace the states with those of a record, of any number of ranks or of the optimizer itself.
+
+        Args:
+            record: the same on all ranks.
+            model: see `Optimizer.load_record`.
+
+        Raises:
+            StateError: see `Optimizer.load_record`.
+        """
+        self.optim.load_record(record, model)
+        if model is not None:
+            self._forget(self._owners.of(model))
+        return self
+
+    def __copy__(self) -> Self:
+        """Return an independent optimizer of the same group with the same settings and states."""
+        other = type(self)(self.optim, self.group)
+        _set(other, "_owners", self._owners)
+        return other
+
+    def __repr__(self) -> str:
+        return f"ZeroRedundancy({self.optim!r}, rank {self.group.rank} of {self.group.size})"
+
+
+class _Owners:
+    """The rank that each parameter belongs to, by id: largest first, each to the rank that has the least so far.
+
+    It depends on the parameters of a model alone, frozen ones included, and so does not change while it is trained.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.last: dict[str, int] = {}
+        self._size = size
+        self._known: dict[str, int] = {}
+
+    def of(self, model: Module[Any]) -> Mapping[str, int]:
+        """Return the owners of a model's parameters."""
+        gradient_device(model)  # refuses what is not a model
+        sizes = {param.id: _nbytes(param) for param in model.params()}
+        if sizes != self._known:
+            loads, owners = [0] * self._size, dict.fromkeys(sizes, 0)
+            for ident in sorted(sizes, key=lambda ident: -sizes[ident]):
+                rank = loads.index(min(loads))
+                owners[ident] = rank
+                loads[rank] += sizes[ident]
+            self._known, self.last = sizes, owners
+        return self.last
+
+
+def _nbytes(param: Param[Any]) -> int:
+    """The bytes of a parameter's value."""
+    return int(np.prod(param.shape, dtype=np.int64)) * param.dtype.itemsize
