@@ -46,6 +46,7 @@ class Alone:
 
     rank: int = 0
     size: int = 1
+    tolerant: bool = False  #: whether other ranks go on when one is lost
 
     def name(self, rank: int) -> str:
         """Return the description of a rank."""

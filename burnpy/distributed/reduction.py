@@ -1,4 +1,4 @@
-"""The weighted mean of gradients over ranks, by way of buckets in the memory of the host."""
+"""The weighted mean of gradients over ranks, by way of flat buckets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.distributed.buffers import BufferPool
 from burnpy.distributed.calls import Alone, Header
 from burnpy.distributed.overlap import Overlap
-from burnpy.distributed.parts import Parts, unflattened
+from burnpy.distributed.parts import Parts
 from burnpy.distributed.plans import described, joint_layout
-from burnpy.distributed.sums import sum_bucket
+from burnpy.distributed.wires import Wire, wire_of
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Layout
+from burnpy.optim.matching import gradient_device
 
 if TYPE_CHECKING:
     from burnpy.nn.module import Module
@@ -45,6 +46,7 @@ class Reduction:
         self._device: Any = None
         self._steady: dict[Key, tuple[Layout[Any], bool]] = {}
         """By model, the layout of the last `backward`, and whether it may be expected of the next."""
+        self._wires: dict[Any, Wire] = {}
         self._parts: dict[Key, Parts] = {}
 
     def mean(self, grads: GradientsParams[Any] | None, weight: float) -> GradientsParams[Any]:
@@ -54,10 +56,8 @@ class Reduction:
         own = None if grads is None or weight == 0.0 else self._layout(grads)
         digests, factors = self._opened("mean", weight, _NONE if own is None else own.digest)
         layout = self._agreed("mean", own, digests)
-        arrays = [self._pool.take(*spec) for spec in layout.buckets]
-        for index, array in enumerate(arrays):
-            sum_bucket(self._calls, layout, index, None if own is None else grads, array, factors)
-        return unflattened(layout, arrays)
+        wire, given = self._wire(layout.device), None if own is None else grads
+        return layout.unflatten([wire.sum(layout, index, given, factors) for index in range(len(layout.buckets))])
 
     def backward(self, loss: Tensor[Any] | None, model: Module[Any], weight: float) -> GradientsParams[Any]:
         """Return the mean over the ranks of the gradients of a loss: see `burnpy.distributed.Group.backward`.
@@ -68,13 +68,14 @@ class Reduction:
         """
         params = [param for param in model.params() if not param.frozen]
         key: Key = (model.device, *((param.id, param.shape, param.dtype) for param in params))
+        self._device = gradient_device(model)
         expected, steady = self._steady.get(key, (None, False))
         expectation = _NONE if expected is None or not steady else expected.digest
         digests, factors = self._opened("backward", weight, expectation)
         scale, overlap = factors[self._calls.rank], None
         if expected is not None and steady and digests.count(expected.digest) == len(digests):
             idents = {param.value._primitive.node: param.id for param in params}
-            overlap = Overlap(self._calls, expected, scale, self._pool, idents)
+            overlap = Overlap(self._wire(expected.device), expected, scale, idents)
         try:
             grads = None
             if loss is not None and weight > 0.0:
@@ -84,18 +85,18 @@ class Reduction:
             own = None if grads is None else self._layout(grads)
             digests, _ = self._opened("backward", weight, _NONE if own is None else own.digest)
             layout = self._agreed("backward", own, digests)
-            arrays = [] if overlap is None else overlap.wait()
+            buckets = [] if overlap is None else overlap.wait()
             if overlap is None or layout != expected:
-                overlap = Overlap(self._calls, layout, scale, self._pool, {})
+                overlap = Overlap(self._wire(layout.device), layout, scale, {})
                 overlap.flush(grads)
-                arrays = overlap.wait()
+                buckets = overlap.wait()
         except BaseException:
             if overlap is not None:
                 overlap.abandon()
             raise
         _make_room(self._steady)
         self._steady[key] = layout, expected is None or layout == expected
-        return unflattened(layout, arrays)
+        return layout.unflatten(buckets)
 
     def parts(
         self, grads: GradientsParams[Any] | None, weight: float, owners: Mapping[str, int]
@@ -121,6 +122,13 @@ class Reduction:
         """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
         self._calls.open(Header(operation, nbytes=len(array)))
         self._calls.exchange(array, sizes)
+
+    def _wire(self, device: Any) -> Wire:
+        """Return the way for the gradients of a device; the ranks agree on it at its first use."""
+        wire = self._wires.get(device)
+        if wire is None:
+            wire = self._wires[device] = wire_of(self._calls, self._pool, device)
+        return wire
 
     def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], list[float]]:
         """Return the digests of all ranks, and their shares of the sum of weights."""

@@ -190,10 +190,16 @@ class Layout(Generic[B]):
         elif source is not target:
             target[:] = source
 
-    def flatten_bucket(self, index: int, grads: GradientsParams[B]) -> Tensor[B]:
-        """Return one bucket of gradients, on their device."""
-        flat: Tensor[B] = cat([self._flat(grads, entry) for entry, _ in self.by_bucket[index]], dim=0)
-        return flat
+    def flatten_bucket(self, index: int, grads: GradientsParams[B], scale: float | None = None) -> Tensor[B]:
+        """Return one bucket of gradients, on their device; with a ``scale``, multiplied by it, in new memory."""
+        row = self.by_bucket[index]
+        flats = [self._flat(grads, entry) for entry, _ in row]
+        kinds = {entry.kind for entry, _ in row}
+        if scale is not None and kinds != {"gradient"}:
+            factors = [scale if entry.kind == "gradient" else 1.0 for entry, _ in row]
+            flats, scale = [flat * factor for flat, factor in zip(flats, factors, strict=True)], None
+        bucket: Tensor[B] = cat(flats, dim=0)
+        return bucket if scale is None else bucket * scale
 
     def unflatten(self, buckets: Sequence[Tensor[B]]) -> GradientsParams[B]:
         """Return the gradients in buckets, which may be sums of several processes' buckets.
