@@ -238,7 +238,9 @@ class Group:
         Args:
             value: anything small that can be pickled and added.
         """
-        return reduce(add, self.gather(value))
+        values: list[Any] = self.gather(value)
+        total: T = reduce(add, values)
+        return total
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""

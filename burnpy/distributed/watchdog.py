@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
@@ -27,7 +27,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def limited(self, description: str) -> Iterator[None]:
+    def limited(self, description: str) -> Generator[None, None, None]:
         """Limit the time of a block. Blocks are not nested."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="burnpy watchdog", daemon=True)
