@@ -11,6 +11,7 @@ import numpy as np
 
 from burnpy.backend.errors import GroupError, RanksLostError
 from burnpy.distributed.buffers import BufferPool
+from burnpy.distributed.errors_on_all import end_all
 from burnpy.distributed.wait import Request, Waits, nothing
 from burnpy.distributed.watchdog import Watchdog, ending
 
@@ -110,7 +111,7 @@ class Calls(Alone):
         self.rank, self.size, self.hosts = comm.rank, comm.size, tuple(hosts)
         self.mpi, self.comm, self.timeout = mpi, comm, timeout
         self.waits = Waits(mpi, comm, timeout, self.hosts)
-        self.watchdog = Watchdog(timeout, ending(lambda: mpi.COMM_WORLD.Abort(1)))
+        self.watchdog = Watchdog(timeout, ending(lambda: end_all(mpi)))
         self._count = 0
         self._operation = ""
         self._pool = BufferPool()
