@@ -10,6 +10,7 @@ from burnpy_cupy.convolution_kernels import CONVOLUTION
 from burnpy_cupy.definitions import Elementwise, Reduction
 from burnpy_cupy.indexing_kernels import INDEXING
 from burnpy_cupy.pooling_kernels import POOLING
+from burnpy_cupy.recurrence_kernels import RECURRENCE
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };
@@ -111,6 +112,7 @@ ELEMENTWISE = {
     **CONVOLUTION,
     **INDEXING,
     **POOLING,
+    **RECURRENCE,
 }
 RAW = {**ATTENTION}
 REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("false")}

@@ -27,6 +27,7 @@ from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.products import Products
+from burnpy_cupy.recurrence import Recurrence
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -281,7 +282,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    for family in (Products, Attention, Convolution, Indexing, Pooling):
+    for family in (Products, Attention, Convolution, Recurrence, Indexing, Pooling):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 
