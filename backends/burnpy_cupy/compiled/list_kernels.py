@@ -150,7 +150,7 @@ def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], ga
     inside: list[str] = []
     for k, held in enumerate(numbers):
         if held:
-            parameters.append(f"const {MEMORY[held]}* const numbers{k}, const int step{k}")
+            parameters.append(f"const {MEMORY[held]}* const numbers{k}, const long long step{k}")
             before.append(
                 f"const double number{arrays + k} = ({REGISTER[held]})numbers{k}[table.positions[row] * step{k}];"
             )
