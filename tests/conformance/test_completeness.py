@@ -107,6 +107,7 @@ INTERNAL = {
     "gathered_products": "the gradient of weighted_gather by its weights",
     "masked_mean": "the mean of losses of which some are ignored, where it would wait to see if some are",
     "average_update": "the running statistics of batch norm",
+    "count_update": "the number of batches that batch norm has seen",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
