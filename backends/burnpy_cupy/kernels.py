@@ -97,12 +97,16 @@ ELEMENTWISE = {
     "burnpy_note": Elementwise(
         "T value, int64 slot", "raw int64 memory", "memory[slot] = static_cast<long long>(value)"
     ),
+    "burnpy_count": Elementwise(
+        "int64 count, raw T total, int64 last", "int64 sum", "sum = count + llrint(static_cast<double>(total[last]))"
+    ),
     "burnpy_bounded": Elementwise(
-        "int64 index, int64 low, int64 high, int64 slot",
+        "int64 index, int64 low, int64 high, int64 ignored, int64 slot",
         "int64 inside, raw int64 memory",
-        "if (index < low) atomicMin(&memory[slot + 1], index);"
-        "if (index > high) atomicMax(&memory[slot + 2], index);"
-        "inside = index < low ? low : index > high ? high : index",
+        "bool counts = index != ignored;"
+        "if (counts && index < low) atomicMin(&memory[slot + 1], index);"
+        "if (counts && index > high) atomicMax(&memory[slot + 2], index);"
+        "inside = !counts || index < low ? low : index > high ? high : index",
     ),
     "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
     **CONVOLUTION,

@@ -35,6 +35,7 @@ class Adamax(Optimizer):
         weight_decay: the coefficient of an L2 penalty.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.

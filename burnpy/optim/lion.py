@@ -32,6 +32,7 @@ class Lion(Optimizer):
         weight_decay: the decay rate of the weights, multiplied by the learning rate.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.

@@ -17,6 +17,7 @@ from burnpy.nn.module import Module
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
+from burnpy.optim.masters import MASTER, masters_of, with_masters
 from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
@@ -71,6 +72,10 @@ class Optimizer(metaclass=Explaining):
         weight_decay: the coefficient of weight decay, used as the optimizer's class says.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether the state of a float16 or bfloat16 parameter has a float32 copy of it, ``"master"``.
+            Then averages and steps are computed in float32, and the parameter is the copy, rounded, so that steps
+            smaller than the spacing of its dtype add up. A parameter that was changed by something else than `step`
+            changes its copy. Source: Micikevicius et al., Mixed precision training, 2018.
 
     >>> import copy
     >>> from burnpy import Autodiff, Tensor
@@ -94,6 +99,7 @@ class Optimizer(metaclass=Explaining):
     weight_decay: float = 0.0
     maximize: bool = False
     groups: Sequence[Group] = ()
+    master_weights: bool = False
 
     gated: ClassVar[bool] = False
     """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as the device's
@@ -122,9 +128,10 @@ class Optimizer(metaclass=Explaining):
             ArgumentError: a setting is invalid.
         """
         at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
-        maximize: object = self.maximize
-        if not isinstance(maximize, bool):
-            raise ArgumentError(f"{type(self).__name__}(maximize=) was given as {maximize!r:.80}; it is True or False")
+        flags: list[tuple[str, object]] = [("maximize", self.maximize), ("master_weights", self.master_weights)]
+        for name, flag in flags:
+            if not isinstance(flag, bool):
+                raise ArgumentError(f"{type(self).__name__}({name}=) was given as {flag!r:.80}; it is True or False")
 
     @property
     @abstractmethod
@@ -226,26 +233,34 @@ class Optimizer(metaclass=Explaining):
         if not in_place:
             states = dict(states)
         common = Step(rate, 1, self.weight_decay, self.maximize, in_place, found if gates else None)
-        slots = self.slots
+        slots, rounded = self.slots, memory.rounded
         values: dict[str, Tensor[Any]] = {}
         for batch in batches(pending, states, options, common, unseen, self.joint):
             step, members = batch
-            before = batch.states(states, slots, device, self.initial)
             old = [m.value for m in members]
+            if self.master_weights:
+                old = masters_of(device, members, states, rounded)
+            before = batch.states(states, slots, device, self.initial, old)
             after = (old, *before) if skips else self.update(device, old, [m.grad for m in members], before, step)
             if found is not None and not gates:
                 after = unless(device, found, (old, *before), after)
-            for ident, value, state in batch.updated(after, states, slots, device, name):
+            batch.check(after, slots, old, name)
+            names = slots
+            if self.master_weights:
+                names, after = (*slots, MASTER), with_masters(device, after, members)
+            for ident, value, state in batch.updated(after, states, names, device):
                 states[ident] = state
                 values[ident] = new_tensor(Tensor, device, value)
             if in_place:
                 unseen.update(values)
+            if self.master_weights:
+                rounded = {**rounded, **dict(zip((m.param._id for m in members), after[0], strict=True))}
         new = with_buffers.with_values(values)
         replaced = memory.with_replaced([item.param._value for item in pending])
         if not in_place:
             unseen.difference_update(values)
             memory.states = states
-        memory.loaded = False
+        memory.loaded, memory.rounded = False, rounded
         return new, replaced
 
     def _pending(self, memory: Memory, model: Module[Any], grads: GradientsParams[Any]) -> tuple[Any, list[Pending]]:
@@ -314,7 +329,7 @@ class Optimizer(metaclass=Explaining):
             StateError: the record is of another optimizer, of one with other settings, or of another model, or a step
                 is in progress. Nothing is loaded.
         """
-        states = checked_record(record, type(self).__name__, self.slots)
+        states = checked_record(record, type(self).__name__, self.slots, (MASTER,) if self.master_weights else ())
         if model is not None:
             states = rekeyed(states, model)
         self._memory.load(states)

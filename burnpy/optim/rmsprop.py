@@ -37,6 +37,7 @@ class RmsProp(Optimizer):
         centered: whether to divide by an estimate of the standard deviation instead of the root mean square.
         weight_decay: the coefficient of an L2 penalty.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.

@@ -33,6 +33,7 @@ class Sgd(Optimizer):
         nesterov: whether to use Nesterov momentum, which requires a momentum and no dampening.
         weight_decay: the coefficient of an L2 penalty.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.

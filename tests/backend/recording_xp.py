@@ -130,7 +130,8 @@ def _kernel(journal: Journal, kind: str) -> Any:
     return make
 
 
-def _bounded(index: Any, low: int, high: int, slot: int, inside: Any, memory: Any) -> Any:
+def _bounded(index: Any, low: int, high: int, ignored: int, slot: int, inside: Any, memory: Any) -> Any:
+    index = np.where(index == ignored, low, index)
     outside = index[(index < low) | (index > high)]
     if outside.size:
         memory[slot + 1] = min(memory[slot + 1], outside.min())
@@ -174,6 +175,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_arange": _arange,
     "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
     "burnpy_bounded": _bounded,
+    "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }
 """What `burnpy_cupy.kernels` and `burnpy_cupy.index_reduce` compute, by name."""
 

@@ -156,6 +156,23 @@ def test_a_step_of_each_optimizer_is_one_launch(optim: Any) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
 
 
+def test_masters_take_a_launch_more() -> None:
+    found: list[list[Any]] = []
+    for device in (CuPy, NumPy):
+        model, _ = gradients(device)
+        model, optim = model.astype("bfloat16"), Adam(master_weights=True)
+        x = Tensor.full((3, 4), 0.5, device=model.device).to_dtype("bfloat16")
+        grads = GradientsParams.from_grads(model(x).square().sum().backward(), model)
+        model = optim.step(0.01, model, grads)
+        with simulator.watched() as journal:
+            model = optim.step(0.01, model, grads)
+        if device is CuPy:
+            assert len(journal.launches) == 2, journal.launches
+        found.append([state.values["master"].to_numpy() for state in optim.state().values()])
+    for got, want in zip(found[0], found[1], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
 def test_clipping_takes_few_launches() -> None:
     _, grads = gradients(CuPy)
     for clip, most in ((clip_by_global_norm, 4), (clip_by_norm, 4), (clip_by_value, 1)):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy_cupy.compiled.instructions import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
@@ -109,22 +110,26 @@ class FormulaKernel(NamedTuple):
 
 @cache
 def formula_kernel(
-    xp: Any, formula: Formula, arrays: int, dtype: str, numbers: tuple[str, ...], flags: tuple[bool, ...], gated: bool
+    xp: Any, formula: Formula, dtypes: tuple[str, ...], numbers: tuple[str, ...], flags: tuple[bool, ...], gated: bool
 ) -> FormulaKernel | None:
     """Return the kernel of a formula; None if it is not elementwise, or has instructions that kernels have not.
 
     Args:
         xp: the module cupy.
         formula: the formula.
-        arrays: how many lists it takes.
-        dtype: the dtype of their arrays.
+        dtypes: the dtype of the arrays of each list; all but the first are converted to that of the first.
         numbers: for each number "" if it is Python's, else the dtype of the array that holds it.
         flags: its flags.
         gated: whether the kernel takes a bool by which it copies parameters and states instead.
     """
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * len(numbers)
+    first, arrays = dtype_of(dtypes[0]), len(dtypes)
+    inputs = [Input(Extent.FULL, dtype) for dtype in dtypes] + [Input(Extent.SCALAR, dtypes[0])] * len(numbers)
+
+    def converted(b: Any, *args: Any) -> tuple[Any, ...]:
+        return formula(b, *[b.cast(x, first) for x in args[:arrays]], *args[arrays:])
+
     try:
-        program = trace(formula, inputs, *flags)
+        program = trace(converted, tuple(inputs), *flags, name=formula.__name__)
         if not program.elementwise:
             return None
         name = f"burnpy_each_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
@@ -159,7 +164,7 @@ def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], ga
         (before if step.extent is Extent.SCALAR else inside).append(f"const {kind} v{k} = {text};")
     pointers = [f"in{k}" for k in range(arrays)] + [f"out{k}" for k in range(len(program.outputs))]
     dtypes = [steps[k].dtype for k in program.outputs]
-    kinds = [f"const {MEMORY[program.inputs[0].dtype]}"] * arrays + [MEMORY[dtype] for dtype in dtypes]
+    kinds = [f"const {MEMORY[given.dtype]}" for given in program.inputs[:arrays]] + [MEMORY[dtype] for dtype in dtypes]
     for k, (pointer, kind) in enumerate(zip(pointers, kinds, strict=True)):
         before.append(f"{kind}* const {pointer} = ({kind}*)arrays[{k}];")
     inside += [f"out{number}[at] = v{k};" for number, k in enumerate(program.outputs)]

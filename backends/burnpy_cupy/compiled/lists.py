@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from burnpy.backend.dtypes import float64, kind_of
+from burnpy.backend.dtypes import dtype_of, float64
 from burnpy.backend.operations.lists import Formula, no_results, widest
+from burnpy.backend.primitives import DType
 from burnpy_array import ArrayBackend
+from burnpy_array.base import is_half
 from burnpy_cupy.compiled.kernel import enabled, ran
 from burnpy_cupy.compiled.list_kernels import (
     FormulaKernel,
@@ -41,19 +44,19 @@ class CompiledLists(ArrayBackend):
     ) -> tuple[list[Any], ...]:
         if not enabled():
             return super().foreach(formula, lists, numbers, flags, owned, skipped)
-        groups: dict[Any, list[int]] = {}
-        for position, (x, *others) in enumerate(zip(*lists, strict=True)):
-            fits = all(y.dtype is x.dtype and y.shape == x.shape for y in others)
-            groups.setdefault(x.dtype if fits else None, []).append(position)
+        groups: dict[tuple[DType, ...], list[int]] = {}
+        for position, row in enumerate(zip(*lists, strict=True)):
+            groups.setdefault(tuple([x.dtype for x in row]), []).append(position)
         if not groups:
             return no_results(lists)
         gated = skipped is not None
         held = tuple(["" if isinstance(number, (int, float)) else number.dtype.name for number in numbers])
         columns: list[list[Any]] = []
-        for dtype, positions in groups.items():
+        for dtypes, positions in groups.items():
             kernel = None
-            if dtype is not None and kind_of(dtype) == "float":
-                kernel = formula_kernel(self.xp, formula, len(lists), dtype.name, held, flags, gated)
+            if not is_half(dtypes[0]) or len(set(dtypes)) == 1:
+                names = tuple([dtype.name for dtype in dtypes])
+                kernel = formula_kernel(self.xp, formula, names, held, flags, gated)
             part = [[xs[k] for k in positions] for xs in lists]
             if kernel is None:
                 values = tuple([x if not h or not x.ndim else x[positions] for h, x in zip(held, numbers, strict=True)])
@@ -66,6 +69,11 @@ class CompiledLists(ArrayBackend):
                     column[k] = result
         return tuple(columns)
 
+    def foreach_cast(self, xs: Sequence[Any], dtype: DType) -> list[Any]:
+        if not enabled():
+            return super().foreach_cast(xs, dtype)
+        return self.foreach(_cast_to(dtype.name), (xs,))[0]
+
     def foreach_norm(self, xs: Sequence[Any], p: float) -> Any:
         if p not in (1, 2, math.inf) or not enabled():
             return super().foreach_norm(xs, p)
@@ -75,6 +83,16 @@ class CompiledLists(ArrayBackend):
         if p not in (1, 2, math.inf) or not enabled():
             return super().total_norm(xs, p)
         return self._call(_norms, self.xp, xs, float(p), False)
+
+
+@cache
+def _cast_to(dtype: str) -> Formula:
+    """Return the formula that converts to a dtype."""
+
+    def cast_each(b: Any, x: Any) -> tuple[Any]:
+        return (b.cast(x, dtype_of(dtype)),)
+
+    return cast_each
 
 
 def _computed(
@@ -91,10 +109,12 @@ def _computed(
     The lists have the members at some positions alone; an array of numbers has one for all positions.
     """
     arrays = [_contiguous(xp, xs) for xs in lists]
-    outs = [[xp.empty(x.shape, x.dtype) for x in arrays[0]]]
-    for k in range(2, 1 + len(kernel.program.outputs)):
-        pairs = zip(lists[k], arrays[k], strict=True)
-        outs.append([x if owned and x is old else xp.empty(x.shape, x.dtype) for old, x in pairs])
+    program = kernel.program
+    first, *dtypes = [dtype_of(program.instructions[k].dtype) for k in program.outputs]
+    outs = [[xp.empty(x.shape, first) for x in arrays[0]]]
+    for old, new, dtype in zip(lists[2:], arrays[2:], dtypes, strict=False):
+        pairs = zip(old, new, strict=True)
+        outs.append([y if owned and x is y and x.dtype is dtype else xp.empty(x.shape, dtype) for x, y in pairs])
     values: list[Any] = [] if skipped is None else [skipped]
     for number in numbers:
         values += [float(number)] if isinstance(number, (int, float)) else [number, int(number.ndim > 0)]

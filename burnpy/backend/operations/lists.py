@@ -1,8 +1,8 @@
 """Operations on lists of primitives, such as the gradients of all parameters, which a backend may do in few kernels.
 
-The members of a list may differ in shape and in dtype; two members at one position of two lists are of one shape and
-one dtype, and so is the result at that position. 16-bit floats are computed in float32 and rounded once. Members are
-not changed, and results are newly allocated.
+The members of a list may differ in shape and in dtype. Two members at one position of two lists are of one shape; one
+of another dtype than that of the first list is converted to it, and the result there has that dtype. 16-bit floats are
+computed in float32 and rounded once. Members are not changed, and results are newly allocated.
 
 Most are elementwise, and given as a *formula*: a function ``f(b, *arrays, *numbers, *flags)`` of a backend that returns
 a tuple of results. All go through one method, `Lists.foreach`, which a backend may override.
@@ -93,6 +93,11 @@ class Lists(OperationsBase):
         """Return the xs if ``condition``, which is 0-d, is true, else the ys."""
         return self.foreach(where_each, (xs, ys), (self.to_float(condition, float32),))[0]
 
+    @derived(GENERAL)
+    def foreach_cast(self, xs: Sequence[Float], dtype: DType) -> list[Float]:
+        """Convert each to a float dtype."""
+        return [self.cast(x, dtype) for x in xs]
+
     @derived(GENERAL, flops=2)
     def foreach_norm(self, xs: Sequence[Float], p: float) -> Float:
         """The p-norm (Σ |x|ᵖ)^(1/p) of all elements of each, p > 0, as a vector; for ∞ the largest magnitude.
@@ -132,10 +137,8 @@ def one_position(
     dtype = row[0].dtype
     wide = float32 if dtype.itemsize == 2 else dtype
     scalars = [number if type(number) in _NUMBERS else _at(b, number, position, wide) for number in numbers]
-    if wide == dtype:
-        return formula(b, *row, *scalars, *flags)
-    results = formula(b, *[b.cast(x, wide) for x in row], *scalars, *flags)
-    return tuple([b.cast(x, dtype) for x in results])
+    results = formula(b, *[x if x.dtype == wide else b.cast(x, wide) for x in row], *scalars, *flags)
+    return results if wide == dtype else tuple([b.cast(x, dtype) for x in results])
 
 
 def _at(b: Any, number: Float, position: int, dtype: DType) -> Float:

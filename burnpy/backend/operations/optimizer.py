@@ -19,8 +19,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Bool, Float
+from burnpy.backend.primitives import Bool, Float, Int
 from burnpy.backend.schema import Algebra, derived
 
 NONE = Algebra.NONDIFFERENTIABLE
@@ -245,6 +246,12 @@ class Optimizer(OperationsBase):
             mean = self.reshape(self.div(values, number), average.shape)
             new.append(self.add(self.mul(average, 1.0 - share), self.mul(mean, share)))
         return new
+
+    @derived(NONE, flops=2)
+    def count_update(self, count: Int, total: Float) -> Int:
+        """Add the number of values of a total, as in `average_update`, to a 0-d count of int64, rounded to an int."""
+        number = self.reshape(split_total(self, total)[1], ())
+        return self.discrete.add(count, self.to_int(self.round(number), int64))
 
 
 def split_total(b: Any, total: Float) -> tuple[Float, Float]:
