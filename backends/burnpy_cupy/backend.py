@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.streams import Stream, Streams
+
+T = TypeVar("T")
 
 
 class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
@@ -110,6 +112,14 @@ class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
 
     def stream(self) -> Stream:
         return Stream(self, self._streams)
+
+    @property
+    def copies_ahead(self) -> bool:
+        return True
+
+    def ahead(self, make: Callable[[], T]) -> Callable[[], T]:
+        take = self._call(self._streams.ahead, make)
+        return lambda: self._call(take)
 
     def exported(self, x: Any) -> exchange.Exported:
         return exchange.Exported(self._call, x)
