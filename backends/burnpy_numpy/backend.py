@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
-from burnpy_numpy.row_sums import few, total
+from burnpy_numpy.row_sums import few, row_products, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
@@ -183,6 +184,21 @@ class NumPy(
                 return quietly(few, x, dims, keepdim)
         return super().sum(x, dims, keepdim)
 
+    def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        shape, dtype = x.shape, x.dtype
+        if dims != (len(shape) - 1,) or shape[-1] < 256 or not x.size or not (dtype is float32 or dtype is float64):
+            return super().prod(x, dims, keepdim)
+        out = self._call(row_products, x.reshape((-1, shape[-1])))
+        return out.reshape((*shape[:-1], 1) if keepdim else shape[:-1])
+
+    def tril(self, x: Any, diagonal: int) -> Any:
+        return self.where(_triangle(x.shape[-2:], diagonal), x, 0.0) if _wide(x) else super().tril(x, diagonal)
+
+    def triu(self, x: Any, diagonal: int) -> Any:
+        if not _wide(x):
+            return super().triu(x, diagonal)
+        return self.where(np.logical_not(_triangle(x.shape[-2:], diagonal - 1)), x, 0.0)
+
     def sum_to(self, x: Any, shape: Shape) -> Any:
         if len(shape) == 1 and x.ndim == 2 and shape[0] == x.shape[1] != 1:  # the gradient of a bias
             return self.sum(x, (0,), False)
@@ -222,6 +238,23 @@ class NumPy(
             super()._check_divisor(x, y, operation)
         elif kind_of(x.dtype) == "int" and not y.all():
             raise division_by_zero(operation, x)
+
+
+def _wide(x: Any) -> bool:
+    """Return whether x is of float32 or float64, and large enough that `_triangle` takes less time than its mask."""
+    return bool(x.size >= _MASKED and x.shape[-2] * x.shape[-1] <= _KEPT and (x.dtype is float32 or x.dtype is float64))
+
+
+_MASKED, _KEPT = 1 << 13, 1 << 20
+
+
+@lru_cache(8)
+def _triangle(shape: Shape, diagonal: int) -> Any:
+    """Return a mask of the elements up to a diagonal, which is kept."""
+    rows, columns = shape
+    mask = np.tri(rows, columns, diagonal, np.bool_)
+    mask.flags.writeable = False
+    return mask
 
 
 def _filled(shape: Shape, value: Scalar, dtype: DType) -> Any:

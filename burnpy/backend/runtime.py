@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,22 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Value
 
     T = TypeVar("T")
+
+
+class Communicator(Protocol):
+    """Sums of primitives over the devices of several processes, which all begin the same sums in the same order."""
+
+    def begin_sum(self, x: Any) -> Any:
+        """Begin to replace a primitive by the sum over the processes; return the request."""
+        ...
+
+    def wait(self, request: Any) -> Any:
+        """Return the sum; what is asked of the device from now on waits for it."""
+        ...
+
+    def abandon(self, requests: list[Any]) -> None:
+        """Keep the memory of sums that will never be waited for."""
+        ...
 
 
 class Runtime:
@@ -110,6 +126,21 @@ class Runtime:
         called by that function.
         """
         return make if self.inner is None else self.inner.ahead(make)
+
+    def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
+        """Return what sums primitives of this device over processes; None if they travel through the host's memory.
+
+        All ranks call it, and agree on whether there is one.
+
+        Args:
+            rank: the number of this process.
+            size: the number of ranks.
+            share: takes a value that can be pickled, and returns those of all ranks. It is called once.
+        """
+        if self.inner is not None:
+            return self.inner.communicator(rank, size, share)
+        share(None)
+        return None
 
     def exported(self, x: Value) -> Any:
         """Return an object that exports the primitive x of a plain backend by DLPack from a device other than the CPU;

@@ -93,4 +93,4 @@ def _halves(y: Any, dim: int, width: Any) -> Any:
     b, value = y._backend, y._primitive
     size = value.shape[dim]
     total = b.add(part(b, value, dim, 1, size), part(b, value, dim, 0, max(size - 1, 0)))
-    return b.mul(b.mul(total, width), 0.5)
+    return b.mul(total, 0.5 * width) if isinstance(width, (int, float)) else b.mul(b.mul(total, width), 0.5)

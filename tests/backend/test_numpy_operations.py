@@ -297,3 +297,30 @@ def test_index_add_of_16_bits_adds_up_in_32(dtype: str) -> None:
     src, index = device.full((4096,), 2.0**-12, narrow), np.zeros(4096, np.int64)
     for total in (device.index_add, device.accumulate_index):
         assert total(device.full((2,), 1.0, narrow), 0, index, src).astype(np.float32).tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [256, 257, 1000, 5000])
+def test_products_of_long_rows_are_those_of_their_elements(columns: int, dtype: Any) -> None:
+    x = np.random.default_rng(columns).uniform(0.99, 1.01, (3, 2, columns)).astype(dtype)
+    wanted = x.astype(np.float64).prod(2)
+    found = NumPy().prod(x, (2,), False)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-4 if dtype is np.float32 else 1e-12)
+    assert NumPy().prod(x, (2,), True).shape == (3, 2, 1)
+    x[0, 1, -1], x[2, 0, 7] = np.nan, 0.0
+    found = NumPy().prod(x, (2,), False)
+    assert np.isnan(found[0, 1])
+    assert found[2, 0] == 0.0
+    np.testing.assert_array_equal(NumPy().prod(x[:0], (2,), False), np.ones((0, 2), dtype))
+
+
+@pytest.mark.parametrize("diagonal", [-130, -3, 0, 2, 129])
+@pytest.mark.parametrize("shape", [(100, 100), (130, 70), (3, 50, 90)])
+def test_triangles_of_large_matrices_are_numpys(shape: tuple[int, ...], diagonal: int) -> None:
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    x[..., 3, 5], x[..., 5, 3] = np.nan, -0.0
+    for found, wanted in ((NumPy().tril, np.tril), (NumPy().triu, np.triu)):
+        result = found(x, diagonal)
+        np.testing.assert_array_equal(result, wanted(x, diagonal))
+        assert not np.shares_memory(result, x)

@@ -15,6 +15,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
+from burnpy_numpy.compiled.operations import template_kernel
 from burnpy_numpy.convolution import fits
 from burnpy_numpy.threads import COUNT, shared
 
@@ -174,12 +175,8 @@ def _enabled() -> bool:
 
 def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
     """Return the kernel of a template of `convolution_kernels`; None if it cannot be compiled."""
-    from burnpy_numpy.compiled import convolution_kernels
-    from burnpy_numpy.compiled.kernel import named_kernel
-
-    return named_kernel(
-        getattr(convolution_kernels, name), "float32" if dtype is float32 else "float64", tables.width, *tables.block
-    )
+    dtype_name = "float32" if dtype is float32 else "float64"
+    return template_kernel("convolution_kernels", name, dtype_name, tables.width, *tables.block)
 
 
 def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
@@ -189,10 +186,9 @@ def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: A
     weight = np.ascontiguousarray(weight)
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     out = np.empty((members, o, *windows.counts), x.dtype)
-    firsts = np.ascontiguousarray(tables.channels[:, 0])
-    arrays = (weight, out, added, tables.elements, tables.places, tables.targets, firsts, tables.sources)
-    addresses = [address(a) for a in arrays]
-    far, tiles, blocks = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1], len(firsts)
+    addresses = (address(weight), address(out), address(added), *windows.forward_addresses)
+    far, tiles = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1]
+    blocks = len(tables.channels)
     step = out.itemsize * o * far
 
     def work(begin: int, end: int, first: int = 0, last: int = blocks) -> None:

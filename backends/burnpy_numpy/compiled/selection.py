@@ -26,10 +26,11 @@ def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], number
     """Return the results of a program: by its kernel, else block by block, else by its default."""
     xs = [np.asarray(x) for x in xs]
     given, rows, columns = program.bind(xs, numbers)
-    for step in program.instructions:
-        if step.op == "gather":
-            _check_index(program, given, step.args[1], columns)
-    if rows * columns >= LEAST and columns <= LONGEST:
+    if not program.elementwise:
+        for step in program.instructions:
+            if step.op == "gather":
+                _check_index(program, given, step.args[1], columns)
+    if rows * columns >= LEAST and (columns <= LONGEST or program.elementwise):
         kernel = kernel_of(program)
         if kernel is not None:
             return kernel(xs, numbers, rows, columns)

@@ -94,6 +94,14 @@ class Windows:
         return Tables(self._width, block, *self._blocks(block[0]), self._elements, places, targets)
 
     @cached_property
+    def forward_addresses(self) -> tuple[int, ...]:
+        """The addresses of the tables that the kernel of the convolution reads, as it is given them."""
+        tables = self.forward
+        self._firsts = np.ascontiguousarray(tables.channels[:, 0])
+        arrays = (tables.elements, tables.places, tables.targets, self._firsts, tables.sources)
+        return tuple([x.ctypes.data for x in arrays])
+
+    @cached_property
     def backward(self) -> Tables:
         """The tables of the gradient by the weight."""
         wide, per = self.counts[1], self.weight[0] // self.groups

@@ -9,7 +9,9 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.primitives import DType
 
 
 class ProgramError(ArgumentError):
@@ -129,12 +131,17 @@ class Program:
         inputs = ", ".join(f"{i.extent.value} {i.dtype}" for i in self.inputs)
         return hashlib.sha256(f"{inputs}\n{self.text}".encode()).hexdigest()
 
-    @property
+    @cached_property
     def elementwise(self) -> bool:
         """True if each element of each result depends on the same element of the inputs, and on numbers, alone."""
         return all(i.op in ("input", "constant", "cast") or i.op in ELEMENTWISE for i in self.instructions) and all(
             i.extent in (Extent.FULL, Extent.SCALAR) for i in self.instructions
         )
+
+    @cached_property
+    def _dtypes(self) -> list[DType]:
+        """The dtypes of the inputs that are primitives."""
+        return [dtype_of(dtype) for extent, dtype in self.inputs if extent is not Extent.SCALAR]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self.key == other.key
@@ -155,39 +162,44 @@ class Program:
         Raises:
             ProgramError: the inputs are too many or too few, their dtypes are others, or their shapes do not fit.
         """
-        scalars = sum(extent is Extent.SCALAR for extent, _ in self.inputs)
+        scalars = len(self.inputs) - len(self._dtypes)
         if len(xs) != len(self.inputs) - scalars or len(numbers) != scalars:
             raise ProgramError(
                 f"program {self.name} takes {len(self.inputs) - scalars} primitives and {scalars} numbers, "
                 f"and was given {len(xs)} and {len(numbers)}"
             )
-        wanted = [dtype for extent, dtype in self.inputs if extent is not Extent.SCALAR]
-        if any(x.dtype.name != dtype for x, dtype in zip(xs, wanted, strict=True)):
+        if any(x.dtype is not dtype and x.dtype != dtype for x, dtype in zip(xs, self._dtypes, strict=True)):
             raise ProgramError(
-                f"program {self.name} takes primitives of the dtypes {', '.join(wanted)}, "
+                f"program {self.name} takes primitives of the dtypes {', '.join(d.name for d in self._dtypes)}, "
                 f"and was given {', '.join(x.dtype.name for x in xs)}"
             )
         arrays, given = iter(xs), iter(numbers)
-        inputs = [next(given if extent is Extent.SCALAR else arrays) for extent, _ in self.inputs]
+        inputs = [next(arrays if ndim else given) for ndim, *_ in self._forms]
         rows, columns = self._measure([getattr(x, "shape", None) for x in inputs])
         return inputs, rows, columns
 
     def _measure(self, inputs: list[tuple[int, ...] | None]) -> tuple[int, int]:
         """Return the numbers of rows and columns that the shapes of the inputs say, of which None is a number's."""
-        rows: set[int] = set()
-        columns: set[int] = set()
-        for shape, (extent, _) in zip(inputs, self.inputs, strict=True):
+        rows = columns = -1
+        for shape, (ndim, by_row, by_column) in zip(inputs, self._forms, strict=True):
             if shape is None:
                 continue
-            if len(shape) != len(extent.shape(1, 1)) or (extent is Extent.COLUMN and shape[1] != 1):
+            if len(shape) != ndim or (by_row and rows not in (-1, shape[0])):
                 raise self._misfit(inputs)
-            if extent.over_rows:
-                rows.add(shape[0])
-            if extent.over_columns:
-                columns.add(shape[-1])
-        if len(rows) > 1 or len(columns) > 1:
-            raise self._misfit(inputs)
-        return rows.pop() if rows else 1, columns.pop() if columns else 1
+            if by_row:
+                rows = shape[0]
+            if by_column:
+                if columns not in (-1, shape[-1]):
+                    raise self._misfit(inputs)
+                columns = shape[-1]
+            elif ndim == 2 and shape[1] != 1:
+                raise self._misfit(inputs)
+        return 1 if rows < 0 else rows, 1 if columns < 0 else columns
+
+    @cached_property
+    def _forms(self) -> list[tuple[int, bool, bool]]:
+        """The number of dims of each input, and whether these are the rows and the columns."""
+        return [(len(i.extent.shape(1, 1)), i.extent.over_rows, i.extent.over_columns) for i in self.inputs]
 
     def _misfit(self, inputs: list[tuple[int, ...] | None]) -> ProgramError:
         wanted = ", ".join(

@@ -107,14 +107,16 @@ def batch_norm(
         "batch_norm", 3, x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )
     shape = _channels(x, running_mean=mean, running_var=var, weight=weight, bias=bias)
-    scale = (var + eps).rsqrt()
+    d: Any = x._device
+    scale = d.rsqrt(d.add(var._primitive, float(eps)))
     if weight is not None:
-        scale = scale * weight
-    shift = -mean * scale
+        scale = d.mul(scale, weight._primitive)
+    shift = d.neg(d.mul(mean._primitive, scale))
     if bias is not None:
-        shift = shift + bias
-    normalized: Tensor[B] = x * scale.reshape(shape) + shift.reshape(shape)
-    return normalized
+        shift = d.add(shift, bias._primitive)
+    if len(shape) > 1:
+        scale, shift = d.reshape(scale, shape), d.reshape(shift, shape)
+    return x._like(d.add(d.mul(x._primitive, scale), shift))
 
 
 @explained

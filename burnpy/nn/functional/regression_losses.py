@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.fused import fused
 from burnpy.tensor.loss_checks import Reduction, by_weight, reduced, same_shape, weighted_mean
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def smooth_l1_loss(
     if not beta >= 0.0:
         raise ArgumentError(f"smooth_l1_loss() was given beta={beta!r}; it is at least 0")
     difference = input - target
-    losses = difference.abs() if beta == 0.0 else _quadratic_to_linear(difference, beta) / beta
+    losses = difference.abs() if beta == 0.0 else _quadratic_to_linear(difference, beta)
+    if beta not in (0.0, 1.0):
+        losses = losses / beta
     return reduced("smooth_l1_loss", losses, reduction)
 
 
@@ -109,5 +112,9 @@ def huber_loss(
 
 def _quadratic_to_linear(difference: Tensor[B], bound: float) -> Tensor[B]:
     """Return d² / 2 within ±bound, and its tangents beyond, without abs, whose second derivative at 0 is lost."""
-    within = difference.clamp(-bound, bound)
-    return within * (difference - within * 0.5)
+    return difference._like(fused(difference._backend, _with_tangents, (difference._primitive,), -bound, bound))
+
+
+def _with_tangents(b: Any, x: Any, low: Any, high: Any) -> Any:
+    within = b.clamp(x, low, high)
+    return b.mul(within, b.sub(x, b.mul(within, 0.5)))

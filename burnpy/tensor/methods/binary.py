@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.fused import fused
 from burnpy.tensor.methods.combining import combined
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import binary
+
+
+def _from_start(b: Any, x: Any, stop: Any, share: Any) -> Any:
+    return b.add(x, b.mul(b.sub(stop, x), share))
+
+
+def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> Any:
+    return b.sub(stop, b.mul(b.sub(stop, x), rest))
 
 
 class Binary(TensorBase[B]):
@@ -60,9 +69,12 @@ class Binary(TensorBase[B]):
         [1.0, 12.5]
         """
         x, stop, part = combined("lerp", self, end, weight)
-        step = stop - x
         if not isinstance(part, TensorBase):
-            return x + step * part if abs(part) < 0.5 else stop - step * (1.0 - part)  # type: ignore[no-any-return]  # of this class
+            xs = (x._primitive, stop._primitive)
+            if abs(part) < 0.5:
+                return x._like(fused(x._backend, _from_start, xs, part))  # type: ignore[no-any-return]  # of this class
+            return x._like(fused(x._backend, _from_end, xs, 1.0 - part))  # type: ignore[no-any-return]  # as above
+        step = stop - x
         share: Any = part
         near = x + step * share
         return near.where(share.abs() < 0.5, stop - step * (1.0 - share))  # type: ignore[no-any-return]  # of this class

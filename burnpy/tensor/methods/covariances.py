@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.covariances import correlation, covariance
 from burnpy.tensor.dims import DimsLike, integer
+from burnpy.tensor.fused import fused
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
+
+
+def _numbers(b: Any, x: Any) -> Any:
+    """x, and 0 for NaN."""
+    return b.where(b.eq(x, x), x, 0.0)
 
 
 class Covariances(TensorBase[B]):
@@ -29,7 +35,7 @@ class Covariances(TensorBase[B]):
         if self.kind == "int":
             return self.sum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined, no-any-return]  # NumberReductions'
         b, x = self._backend, self._primitive
-        numbers: Any = self._like(b.where(b.eq(x, x), x, 0.0))
+        numbers: Any = self._like(fused(b, _numbers, (x,)))
         return numbers.sum(dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]  # of that class
 
     def cov(
