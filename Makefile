@@ -17,7 +17,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format bench bench-check clean
+.PHONY: help demo test test-fast test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -67,6 +67,9 @@ bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch wh
 
 bench-check: $(INSTALLED)-bench ## measure, and fail if a ratio to PyTorch is worse than the committed one of this processor (ARGS="--only training" for a part)
 	@$(PY) -m benchmarks --check $(ARGS)
+
+bench-gpu: $(INSTALLED)-bench $(INSTALLED)-$(CUDA) ## measure on a GPU, beside PyTorch where it has CUDA, in some ten minutes; writes out/gpu.md
+	@$(PY) -m benchmarks.gpu $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -47,7 +47,7 @@ def load(file: Path = FILE) -> Results:
         return {}
     return {
         machine: {
-            name: Group(g["command"], g["machine"], [_section(s) for s in g["sections"]]) for name, g in own.items()
+            name: Group(g["command"], g["machine"], [section_of(s) for s in g["sections"]]) for name, g in own.items()
         }
         for machine, own in json.loads(file.read_text()).items()
     }
@@ -57,7 +57,7 @@ def store(results: Results, file: Path = FILE, page: Path = PAGE) -> None:
     """Write results, and the page that shows them."""
     plain = {
         machine: {
-            name: {"command": g.command, "machine": list(g.machine), "sections": [_plain(s) for s in g.sections]}
+            name: {"command": g.command, "machine": list(g.machine), "sections": [plain_section(s) for s in g.sections]}
             for name, g in own.items()
         }
         for machine, own in sorted(results.items())
@@ -66,7 +66,8 @@ def store(results: Results, file: Path = FILE, page: Path = PAGE) -> None:
     page.write_text(to_markdown(load(file)))
 
 
-def _plain(section: Section) -> dict[str, Any]:
+def plain_section(section: Section) -> dict[str, Any]:
+    """Return a table as values of JSON."""
     head = {"title": section.title, "how": section.how, "unit": section.unit, "digits": section.digits}
     return head | {"columns": list(section.columns), "lines": [_plain_line(line) for line in section.lines]}
 
@@ -90,7 +91,8 @@ def _spread(text: str | None) -> Spread | None:
     return Spread(*map(float, text.split())) if text else None
 
 
-def _section(found: Mapping[str, Any]) -> Section:
+def section_of(found: Mapping[str, Any]) -> Section:
+    """Return the table of values of JSON."""
     lines = [_line(line) for line in found["lines"]]
     return Section(found["title"], found["how"], found["unit"], found["columns"], lines, found["digits"])
 

@@ -37,7 +37,7 @@ def mlp(rng: np.random.Generator, small: bool) -> Task:
     sizes = (8, 6, 6, CLASSES) if small else (784, 512, 512, CLASSES)
     weights: dict[str, Array] = {}
     for k, (inputs, outputs) in enumerate(pairwise(sizes)):
-        weights |= _linear(rng, f"layers.{k}", inputs, outputs)
+        weights |= linear_weights(rng, f"layers.{k}", inputs, outputs)
     images = rng.uniform(0.0, 1.0, (BATCHES, 2 if small else 128, sizes[0]))
     products = [a * b for a, b in pairwise(sizes)]
     labels = rng.integers(0, CLASSES, images.shape[:2])
@@ -56,7 +56,7 @@ def cnn(rng: np.random.Generator, small: bool) -> Task:
     for k, (inputs, outputs) in enumerate(pairwise(channels)):
         weights[f"convolutions.{k}.weight"] = rng.normal(0.0, (2 / (9 * inputs)) ** 0.5, (outputs, inputs, 3, 3))
         weights |= _norm(f"norms.{k}", outputs)
-    weights |= _linear(rng, "logits", features, CLASSES)
+    weights |= linear_weights(rng, "logits", features, CLASSES)
     images = rng.normal(0.0, 1.0, (BATCHES, 2 if small else 64, channels[0], pixels, pixels))
     labels = rng.integers(0, CLASSES, images.shape[:2])
     products = [9 * a * b * (pixels >> k) ** 2 for k, (a, b) in enumerate(pairwise(channels))]
@@ -78,11 +78,11 @@ def gpt(rng: np.random.Generator, small: bool) -> Task:
         layer = f"blocks.layers.{k}"
         weights[f"{layer}.self_attn.in_proj_weight"] = rng.normal(0.0, size**-0.5, (size, 3 * size))
         weights[f"{layer}.self_attn.in_proj_bias"] = np.zeros(3 * size)
-        weights |= _linear(rng, f"{layer}.self_attn.out_proj", size, size)
-        weights |= _linear(rng, f"{layer}.linear1", size, 4 * size)
-        weights |= _linear(rng, f"{layer}.linear2", 4 * size, size)
+        weights |= linear_weights(rng, f"{layer}.self_attn.out_proj", size, size)
+        weights |= linear_weights(rng, f"{layer}.linear1", size, 4 * size)
+        weights |= linear_weights(rng, f"{layer}.linear2", 4 * size, size)
         weights |= _norm(f"{layer}.norm1", size) | _norm(f"{layer}.norm2", size)
-    weights |= _norm("blocks.norm", size) | _linear(rng, "logits", size, alphabet)
+    weights |= _norm("blocks.norm", size) | linear_weights(rng, "logits", size, alphabet)
     sizes = {"alphabet": alphabet, "length": length, "size": size, "heads": 4, "layers": layers}
     text = rng.integers(0, alphabet, (BATCHES, 2 if small else 16, length + 1))
     each = layers * (12 * size**2 + length * size) + size * alphabet  # scores and values of the places before
@@ -110,7 +110,7 @@ def _recurrent(rng: np.random.Generator, small: bool, model: str, gates: int) ->
     shapes |= {"bias_ih": (gates * hidden,), "bias_hh": (gates * hidden,)}
     bound = hidden**-0.5
     weights = {f"recurrent.layers.0.0.{name}": rng.uniform(-bound, bound, shape) for name, shape in shapes.items()}
-    weights |= _linear(rng, "logits", hidden, CLASSES)
+    weights |= linear_weights(rng, "logits", hidden, CLASSES)
     sequences = rng.normal(0.0, 1.0, (BATCHES, batch, length, inputs))
     sizes = {"inputs": inputs, "hidden": hidden}
     labels = rng.integers(0, CLASSES, sequences.shape[:2])
@@ -119,7 +119,8 @@ def _recurrent(rng: np.random.Generator, small: bool, model: str, gates: int) ->
     return Task(model, sizes, weights, sequences, labels, products=products, unneeded=float(of_inputs))
 
 
-def _linear(rng: np.random.Generator, path: str, inputs: int, outputs: int) -> dict[str, Array]:
+def linear_weights(rng: np.random.Generator, path: str, inputs: int, outputs: int) -> dict[str, Array]:
+    """Return the first weights of a linear layer by path."""
     return {
         f"{path}.weight": rng.normal(0.0, (2 / inputs) ** 0.5, (inputs, outputs)),
         f"{path}.bias": np.zeros(outputs),

@@ -36,10 +36,11 @@ class Optimizer(ArrayBase):
         numbers: tuple[Any, ...] = (),
         flags: tuple[bool, ...] = (),
         owned: bool = False,
+        skipped: Any = None,
     ) -> tuple[list[Any], ...]:
         blocks = _BLOCKS.get(formula)
-        if blocks is None or not lists[0]:
-            return super().foreach(formula, lists, numbers, flags, owned)
+        if blocks is None or not lists[0] or skipped is not None:
+            return super().foreach(formula, lists, numbers, flags, owned, skipped)
         return self._call(_update_all, self, blocks, lists, numbers, flags, owned)  # type: ignore[no-any-return]  # lists
 
 

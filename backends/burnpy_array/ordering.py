@@ -13,7 +13,7 @@ class Ordering(ArrayBase):
     """Stable sorts, which put NaN last, and cumulative products."""
 
     def argsort(self, x: Any, dim: int, descending: bool) -> Any:
-        wide = x.astype(float32) if is_half(x.dtype) else x
+        wide = self.cast(x, float32) if is_half(x.dtype) else x
         return self._call(_order, self.xp, wide, dim, descending)
 
     def cumprod(self, x: Any, dim: int) -> Any:

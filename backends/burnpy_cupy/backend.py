@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -12,11 +13,13 @@ from burnpy.backend.backend import Backend, out_of_bounds
 from burnpy.backend.dtypes import float32, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.memory import DeviceMemory
+from burnpy.backend.runtime import Communicator
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
-from burnpy_cupy import availability, exchange, memory
+from burnpy_cupy import availability, exchange, memory, nccl
 from burnpy_cupy.attention import Attention
+from burnpy_cupy.compiled.lists import CompiledLists
 from burnpy_cupy.compiled.operations import Compiled
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
@@ -24,10 +27,11 @@ from burnpy_cupy.differences import Differences
 from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
+from burnpy_cupy.recurrence import Recurrence
 from burnpy_cupy.streams import Stream, Streams
 
 
-class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
+class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, CompiledLists, Differences):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
@@ -78,13 +82,13 @@ class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
     def _call(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         entered = self._entered()
         try:
-            if entered is None and self._current() == self.index:
-                return f(*args, **keywords)
-            with self.xp.cuda.Device(self.index):
+            if self._current() == self.index:
                 if entered is None:
                     return f(*args, **keywords)
                 with entered.stream:
                     return f(*args, **keywords)
+            with self.xp.cuda.Device(self.index), nullcontext() if entered is None else entered.stream:
+                return f(*args, **keywords)
         except MemoryError as error:
             if type(error).__module__.partition(".")[0] != "cupy":  # of a signal handler, perhaps
                 raise
@@ -110,6 +114,9 @@ class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
     def stream(self) -> Stream:
         return Stream(self, self._streams)
 
+    def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
+        return self._call(nccl.joined, self, rank, size, share)  # type: ignore[no-any-return]  # what joined() returns
+
     def exported(self, x: Any) -> exchange.Exported:
         return exchange.Exported(self._call, x)
 
@@ -127,9 +134,12 @@ class CuPy(Attention, Convolution, Indexing, Pooling, Compiled, Differences):
             self._call(self._kernels["burnpy_note"], value, slot, self._late.memory)
         self._late.add(slots, lambda contents: error(*[note for note, _, _ in contents]))
 
-    def bounded(self, index: Any, low: int, high: int, error: Callable[[int], Exception]) -> Any:
+    def bounded(
+        self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
+    ) -> Any:
         slot, inside = self._late.slot(), self._call(self.xp.empty, index.shape, int64)
-        self._call(self._kernels["burnpy_bounded"], index, low, high, slot, inside, self._late.memory)
+        ignored = low if ignored is None else ignored  # the kernel makes low of it
+        self._call(self._kernels["burnpy_bounded"], index, low, high, ignored, slot, inside, self._late.memory)
         self._late.add([slot], lambda contents: out_of_bounds(contents[0][1], contents[0][2], low, high, error))
         return inside
 

@@ -98,12 +98,20 @@ class _Windows:
 
     def lay_out(self, images: Any) -> Any:
         """Return the columns (rows, members, positions) of a block of images."""
-        members = images.shape[0]
-        matrix = self._xp.empty((self.rows, members, self.positions), images.dtype)
-        self._kernels.counting("burnpy_im2col", images, matrix)(
-            images, *self._geometry(members), matrix, size=images.shape[1] * members * self.positions
-        )
+        matrix = self.memory(images.shape[0], images.dtype)
+        kernel = self._kernels.counting("burnpy_im2col", images, matrix)
+        kernel(images, *self._geometry(len(images)), matrix, size=images.shape[1] * len(images) * self.positions)
         return matrix
+
+    def lay_out_with(self, images: Any, grads: Any) -> tuple[Any, Any]:
+        """Return the columns of a block of images, and gradients (members, o, positions) as (o, members, positions)."""
+        members, outputs, _ = grads.shape
+        matrix = self.memory(members, images.dtype)
+        turned = self._xp.empty((outputs, members, self.positions), grads.dtype)
+        kernel = self._kernels.counting("burnpy_im2col_and_turn", images, matrix, turned)
+        size = max(images.shape[1], outputs) * members * self.positions
+        kernel(images, *self._geometry(members), grads, outputs, matrix, turned, size=size)
+        return matrix, turned
 
     def memory(self, members: int, dtype: DType) -> Any:
         """Allocate memory for the columns of a block."""
@@ -187,9 +195,11 @@ def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: Where, gr
     wide = dtype if dtype.itemsize > 2 or len(blocks) == 1 else float32
     total = None
     for block in blocks:
-        columns = w.lay_out(x[block]).reshape((groups, w.rows // groups, -1))
+        columns, turned = w.lay_out_with(x[block], grads[block])
+        length = columns.shape[1] * w.positions
+        columns = columns.reshape((groups, w.rows // groups, length))
         part = xp.empty((groups, o // groups, w.rows // groups), wide)
-        multiply(xp, _channels_first(grads[block], groups), columns.swapaxes(1, 2), part)
+        multiply(xp, turned.reshape((groups, o // groups, length)), columns.swapaxes(1, 2), part)
         total = part if total is None else xp.add(total, part, total)
     if total is None:
         return xp.zeros(shape, dtype)

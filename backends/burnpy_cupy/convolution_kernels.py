@@ -18,13 +18,17 @@ _GEOMETRY = (
 )
 """Sizes: of the batch, the image, the results (high, wide) and the kernel (rows, columns)."""
 
-_IM2COL = """
+_WINDOW = """
 index_t rest = static_cast<index_t>(i);
 const index_t x = rest % wide; rest /= wide;
 const index_t y = rest % high; rest /= high;
 const index_t n = rest % members, c = rest / members;
 const index_t length = members * high * wide, column = static_cast<index_t>(i) - c * length;
 const index_t top = y * stride_y - padding_y, left = x * stride_x - padding_x;
+"""
+"""The channel c and the window (n, y, x) of a thread."""
+
+_IM2COL = """
 for (index_t r = 0; r < rows; r++) {
   const index_t h = top + r * dilation_y;
   for (index_t s = 0; s < columns; s++) {
@@ -39,6 +43,14 @@ for (index_t r = 0; r < rows; r++) {
 }
 """
 """One thread for each channel and window, which writes that part of a column: no two write one place."""
+
+_TURNED = """
+if (c < outputs) {
+  const ptrdiff_t at[] = {n, c, y * wide + x};
+  turned[static_cast<ptrdiff_t>(c) * length + column] = grad[at];
+}
+"""
+"""The gradient (members, outputs, positions) in the order of the columns, in the same launch."""
 
 _COL2IM = """
 index_t rest = static_cast<index_t>(i);
@@ -61,6 +73,12 @@ image = static_cast<T>(total);
 """One thread for each element of the image, which gathers its terms in one order: no two write one place."""
 
 CONVOLUTION = {
-    "burnpy_im2col": Elementwise(f"raw T image, {_GEOMETRY}", "raw T matrix", _IM2COL, INDEX),
+    "burnpy_im2col": Elementwise(f"raw T image, {_GEOMETRY}", "raw T matrix", _WINDOW + _IM2COL, INDEX),
+    "burnpy_im2col_and_turn": Elementwise(
+        f"raw T image, {_GEOMETRY}, raw T grad, int32 outputs",
+        "raw T matrix, raw T turned",
+        f"{_WINDOW}if (c < channels) {{{_IM2COL}}}{_TURNED}",
+        INDEX,
+    ),
     "burnpy_col2im": Elementwise(f"raw F matrix, {_GEOMETRY}", "T image", _COL2IM, INDEX),
 }

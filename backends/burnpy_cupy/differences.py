@@ -71,6 +71,11 @@ class Differences(Random):
         numbers = [*[n * inner for n in lengths], sum(lengths) * inner]
         return self._call(self._kernels[f"burnpy_cat_{len(xs)}"], *xs, *numbers, out)
 
+    def count_update(self, count: Any, total: Any) -> Any:
+        if total.dtype.kind == "V":
+            total = self.cast(total, float32)
+        return self._call(self._kernels["burnpy_count"], count, total, total.shape[0] - 1)
+
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if x.dtype.kind != "V":
             return super().where(condition, x, y)

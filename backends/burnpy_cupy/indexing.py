@@ -1,15 +1,13 @@
-"""Selecting, joining and adding by index in one launch each, and adding to slices in place."""
+"""Selecting and adding by index in one launch each, and adding to slices in place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64, int32, int64, uint64
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
 from burnpy_array.indexing import writable
-from burnpy_cupy.indexing_kernels import MOST_JOINED
 from burnpy_cupy.kernels import Kernels
 
 
@@ -31,16 +29,6 @@ class Indexing(ArrayBackend):
         out = self._call(self.xp.array, x, order="C")
         wrapped = uint64 if x.dtype is int64 else x.dtype  # the same sums, for which CUDA has an atomic addition
         self._call(self._kernels["burnpy_scatter_add"], src.view(wrapped), index, dim, out.view(wrapped))
-        return out
-
-    def cat(self, xs: Sequence[Any], dim: int) -> Any:
-        first = xs[0]
-        if not 2 <= len(xs) <= MOST_JOINED or any(x.dtype is not first.dtype for x in xs):
-            return super().cat(xs, dim)
-        sizes = [x.shape[dim] for x in xs]
-        out = self._call(self.xp.empty, (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :]), first.dtype)
-        parts = [part for pair in zip(xs, sizes, strict=True) for part in pair]
-        self._call(self._kernels[f"burnpy_cat_{len(xs)}"], *parts, dim, out)
         return out
 
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Kernels that select by index, join arrays and add at an index, for arrays with any strides.
+"""Kernels that select by index and add at an index, for arrays with any strides.
 
 A thread writes one element of the result, but for ``burnpy_scatter_add``, where several may add to one place: they do
 so by atomic additions, in any order.
@@ -14,18 +14,6 @@ for (int d = 0; d < _ind.ndim; d++) at[d] = _ind.get()[d];
 """
 """The indices of the element, of which that along ``dim`` is then replaced."""
 
-MOST_JOINED = 4
-"""The largest number of arrays that one launch joins."""
-
-
-def _joining(count: int) -> Elementwise:
-    """The kernel that joins so many arrays along ``dim``."""
-    inputs = "".join(f"raw T x{k}, int64 size{k}, " for k in range(count))
-    parts = [f"if (at[dim] < size{k}) out = x{k}[at]; else {{ at[dim] -= size{k};" for k in range(count - 1)]
-    code = f"{_PLACE}{' '.join(parts)} out = x{count - 1}[at]; {'}' * (count - 1)}"
-    return Elementwise(f"{inputs}int32 dim", "T out", code, reduce_dims=False)
-
-
 INDEXING = {
     "burnpy_gather": Elementwise(
         "raw T x, int64 index, int32 dim", "T out", f"{_PLACE}at[dim] = index; out = x[at];", reduce_dims=False
@@ -36,5 +24,4 @@ INDEXING = {
         f"{_PLACE}at[dim] = index; atomicAdd(&out[at], src);",
         reduce_dims=False,
     ),
-    **{f"burnpy_cat_{count}": _joining(count) for count in range(2, MOST_JOINED + 1)},
 }

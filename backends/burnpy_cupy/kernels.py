@@ -10,6 +10,7 @@ from burnpy_cupy.convolution_kernels import CONVOLUTION
 from burnpy_cupy.definitions import Elementwise, Reduction
 from burnpy_cupy.indexing_kernels import INDEXING
 from burnpy_cupy.pooling_kernels import POOLING
+from burnpy_cupy.recurrence_kernels import RECURRENCE
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };
@@ -96,17 +97,22 @@ ELEMENTWISE = {
     "burnpy_note": Elementwise(
         "T value, int64 slot", "raw int64 memory", "memory[slot] = static_cast<long long>(value)"
     ),
+    "burnpy_count": Elementwise(
+        "int64 count, raw T total, int64 last", "int64 sum", "sum = count + llrint(static_cast<double>(total[last]))"
+    ),
     "burnpy_bounded": Elementwise(
-        "int64 index, int64 low, int64 high, int64 slot",
+        "int64 index, int64 low, int64 high, int64 ignored, int64 slot",
         "int64 inside, raw int64 memory",
-        "if (index < low) atomicMin(&memory[slot + 1], index);"
-        "if (index > high) atomicMax(&memory[slot + 2], index);"
-        "inside = index < low ? low : index > high ? high : index",
+        "bool counts = index != ignored;"
+        "if (counts && index < low) atomicMin(&memory[slot + 1], index);"
+        "if (counts && index > high) atomicMax(&memory[slot + 2], index);"
+        "inside = !counts || index < low ? low : index > high ? high : index",
     ),
     "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
     **CONVOLUTION,
     **INDEXING,
     **POOLING,
+    **RECURRENCE,
 }
 RAW = {**ATTENTION}
 REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("false")}

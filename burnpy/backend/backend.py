@@ -196,8 +196,15 @@ class Backend(
         if exception is not None:
             raise exception
 
-    def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception]) -> Int:
-        """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does."""
+    def bounded(
+        self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
+    ) -> Int:
+        """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does.
+
+        An index that is ``ignored`` is no error, and becomes ``low``.
+        """
+        if ignored is not None:
+            index = self.where(self.ne(index, ignored), index, low)
         dims = tuple(range(len(index.shape)))
         self.defer_check(
             (self.amin(index, dims, False), self.amax(index, dims, False)),

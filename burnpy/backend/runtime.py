@@ -8,14 +8,31 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from burnpy.backend.backend import Backend
     from burnpy.backend.memory import DeviceMemory
     from burnpy.backend.primitives import Value
+
+
+class Communicator(Protocol):
+    """Sums of primitives over the devices of several processes, which all begin the same sums in the same order."""
+
+    def begin_sum(self, x: Any) -> Any:
+        """Begin to replace a primitive by the sum over the processes; return the request."""
+        ...
+
+    def wait(self, request: Any) -> Any:
+        """Return the sum; what is asked of the device from now on waits for it."""
+        ...
+
+    def abandon(self, requests: list[Any]) -> None:
+        """Keep the memory of sums that will never be waited for."""
+        ...
 
 
 class Runtime:
@@ -92,6 +109,21 @@ class Runtime:
         from several threads. On a device that is not asynchronous the block changes nothing.
         """
         return nullcontext() if self.inner is None else self.inner.stream()
+
+    def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
+        """Return what sums primitives of this device over processes; None if they travel through the host's memory.
+
+        All ranks call it, and agree on whether there is one.
+
+        Args:
+            rank: the number of this process.
+            size: the number of ranks.
+            share: takes a value that can be pickled, and returns those of all ranks. It is called once.
+        """
+        if self.inner is not None:
+            return self.inner.communicator(rank, size, share)
+        share(None)
+        return None
 
     def exported(self, x: Value) -> Any:
         """Return an object that exports the primitive x of a plain backend by DLPack from a device other than the CPU;

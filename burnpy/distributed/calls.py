@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.errors import GroupError, RanksLostError
+from burnpy.distributed.buffers import BufferPool
 from burnpy.distributed.wait import Request, Waits, nothing
 from burnpy.distributed.watchdog import Watchdog, ending
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct("<24sdq32s")
 _CHUNK = 1 << 30
 """The largest number of bytes in a message: MPI counts in 32 bits."""
+
+_PIECE = 1 << 22
+"""The largest number of bytes that `Calls.weighted_sum` takes at a time."""
+
+_SEGMENTS, _SUMS = 1, 2
+"""The tags of its messages."""
 
 _ABANDONED: list[Any] = []
 """Requests that will never be waited for. They refer to their memory, into which MPI may still write."""
@@ -38,6 +45,7 @@ class Alone:
 
     rank: int = 0
     size: int = 1
+    tolerant: bool = False  #: whether other ranks go on when one is lost
 
     def name(self, rank: int) -> str:
         """Return the description of a rank."""
@@ -60,6 +68,17 @@ class Alone:
 
     def sum(self, array: NDArray[Any]) -> None:
         """Replace an array by the sum over the ranks."""
+
+    def weighted_sum(self, source: NDArray[Any], target: NDArray[Any], factors: Sequence[float]) -> None:
+        """Fill an array with the sum over the ranks of their sources, each multiplied by the rank's factor.
+
+        Args:
+            source: may be ``target`` itself.
+            target: of the same dtype and size.
+            factors: one for each rank.
+        """
+        np.multiply(source, target.dtype.type(factors[self.rank]), out=target)
+        self.sum(target)
 
     def begin_reduce(self, array: NDArray[Any], root: int) -> Any:
         """Begin to replace the array of rank ``root`` by the sum over the ranks; return the request, to `wait` for."""
@@ -94,6 +113,7 @@ class Calls(Alone):
         self.watchdog = Watchdog(timeout, ending(lambda: mpi.COMM_WORLD.Abort(1)))
         self._count = 0
         self._operation = ""
+        self._pool = BufferPool()
         comm.Set_errhandler(mpi.ERRORS_RETURN)
 
     def name(self, rank: int) -> str:
@@ -172,6 +192,47 @@ class Calls(Alone):
                 self.comm.Allreduce(self.mpi.IN_PLACE, array)
             except self.mpi.Exception as error:
                 raise self.error(error) from error
+
+    def weighted_sum(self, source: NDArray[Any], target: NDArray[Any], factors: Sequence[float]) -> None:
+        """Fill an array with the sum over the ranks of their sources, each multiplied by the rank's factor.
+
+        Every rank adds up one segment, which it then sends to all others, so that each element is multiplied once
+        where it is added, and no source is copied. The sum is the same bits on all ranks.
+        """
+        for start in range(0, len(source), _PIECE // source.itemsize):
+            stop = min(start + _PIECE // source.itemsize, len(source))
+            self._weighted_piece(source[start:stop], target[start:stop], [target.dtype.type(x) for x in factors])
+
+    def _weighted_piece(self, source: NDArray[Any], target: NDArray[Any], factors: Sequence[Any]) -> None:
+        size, rank = self.size, self.rank
+        cuts = [len(source) * k // size for k in range(size + 1)]
+        segments = [slice(start, stop) for start, stop in pairwise(cuts)]
+        others = [(rank + k) % size for k in range(1, size)]
+        own = target[segments[rank]]
+        arrived = [self._pool.take(own.dtype, own.size) for _ in others]
+        requests: list[Request] = []
+        try:
+            for other, array in zip(others, arrived, strict=True):
+                requests.append(self.begin("Irecv", array, other, _SEGMENTS))
+            for other in others:
+                requests.append(self.begin("Isend", source[segments[other]], other, _SEGMENTS))
+            np.multiply(source[segments[rank]], factors[rank], out=own)
+            for other, array, request in zip(others, arrived, requests, strict=False):
+                self.wait(request)
+                np.multiply(array, factors[other], out=array)
+                np.add(own, array, out=own)
+            for request in requests[size - 1 :]:
+                self.wait(request)
+            requests.clear()
+            for other in others:
+                requests.append(self.begin("Irecv", target[segments[other]], other, _SUMS))
+            for other in others:
+                requests.append(self.begin("Isend", own, other, _SUMS))
+            for request in requests:
+                self.wait(request)
+        except BaseException:
+            self.abandon(requests)
+            raise
 
     def begin_sum(self, array: NDArray[Any]) -> Request:
         """Begin to replace an array by the sum over the ranks; `wait` waits for the result."""

@@ -137,6 +137,8 @@ class TolerantCalls(Calls):
     All are polled, so that none stands still for a rank that has ended.
     """
 
+    tolerant = True
+
     def __init__(self, mpi: Any, comm: Any, timeout: float, hosts: Sequence[str]) -> None:
         super().__init__(mpi, comm, timeout, hosts)
         self._agreements = Waits(mpi, comm, timeout, self.hosts)

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 from burnpy.optim.grads_params import GradientsParams
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from burnpy.autodiff.graph import Leaf
-    from burnpy.distributed.buffers import BufferPool
-    from burnpy.distributed.calls import Alone
+    from burnpy.distributed.wires import Wire
     from burnpy.optim.layout import Layout
     from burnpy.tensor.tensor import Tensor
 
@@ -24,21 +21,17 @@ class Overlap:
     earlier buckets: the order is that of the layout, and so the same on all ranks, whatever the order of their graphs.
 
     Args:
-        calls: of the group.
+        wire: the way on which the buckets travel.
         layout: the layout that all ranks expect the gradients to have.
         scale: the factor of this rank's gradients.
-        pool: memory for the buckets.
         idents: the ids of parameters by their leaves.
     """
 
-    def __init__(
-        self, calls: Alone, layout: Layout[Any], scale: float, pool: BufferPool, idents: Mapping[Leaf, str]
-    ) -> None:
+    def __init__(self, wire: Wire, layout: Layout[Any], scale: float, idents: Mapping[Leaf, str]) -> None:
         self.layout = layout
-        self.arrays: list[NDArray[Any]] = [pool.take(*spec) for spec in layout.buckets]
         self.requests: list[Any] = []
         """The requests of the buckets whose sums have started, from the first on."""
-        self._calls, self._scale, self._idents = calls, scale, idents
+        self._wire, self._scale, self._idents = wire, scale, idents
         self._bucket = {entry.ident: place.bucket for entry, place in zip(layout.entries, layout.places, strict=True)}
         self._awaited = [len(row) for row in layout.by_bucket]
         self._ready: list[dict[str, Tensor[Any]]] = [{} for _ in layout.buckets]
@@ -51,10 +44,10 @@ class Overlap:
             return
         self._ready[bucket][ident] = gradient
         self._awaited[bucket] -= 1
-        while len(self.requests) < len(self.arrays) and not self._awaited[len(self.requests)]:
+        while len(self.requests) < len(self._awaited) and not self._awaited[len(self.requests)]:
             self._start(self._held(len(self.requests)))
         if self.requests:
-            self._calls.progress(self.requests[-1])
+            self._wire.progress(self.requests[-1])
 
     def _held(self, bucket: int) -> GradientsParams[Any]:
         """The gradients of a bucket."""
@@ -62,22 +55,18 @@ class Overlap:
         return GradientsParams(self.layout.device, values, paths=self.layout.paths)
 
     def _start(self, grads: GradientsParams[Any] | None) -> None:
-        index = len(self.requests)
-        self.layout.write_bucket(index, grads, self.arrays[index], self._scale)
-        self.requests.append(self._calls.begin_sum(self.arrays[index]))
+        self.requests.append(self._wire.begin(self.layout, len(self.requests), grads, self._scale))
 
     def flush(self, grads: GradientsParams[Any] | None) -> None:
         """Start the sums of all other buckets, with zeros where there is no gradient."""
-        while len(self.requests) < len(self.arrays):
+        while len(self.requests) < len(self._awaited):
             self._start(grads)
         self._ready.clear()
 
     def abandon(self) -> None:
         """Give up, after an error: the sums that have begun keep their memory."""
-        self._calls.abandon(self.requests)
+        self._wire.abandon(self.requests)
 
-    def wait(self) -> list[NDArray[Any]]:
+    def wait(self) -> list[Tensor[Any]]:
         """Return the sums of all buckets."""
-        for request in self.requests:
-            self._calls.wait(request)
-        return self.arrays
+        return [self._wire.wait(self.layout, request) for request in self.requests]

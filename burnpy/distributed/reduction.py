@@ -1,4 +1,4 @@
-"""The weighted mean of gradients over ranks, by way of buckets in the memory of the host."""
+"""The weighted mean of gradients over ranks, by way of flat buckets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.distributed.buffers import BufferPool
 from burnpy.distributed.calls import Alone, Header
 from burnpy.distributed.overlap import Overlap
-from burnpy.distributed.parts import Parts, unflattened
+from burnpy.distributed.parts import Parts
 from burnpy.distributed.plans import described, joint_layout
+from burnpy.distributed.wires import Wire, wire_of
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Layout
+from burnpy.optim.matching import gradient_device
 
 if TYPE_CHECKING:
     from burnpy.nn.module import Module
@@ -44,6 +46,7 @@ class Reduction:
         self._device: Any = None
         self._steady: dict[Key, tuple[Layout[Any], bool]] = {}
         """By model, the layout of the last `backward`, and whether it may be expected of the next."""
+        self._wires: dict[Any, Wire] = {}
         self._parts: dict[Key, Parts] = {}
 
     def mean(self, grads: GradientsParams[Any] | None, weight: float) -> GradientsParams[Any]:
@@ -51,13 +54,10 @@ class Reduction:
         if self._calls.size == 1 and grads is not None:
             return grads
         own = None if grads is None or weight == 0.0 else self._layout(grads)
-        digests, total = self._opened("mean", weight, _NONE if own is None else own.digest)
+        digests, factors = self._opened("mean", weight, _NONE if own is None else own.digest)
         layout = self._agreed("mean", own, digests)
-        arrays = [self._pool.take(*spec) for spec in layout.buckets]
-        for index, array in enumerate(arrays):
-            layout.write_bucket(index, None if own is None else grads, array, weight / total)
-            self._calls.sum(array)
-        return unflattened(layout, arrays)
+        wire, given = self._wire(layout.device), None if own is None else grads
+        return layout.unflatten([wire.sum(layout, index, given, factors) for index in range(len(layout.buckets))])
 
     def backward(self, loss: Tensor[Any] | None, model: Module[Any], weight: float) -> GradientsParams[Any]:
         """Return the mean over the ranks of the gradients of a loss: see `burnpy.distributed.Group.backward`.
@@ -68,12 +68,14 @@ class Reduction:
         """
         params = [param for param in model.params() if not param.frozen]
         key: Key = (model.device, *((param.id, param.shape, param.dtype) for param in params))
+        self._device = gradient_device(model)
         expected, steady = self._steady.get(key, (None, False))
-        digests, total = self._opened("backward", weight, _NONE if expected is None or not steady else expected.digest)
-        scale, overlap = weight / total, None
+        expectation = _NONE if expected is None or not steady else expected.digest
+        digests, factors = self._opened("backward", weight, expectation)
+        scale, overlap = factors[self._calls.rank], None
         if expected is not None and steady and digests.count(expected.digest) == len(digests):
             idents = {param.value._primitive.node: param.id for param in params}
-            overlap = Overlap(self._calls, expected, scale, self._pool, idents)
+            overlap = Overlap(self._wire(expected.device), expected, scale, idents)
         try:
             grads = None
             if loss is not None and weight > 0.0:
@@ -83,18 +85,18 @@ class Reduction:
             own = None if grads is None else self._layout(grads)
             digests, _ = self._opened("backward", weight, _NONE if own is None else own.digest)
             layout = self._agreed("backward", own, digests)
-            arrays = [] if overlap is None else overlap.wait()
+            buckets = [] if overlap is None else overlap.wait()
             if overlap is None or layout != expected:
-                overlap = Overlap(self._calls, layout, scale, self._pool, {})
+                overlap = Overlap(self._wire(layout.device), layout, scale, {})
                 overlap.flush(grads)
-                arrays = overlap.wait()
+                buckets = overlap.wait()
         except BaseException:
             if overlap is not None:
                 overlap.abandon()
             raise
         _make_room(self._steady)
         self._steady[key] = layout, expected is None or layout == expected
-        return unflattened(layout, arrays)
+        return layout.unflatten(buckets)
 
     def parts(
         self, grads: GradientsParams[Any] | None, weight: float, owners: Mapping[str, int]
@@ -107,29 +109,36 @@ class Reduction:
             owners: the rank of each parameter by id; gradients of others are of all.
         """
         own = None if grads is None or weight == 0.0 else self._layout(grads)
-        digests, total = self._opened("mean of parts", weight, _NONE if own is None else own.digest)
+        digests, factors = self._opened("mean of parts", weight, _NONE if own is None else own.digest)
         layout = self._agreed("mean of parts", own, digests)
         key: Key = (layout.device, layout.digest, *owners.items())
         parts = self._parts.get(key)
         if parts is None:
             _make_room(self._parts)
             parts = self._parts[key] = Parts(layout, owners, self._calls.size)
-        return parts.mean(self._calls, self._pool, None if own is None else grads, weight / total)
+        return parts.mean(self._calls, self._pool, None if own is None else grads, factors[self._calls.rank])
 
     def exchange(self, operation: str, array: Any, sizes: Sequence[int]) -> None:
         """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
         self._calls.open(Header(operation, nbytes=len(array)))
         self._calls.exchange(array, sizes)
 
-    def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], float]:
-        """Return the digests of all ranks, and the sum of their weights."""
+    def _wire(self, device: Any) -> Wire:
+        """Return the way for the gradients of a device; the ranks agree on it at its first use."""
+        wire = self._wires.get(device)
+        if wire is None:
+            wire = self._wires[device] = wire_of(self._calls, self._pool, device)
+        return wire
+
+    def _opened(self, operation: str, weight: float, digest: bytes) -> tuple[tuple[bytes, ...], list[float]]:
+        """Return the digests of all ranks, and their shares of the sum of weights."""
         headers = self._calls.open(Header(operation, weight, 0, digest))
         total = math.fsum(header.weight for header in headers)
         if not 0.0 < total < math.inf:
             raise ArgumentError(
                 f"{operation}() was given the weights {[header.weight for header in headers]}; one is positive"
             )
-        return tuple(header.digest for header in headers), total
+        return tuple(header.digest for header in headers), [header.weight / total for header in headers]
 
     def _layout(self, grads: GradientsParams[Any]) -> Layout[Any]:
         """Return the layout of gradients, the same object for the same parameters."""

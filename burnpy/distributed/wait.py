@@ -10,8 +10,11 @@ from typing import Any, Protocol
 
 from burnpy.backend.errors import WaitError
 
-_SPIN = 0.001
+_SPIN = 0.0005
 """Seconds of asking without a pause, which is as fast as MPI's own waiting."""
+
+_YIELD = 0.002
+"""Seconds until which the processor is offered to others between two questions."""
 
 _PAUSE = 0.0002
 """Seconds between two questions later on, which leave the processor to ranks that compute."""
@@ -89,8 +92,9 @@ class Waits:
         while not request.Test():
             now = time.perf_counter()
             waited = now - began
-            if waited < _SPIN:
-                time.sleep(0.0)  # lets other threads and processes run, and returns at once where there are none
+            if waited < _YIELD:
+                if waited > _SPIN:
+                    time.sleep(0.0)  # returns at once where no other thread or process waits for the processor
                 continue
             if not marked and waited > min(_LONG, self.timeout / 4):
                 marked = True

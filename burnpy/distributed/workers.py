@@ -13,6 +13,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
 from burnpy.distributed.engines.base import Engine, Failure, Lost, Task, Worker
+from burnpy.distributed.engines.flat import Layouts
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.base import describe
@@ -82,6 +83,7 @@ class Workers:
             raise ArgumentError(f"Workers() was given limit={limit!r}; it is a number of seconds above 0")
         self._count, self._limit, self._retries, self._seed = count, limit, retries, seed
         self._calls = 0
+        self._layouts = Layouts()
         self._failed_starts = 0
         self._idle: list[Worker] = []
         self._busy: dict[Worker, tuple[Task | None, float]] = {}  # its task, None while it starts, and its deadline
@@ -193,7 +195,7 @@ class Workers:
                 del self._busy[worker]
                 self._idle.append(worker)
                 self._failed_starts = 0
-                out.append((task, answer))
+                out.append((task, self._layouts.opened(answer)))
         now = time.monotonic()
         for worker, (task, deadline) in [*self._busy.items()]:
             if deadline <= now:

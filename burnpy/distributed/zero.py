@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from burnpy.optim.optimizer import Floats
 
 B = TypeVar("B", bound="Backend")
+M = TypeVar("M", bound=Module[Any])
+T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _ALIGNED = 64
 """The bytes to a multiple of which parameters are placed in a message: what vector instructions like best."""
@@ -99,6 +102,7 @@ class ZeroRedundancy(Optimizer):
             )
         for name, value in (("weight_decay", optim.weight_decay), ("maximize", optim.maximize)):
             _set(self, name, value)
+        _set(self, "master_weights", optim.master_weights)
         _set(self, "groups", optim.groups)
         super().__post_init__()
         _set(self, "optim", copy(optim))
@@ -140,6 +144,10 @@ class ZeroRedundancy(Optimizer):
             return grads
         return self.group._reduction.parts(grads, share, self._owners.of(model))
 
+    @overload
+    def step(self, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]) -> M: ...
+    @overload
+    def step(self, lr: float, model: T, grads: T | Gradients[Any]) -> T: ...
     @explained
     def step(self, lr: float, model: Any, grads: Any) -> Any:
         """Update every parameter that has a gradient, each on the rank that it belongs to, and return the new model.

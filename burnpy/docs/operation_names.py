@@ -41,6 +41,7 @@ foreach_mul torch._foreach_mul
 foreach_div torch._foreach_div
 foreach_add torch._foreach_add
 foreach_lerp torch._foreach_lerp
+foreach_cast –
 foreach_norm torch._foreach_norm
 total_norm torch.nn.utils.get_total_norm
 sgd_update torch.optim.SGD

@@ -20,6 +20,7 @@ _PACKAGES = {
     "burnpy.linalg": (packages.LINALG, torch_names.LINALG),
     "burnpy.autodiff": (packages.AUTODIFF, ""),
     "burnpy.data": (packages.DATA, ""),
+    "burnpy.distributed": (packages.DISTRIBUTED, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 

@@ -44,7 +44,7 @@ CircularPad2d | CircularPad
 CircularPad3d | CircularPad | with dims=3
 UpsamplingNearest2d | Upsample
 UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
-SyncBatchNorm | – | not yet: with distributed training
+SyncBatchNorm | BatchNorm | it normalizes by a rank's own samples, and its running statistics are of all ranks
 NLLLoss | NllLoss
 MSELoss | MseLoss
 BCEWithLogitsLoss | BceWithLogitsLoss
@@ -62,7 +62,7 @@ Unflatten | x.reshape(2, 3, 1) | in forward()
 UninitializedParameter | Param | sizes are given
 UninitializedBuffer | Buffer | sizes are given
 LazyLinear | Linear | sizes are given
-DataParallel | – | not yet: with distributed training
+DataParallel | burnpy.distributed.DataParallel
 utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.optim
 """
 
@@ -176,4 +176,25 @@ RandomSampler | Shuffled
 SubsetRandomSampler | Loader(data.subset(indices), collate(device=device), batch_size=64, shuffle=True)
 WeightedRandomSampler | Weighted(weights, n=100)
 DistributedSampler | loader.shard(rank, size)
+"""
+
+DISTRIBUTED = """
+init_process_group | Group.world()
+destroy_process_group | – | a group ends with the program
+new_group | – | not yet: a group is all ranks
+get_rank | Group.world().rank
+get_world_size | Group.world().size
+is_initialized | Group.world().size > 1
+all_reduce | group.sum(value) | of gradients, group.mean(grads, weight=len(batch))
+reduce | group.sum(value)
+all_gather | group.gather(value)
+all_gather_object | group.gather(value)
+gather_object | group.gather(value)
+broadcast | group.broadcast(value)
+broadcast_object_list | group.broadcast(value)
+barrier | group.barrier()
+DistributedDataParallel | DataParallel(group) | for a learner; in a loop, group.backward(loss, model, weight=len(batch))
+DistributedSampler | loader.shard(group.rank, group.size)
+ZeroRedundancyOptimizer | ZeroRedundancy(AdamW(), group)
+FullyShardedDataParallel | – | not yet; ZeroRedundancy divides the states of an optimizer
 """

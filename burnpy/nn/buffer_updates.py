@@ -94,16 +94,29 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
     >>> grads.buffer_updates[largest.id].tolist(), grads[x].tolist()
     ([5.0, 1.0], [2.0, 2.0])
     """
+    return record_updates(output, (buffer, value))
+
+
+def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> Tensor[B]:
+    """Attach updates of several buffers of one dtype as `record_update` does, of which the vectors are parts of one."""
     device: Any = output.device
-    if not isinstance(device, Autodiff) or buffer.frozen:
+    live = [(buffer, value) for buffer, value in updates if not buffer.frozen]
+    if not isinstance(device, Autodiff) or not live:
         return output
-    shape, dtype = buffer.shape, buffer.dtype
-    if value.shape != shape:
-        raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
     inner: Any = device.inner
-    flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
-    vector = inner.cat([flat if flat.dtype == dtype else inner.cast(flat, dtype), _one(inner, dtype)], 0)
-    return output._like(carrying(device, output._primitive, buffer.id, vector))
+    parts: list[Any] = []
+    for buffer, value in live:
+        shape, dtype = buffer.shape, buffer.dtype
+        if value.shape != shape:
+            raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
+        flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
+        parts += [flat if flat.dtype == dtype else inner.cast(flat, dtype), _one(inner, dtype)]
+    vectors, out, start = inner.cat(parts, 0), output._primitive, 0
+    for buffer, _ in live:
+        stop = start + math.prod(buffer.shape) + 1
+        out = carrying(device, out, buffer.id, inner.slice(vectors, (slice(start, stop, 1),)))
+        start = stop
+    return output._like(out)
 
 
 def stepped(module: M, values: Mapping[str, TensorBase[Any]], updates: Mapping[str, Tensor[Any]] | None = None) -> M:

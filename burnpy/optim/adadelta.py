@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.operations.optimizer import decayed
 from burnpy.optim.checks import at_least_zero, fraction
@@ -36,6 +36,7 @@ class AdaDelta(Optimizer):
         weight_decay: the coefficient of an L2 penalty.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -51,6 +52,8 @@ class AdaDelta(Optimizer):
 
     rho: float = 0.9
     eps: float = 1e-6
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -73,7 +76,7 @@ class AdaDelta(Optimizer):
         """Return the new parameters and states by the formula of the class."""
         numbers = (step.lr, self.rho, 1.0 - self.rho, self.eps, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize)
-        return device.foreach(adadelta_step, (params, grads, *states), numbers, flags, step.owned)
+        return device.foreach(adadelta_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
 
 
 def adadelta_step(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.optimizer import Optimizer
@@ -33,6 +33,7 @@ class AdaGrad(Optimizer):
         initial_sum: the initial value of s.
         weight_decay: the coefficient of an L2 penalty.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -41,6 +42,8 @@ class AdaGrad(Optimizer):
     lr_decay: float = 0.0
     eps: float = 1e-10
     initial_sum: float = 0.0
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.

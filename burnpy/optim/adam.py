@@ -35,6 +35,7 @@ class Adam(Optimizer):
         amsgrad: whether to use the maximum of v so far, so that the divisor never shrinks.
         weight_decay: the coefficient of an L2 penalty, which affects the averages; `AdamW` applies it separately.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -54,6 +55,8 @@ class Adam(Optimizer):
 
     decoupled: ClassVar[bool] = False
     """True if weight decay is decoupled from the averages, as in `AdamW`."""
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -98,6 +101,8 @@ class AdamW(Adam):
         groups: parameters with different settings; biases and scales of norms often have no weight decay::
 
             AdamW(groups=[Group(lambda path, param: len(param.shape) < 2, weight_decay=0.0)])
+
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
@@ -35,6 +35,7 @@ class Adamax(Optimizer):
         weight_decay: the coefficient of an L2 penalty.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -50,6 +51,8 @@ class Adamax(Optimizer):
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -73,7 +76,7 @@ class Adamax(Optimizer):
         beta1, beta2 = self.betas
         numbers = (step.lr / step.bias_correction(beta1), 1.0 - beta1, beta2, self.eps, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize)
-        return device.foreach(adamax_step, (params, grads, *states), numbers, flags, step.owned)
+        return device.foreach(adamax_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
 
 
 def adamax_step(

@@ -12,11 +12,13 @@ from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.norms import norm_of, norms_of
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
+    from burnpy.backend.primitives import Float
 
 G = TypeVar("G", bound="Gradients[Any] | GradientsParams[Any]")
 
@@ -103,7 +105,15 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
 
 
 def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
-    return (bound / (norm + _EPS)).clamp(max=1.0)
+    device: Any = norm.device
+    ((factor,),) = device.foreach(factor_each, ([norm._primitive],), (bound,))
+    return new_tensor(Tensor, device, factor)  # type: ignore[no-any-return]  # of that class
+
+
+def factor_each(b: Any, norm: Float, bound: Any) -> tuple[Float]:
+    """Return by what gradients of a norm are multiplied, min(1, bound / (norm + 1e-6)): a formula of lists."""
+    limit = bound if hasattr(bound, "dtype") else b.full((), bound, norm.dtype)
+    return (b.minimum(b.div(limit, b.add(norm, _EPS)), 1.0),)
 
 
 def _limit(grads: object, limit: float, operation: str) -> float:

@@ -14,6 +14,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 
@@ -155,25 +156,50 @@ class Layout(Generic[B]):
         self, index: int, grads: GradientsParams[B] | None, array: NDArray[Any], scale: float = 1.0
     ) -> None:
         """Write one bucket into memory of the host: see `write`."""
-        device: Any = self.device
-        if grads is not None and not device.eager_checks:  # one copy to the host for each bucket
-            array[:] = device.to_numpy(self.flatten_bucket(index, grads)._primitive)
+        staged = self.stage(index, grads, array)
         for entry, place in self.by_bucket[index]:
-            target = array[place.start : place.stop]
-            value = None if grads is None else held(grads, entry)
-            if value is None:
-                target.fill(0)
-                continue
-            source = target if not device.eager_checks else _flat_numpy(value, array.dtype)
-            if entry.kind == "gradient" and scale != 1.0:
-                np.multiply(source, array.dtype.type(scale), out=target)
-            elif source is not target:
-                target[:] = source
+            self.write_entry(entry, grads, array[place.start : place.stop], scale, staged=staged)
 
-    def flatten_bucket(self, index: int, grads: GradientsParams[B]) -> Tensor[B]:
-        """Return one bucket of gradients, on their device."""
-        flat: Tensor[B] = cat([self._flat(grads, entry) for entry, _ in self.by_bucket[index]], dim=0)
+    def stage(self, index: int, grads: GradientsParams[B] | None, array: NDArray[Any]) -> bool:
+        """Copy a bucket from an asynchronous device to the host, all at once; return whether that was done."""
+        device: Any = self.device
+        if grads is None or device.eager_checks:
+            return False
+        array[:] = device.to_numpy(self.flatten_bucket(index, grads)._primitive)
+        return True
+
+    def source(self, entry: Entry, grads: GradientsParams[B] | None, dtype: DType) -> NDArray[Any] | None:
+        """Return the elements of an entry in the memory of the host, 1-d, or None."""
+        value = None if grads is None else held(grads, entry)
+        if value is None:
+            return None
+        if isinstance(value, Tensor) and value.dtype.itemsize < 4:  # NumPy cannot convert bfloat16
+            value = value.to_dtype(dtype)
+        flat: NDArray[Any] = value._backend.to_numpy(value._primitive).reshape(-1)
         return flat
+
+    def write_entry(
+        self, entry: Entry, grads: GradientsParams[B] | None, target: NDArray[Any], scale: float, *, staged: bool
+    ) -> None:
+        """Write one entry into its part of a bucket; ``staged`` if it is there already, and not scaled."""
+        source = target if staged else self.source(entry, grads, target.dtype)
+        if source is None:
+            target.fill(0)
+        elif entry.kind == "gradient" and scale != 1.0:
+            np.multiply(source, target.dtype.type(scale), out=target)
+        elif source is not target:
+            target[:] = source
+
+    def flatten_bucket(self, index: int, grads: GradientsParams[B], scale: float | None = None) -> Tensor[B]:
+        """Return one bucket of gradients, on their device; with a ``scale``, multiplied by it, in new memory."""
+        row = self.by_bucket[index]
+        flats = [self._flat(grads, entry) for entry, _ in row]
+        kinds = {entry.kind for entry, _ in row}
+        if scale is not None and kinds != {"gradient"}:
+            factors = [scale if entry.kind == "gradient" else 1.0 for entry, _ in row]
+            flats, scale = [flat * factor for flat, factor in zip(flats, factors, strict=True)], None
+        bucket: Tensor[B] = cat(flats, dim=0)
+        return bucket if scale is None else bucket * scale
 
     def unflatten(self, buckets: Sequence[Tensor[B]]) -> GradientsParams[B]:
         """Return the gradients in buckets, which may be sums of several processes' buckets.
@@ -183,14 +209,17 @@ class Layout(Generic[B]):
             DeviceError: they are on another device.
         """
         self._check(buckets)
+        device: Any = self.device
+        primitives = [bucket._primitive for bucket in buckets]
         found: dict[str, dict[str, Any]] = {"gradient": {}, "update": {}, "found_inf": {}}
         for entry, place in zip(self.entries, self.places, strict=True):
-            flat = buckets[place.bucket][place.start : place.stop]
+            flat = device.slice(primitives[place.bucket], (slice(place.start, place.stop, 1),))
+            value: Any = new_tensor(Tensor, device, device.reshape(flat, entry.shape))
             if entry.kind == "found_inf":
-                found["found_inf"][FOUND_INF] = (flat != 0.0).reshape(())
-            else:
-                value = flat.reshape(entry.shape)
-                found[entry.kind][entry.ident] = value if value.dtype == entry.dtype else value.to_dtype(entry.dtype)
+                value = value != 0.0
+            elif value.dtype != entry.dtype:
+                value = value.to_dtype(entry.dtype)
+            found[entry.kind][entry.ident] = value
         ordered = {ident: found["gradient"][ident] for ident in self.paths if ident in found["gradient"]}
         return self._make(
             self.device,
@@ -249,13 +278,6 @@ def held(grads: GradientsParams[Any], entry: Entry) -> Any:
     if entry.kind == "found_inf":
         return grads._found_inf
     return (grads._values if entry.kind == "gradient" else grads._updates).get(entry.ident)
-
-
-def _flat_numpy(value: Any, dtype: DType) -> Any:
-    """The elements of a tensor in the memory of the host; bfloat16, which NumPy cannot convert, in ``dtype``."""
-    if isinstance(value, Tensor) and value.dtype.itemsize < 4:
-        value = value.to_dtype(dtype)
-    return value._backend.to_numpy(value._primitive).reshape(-1)
 
 
 def wire_dtype(dtype: DType) -> DType:

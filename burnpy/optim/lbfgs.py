@@ -113,6 +113,8 @@ class LBfgs(Optimizer):
             )
         if self.groups:
             raise ArgumentError("LBfgs() was given groups; all parameters take one step together")
+        if self.master_weights:
+            raise ArgumentError("LBfgs() was given master_weights=True; it needs losses without noise: use float32")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -197,7 +199,9 @@ class LBfgs(Optimizer):
         evaluations, most = 1, self.max_eval if self.max_eval is not None else self.max_iter * 5 // 4
         (batch,) = batches(pending, memory.states, {}, Step(rate), (), joint=True)
         step = batch.step
-        states: tuple[Floats, ...] = batch.states(memory.states, self.slots, d, self.initial)
+        states: tuple[Floats, ...] = batch.states(
+            memory.states, self.slots, d, self.initial, [item.value for item in pending]
+        )
         values: list[Float] = [item.value for item in pending]
         begun = point
         for _ in range(self.max_iter):
@@ -235,7 +239,7 @@ class LBfgs(Optimizer):
                 break
         if step.number > batch.step.number:
             last = batch._replace(step=step._replace(number=step.number - 1))
-            for ident, _, state in last.updated((values, *states), memory.states, self.slots, d, "LBfgs"):
+            for ident, _, state in last.updated((values, *states), memory.states, self.slots, d):
                 memory.states[ident] = state
             memory.loaded = False
         if point.model is model:

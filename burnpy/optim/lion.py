@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import decay_rates
@@ -32,6 +32,7 @@ class Lion(Optimizer):
         weight_decay: the decay rate of the weights, multiplied by the learning rate.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -46,6 +47,8 @@ class Lion(Optimizer):
     """
 
     betas: tuple[float, float] = (0.9, 0.99)
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -68,7 +71,7 @@ class Lion(Optimizer):
         beta1, beta2 = self.betas
         numbers = (step.lr, 1.0 - beta1, 1.0 - beta2, step.decay(decoupled=True))
         flags = (bool(step.weight_decay), step.maximize)
-        return device.foreach(lion_step, (params, grads, *states), numbers, flags, step.owned)
+        return device.foreach(lion_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
 
 
 def lion_step(

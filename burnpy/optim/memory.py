@@ -36,7 +36,7 @@ class Memory:
     exposed states, and start without a record of replaced leaves.
     """
 
-    __slots__ = ("_lock", "loaded", "replaced", "states", "unseen")
+    __slots__ = ("_lock", "loaded", "replaced", "rounded", "states", "unseen")
 
     def __init__(self, states: Mapping[str, ParamState], loaded: bool) -> None:
         self._lock: TryLock[Use] = TryLock()
@@ -46,6 +46,8 @@ class Memory:
         """True if the states were loaded from a record and no step was taken since."""
         self.unseen: set[str] = set()
         """The ids whose states were not exposed, so that a step may write into their arrays."""
+        self.rounded: Mapping[str, Any] = {}
+        """The primitives that the last steps rounded masters to, by parameter id: see `burnpy.optim.masters`."""
         self.replaced: dict[int, ref[Tensor[Any]]] = {}
         """The leaves that a step has replaced, by `id()`; weak, because ids are reused when leaves are freed."""
 
@@ -93,7 +95,7 @@ class Memory:
         try:
             self.begin(use)
             self.unseen.clear()
-            self.replaced, self.loaded, self.states = {}, bool(states), dict(states)
+            self.replaced, self.loaded, self.states, self.rounded = {}, bool(states), dict(states), {}
         finally:
             self.end(use)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
@@ -40,6 +40,7 @@ class NAdam(Optimizer):
         weight_decay: the coefficient of an L2 penalty, or the decay rate of the weights.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -57,6 +58,8 @@ class NAdam(Optimizer):
     eps: float = 1e-8
     momentum_decay: float = 4e-3
     decoupled_weight_decay: bool = False
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -87,7 +90,7 @@ class NAdam(Optimizer):
         decoupled = self.decoupled_weight_decay
         numbers = (grad_rate, mean_rate, root, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
         flags = (bool(step.weight_decay), step.maximize, decoupled)
-        return device.foreach(nadam_step, (params, grads, *states), numbers, flags, step.owned)
+        return device.foreach(nadam_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
 
 
 def nadam_step(

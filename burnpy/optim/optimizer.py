@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
+from burnpy.backend.operations.lists import unless
 from burnpy.backend.operations.optimizer import Step
 from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.buffer_updates import stepped
@@ -17,6 +17,7 @@ from burnpy.nn.module import Module
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
+from burnpy.optim.masters import MASTER, masters_of, with_masters
 from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
@@ -71,6 +72,10 @@ class Optimizer(metaclass=Explaining):
         weight_decay: the coefficient of weight decay, used as the optimizer's class says.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether the state of a float16 or bfloat16 parameter has a float32 copy of it, ``"master"``.
+            Then averages and steps are computed in float32, and the parameter is the copy, rounded, so that steps
+            smaller than the spacing of its dtype add up. A parameter that was changed by something else than `step`
+            changes its copy. Source: Micikevicius et al., Mixed precision training, 2018.
 
     >>> import copy
     >>> from burnpy import Autodiff, Tensor
@@ -94,6 +99,11 @@ class Optimizer(metaclass=Explaining):
     weight_decay: float = 0.0
     maximize: bool = False
     groups: Sequence[Group] = ()
+    master_weights: bool = False
+
+    gated: ClassVar[bool] = False
+    """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as the device's
+    operations and `burnpy.backend.Backend.foreach` do if they are given it. Otherwise, `step` does that afterwards."""
 
     joint: ClassVar[bool] = False
     """True if one call of `update` always takes all parameters, as their updates depend on each other."""
@@ -118,9 +128,10 @@ class Optimizer(metaclass=Explaining):
             ArgumentError: a setting is invalid.
         """
         at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
-        maximize: object = self.maximize
-        if not isinstance(maximize, bool):
-            raise ArgumentError(f"{type(self).__name__}(maximize=) was given as {maximize!r:.80}; it is True or False")
+        flags: list[tuple[str, object]] = [("maximize", self.maximize), ("master_weights", self.master_weights)]
+        for name, flag in flags:
+            if not isinstance(flag, bool):
+                raise ArgumentError(f"{type(self).__name__}({name}=) was given as {flag!r:.80}; it is True or False")
 
     @property
     @abstractmethod
@@ -147,7 +158,7 @@ class Optimizer(metaclass=Explaining):
             step: the learning rate and the other settings that all optimizers have in common. ``step.owned`` says that
                 the states may be modified in place: they are results of `initial` or of the last update and were not
                 exposed. Pass it on to the device's operations only if `initial` and `update` return new, distinct
-                arrays, never the parameters or the gradients.
+                arrays, never the parameters or the gradients. ``step.found_inf`` is for an update that is `gated`.
         """
 
     def initial(self, device: Backend, param: Float) -> tuple[Float, ...]:
@@ -214,32 +225,42 @@ class Optimizer(metaclass=Explaining):
         # Updates of buffers may raise an error, so compute them before anything changes.
         with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads._updates else model
         found_inf = param_grads._found_inf  # where true, the step is to change nothing
-        if found_inf is not None and device.eager_checks and not found_inf.item():
-            found_inf = None
-        in_place = device.in_place_updates and found_inf is None  # if False, an update may raise and change no states
+        skips = found_inf is not None and device.eager_checks and bool(found_inf.item())
+        found = None if found_inf is None or device.eager_checks else found_inf._primitive
+        gates = found is not None and _gates(type(self))
+        # if False, an update may raise and change no states
+        in_place = device.in_place_updates and not skips and (found is None or gates)
         if not in_place:
             states = dict(states)
-        common = Step(rate, 1, self.weight_decay, self.maximize, in_place)
-        slots = self.slots
+        common = Step(rate, 1, self.weight_decay, self.maximize, in_place, found if gates else None)
+        slots, rounded = self.slots, memory.rounded
         values: dict[str, Tensor[Any]] = {}
         for batch in batches(pending, states, options, common, unseen, self.joint):
             step, members = batch
-            before = batch.states(states, slots, device, self.initial)
             old = [m.value for m in members]
-            after = self.update(device, old, [m.grad for m in members], before, step)
-            if found_inf is not None:
-                after = unless(device, found_inf._primitive, (old, *before), after)
-            for ident, value, state in batch.updated(after, states, slots, device, name):
+            if self.master_weights:
+                old = masters_of(device, members, states, rounded)
+            before = batch.states(states, slots, device, self.initial, old)
+            after = (old, *before) if skips else self.update(device, old, [m.grad for m in members], before, step)
+            if found is not None and not gates:
+                after = unless(device, found, (old, *before), after)
+            batch.check(after, slots, old, name)
+            names = slots
+            if self.master_weights:
+                names, after = (*slots, MASTER), with_masters(device, after, members)
+            for ident, value, state in batch.updated(after, states, names, device):
                 states[ident] = state
                 values[ident] = new_tensor(Tensor, device, value)
             if in_place:
                 unseen.update(values)
+            if self.master_weights:
+                rounded = {**rounded, **dict(zip((m.param._id for m in members), after[0], strict=True))}
         new = with_buffers.with_values(values)
         replaced = memory.with_replaced([item.param._value for item in pending])
         if not in_place:
             unseen.difference_update(values)
             memory.states = states
-        memory.loaded = False
+        memory.loaded, memory.rounded = False, rounded
         return new, replaced
 
     def _pending(self, memory: Memory, model: Module[Any], grads: GradientsParams[Any]) -> tuple[Any, list[Pending]]:
@@ -308,7 +329,7 @@ class Optimizer(metaclass=Explaining):
             StateError: the record is of another optimizer, of one with other settings, or of another model, or a step
                 is in progress. Nothing is loaded.
         """
-        states = checked_record(record, type(self).__name__, self.slots)
+        states = checked_record(record, type(self).__name__, self.slots, (MASTER,) if self.master_weights else ())
         if model is not None:
             states = rekeyed(states, model)
         self._memory.load(states)
@@ -352,10 +373,9 @@ class Optimizer(metaclass=Explaining):
         return self._known[1]
 
 
-def unless(device: Any, skipped: Any, before: tuple[Floats, ...], after: tuple[Floats, ...]) -> tuple[list[Float], ...]:
-    """Return the lists before an update where ``skipped``, a 0-d bool primitive, is true; else those after it."""
-    kept = iter(device.foreach_where(skipped, [*chain(*before)], [*chain(*after)]))
-    return tuple([[*islice(kept, len(column))] for column in after])
+def _gates(optimizer: type[Optimizer]) -> bool:
+    """Return whether the class that has the `update` of an optimizer says that it is `Optimizer.gated`."""
+    return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
 
 
 def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:

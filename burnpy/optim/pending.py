@@ -39,16 +39,24 @@ class Batch(NamedTuple):
     members: list[Pending]
 
     def states(
-        self, known: Mapping[str, ParamState], slots: Sequence[str], device: Any, initial: Initial
+        self,
+        known: Mapping[str, ParamState],
+        slots: Sequence[str],
+        device: Any,
+        initial: Initial,
+        params: Sequence[Float],
     ) -> tuple[list[Float], ...]:
-        """Return a list of the states of all members for each slot; ``initial`` makes those of a first update."""
+        """Return a list of the states of all members for each slot, in the dtypes of ``params``.
+
+        ``initial`` makes those of a first update.
+        """
         rows: list[Sequence[Float]] = []
-        for m in self.members:
+        for m, param in zip(self.members, params, strict=True):
             state = known.get(m.param._id)
             if state is None:
-                rows.append(initial(device, m.value))
+                rows.append(initial(device, param))
                 continue
-            tensors, dtype = state.values, m.value.dtype
+            tensors, dtype = state.values, param.dtype
             row = []
             for name in slots:
                 x = tensors[name]
@@ -57,37 +65,47 @@ class Batch(NamedTuple):
             rows.append(row)
         return tuple(map(list, zip(*rows, strict=True)))
 
-    def updated(
-        self,
-        columns: Sequence[Sequence[Float]],
-        known: Mapping[str, ParamState],
-        slots: Sequence[str],
-        device: Any,
-        optimizer: str,
-    ) -> list[tuple[str, Float, ParamState]]:
-        """Return id, new value and new state of each member, from the result of `Optimizer.update`.
+    def check(
+        self, columns: Sequence[Sequence[Float]], slots: Sequence[str], params: Sequence[Float], optimizer: str
+    ) -> None:
+        """Check the result of `Optimizer.update`.
 
         Raises:
-            ShapeError: the result has another structure, or a new value another shape or dtype than the parameter.
+            ShapeError: the result has another structure, or a new value another shape or dtype than the old one.
         """
-        number, lengths = self.step.number, [*map(len, columns)]
+        lengths = [*map(len, columns)]
         if lengths != [len(self.members)] * (1 + len(slots)):
             raise ShapeError(
                 f"{optimizer}.update() returned lists of {', '.join(map(str, lengths))} arrays for "
                 f"{len(self.members)} parameters; return a list of the new parameters, and one of each state: "
                 f"{', '.join(slots) or 'there are none'}"
             )
-        results = []
-        for m, value, *after in zip(self.members, *columns, strict=True):
-            if value.shape != m.value.shape or value.dtype != m.value.dtype:
+        for m, param, value in zip(self.members, params, columns[0], strict=True):
+            if value.shape != param.shape or value.dtype != param.dtype:
                 raise ShapeError(
                     f"{optimizer}.update() returned shape {value.shape} and dtype {value.dtype} for {m.path}, which is "
-                    f"of shape {m.value.shape} and dtype {m.value.dtype}"
+                    f"of shape {param.shape} and dtype {param.dtype}"
                 )
+
+    def updated(
+        self,
+        columns: Sequence[Sequence[Float]],
+        known: Mapping[str, ParamState],
+        slots: Sequence[str],
+        device: Any,
+    ) -> list[tuple[str, Float, ParamState]]:
+        """Return id, new value and new state of each member, from lists of the values and of each state.
+
+        A state that is None is left out.
+        """
+        number, results = self.step.number, []
+        for m, value, *after in zip(self.members, *columns, strict=True):
             ident = m.param._id
             old, tensors = known.get(ident), {}
             for name, x in zip(slots, after, strict=True):
-                tensor: Any = None if old is None else old.values[name]
+                if x is None:
+                    continue
+                tensor: Any = None if old is None else old.values.get(name)
                 in_place = tensor.__class__ is Tensor and tensor._primitive is x
                 tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
             results.append((ident, value, ParamState(m.path, number, tensors)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
@@ -40,6 +40,7 @@ class RAdam(Optimizer):
         weight_decay: the coefficient of an L2 penalty, or the decay rate of the weights.
         maximize: whether to go up the gradient instead of down.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -56,6 +57,8 @@ class RAdam(Optimizer):
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     decoupled_weight_decay: bool = False
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -82,7 +85,7 @@ class RAdam(Optimizer):
         decoupled, rectified = self.decoupled_weight_decay, scale is not None
         numbers = (rate, scale or 0.0, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
         flags = (bool(step.weight_decay), step.maximize, decoupled, rectified)
-        return device.foreach(radam_step, (params, grads, *states), numbers, flags, step.owned)
+        return device.foreach(radam_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
 
     def _rectification(self, step: Step) -> float | None:
         """Return r · √(1 - β₂ᵗ); None as long as ρ is at most 5."""

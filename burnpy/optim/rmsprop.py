@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
@@ -37,6 +37,7 @@ class RmsProp(Optimizer):
         centered: whether to divide by an estimate of the standard deviation instead of the root mean square.
         weight_decay: the coefficient of an L2 penalty.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -46,6 +47,8 @@ class RmsProp(Optimizer):
     eps: float = 1e-8
     momentum: float = 0.0
     centered: bool = False
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.

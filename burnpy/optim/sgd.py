@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import at_least_zero, fraction
@@ -33,6 +33,7 @@ class Sgd(Optimizer):
         nesterov: whether to use Nesterov momentum, which requires a momentum and no dampening.
         weight_decay: the coefficient of an L2 penalty.
         groups: parameters with different settings: see `Group`.
+        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -51,6 +52,8 @@ class Sgd(Optimizer):
     momentum: float = 0.0
     dampening: float = 0.0
     nesterov: bool = False
+
+    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.

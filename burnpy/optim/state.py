@@ -41,8 +41,8 @@ class OptimizerRecord(NamedTuple):
         return f"OptimizerRecord({self.optimizer}, {count} parameter{'s' * (count != 1)}, at most {steps} updates)"
 
 
-def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, ParamState]:
-    """Return the states of a record, validated for an optimizer class ``name`` with ``slots``.
+def checked_record(record: Any, name: str, slots: Sequence[str], optional: Sequence[str] = ()) -> dict[str, ParamState]:
+    """Return the states of a record, validated for an optimizer class ``name`` with ``slots``, and some ``optional``.
 
     Raises:
         StateError: it is not a record, or is of another optimizer, or of one with other settings.
@@ -61,7 +61,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str]) -> dict[str, Pa
         if not isinstance(item, tuple) or len(item) != 3 or not isinstance(item[2], Mapping):
             raise StateError(f"this record of {name} has no state for {ident}, but {a(type(item).__name__)}")
         state = ParamState(*item)
-        mismatch = _mismatch(state, slots)
+        mismatch = _mismatch(state, (*slots, *[name for name in optional if name in state.values]))
         if mismatch:
             raise StateError(f"the state of {state.path} in this record {mismatch}; nothing was loaded")
         checked[str(ident)] = ParamState(str(state.path), int(state.step), dict(state.values))

@@ -34,10 +34,9 @@ def counted_targets(
     if d.eager_checks and not (d.to_numpy(index) == ignore_index).any():
         return in_range(d, index, classes, False, f"{operation}()", dim, shape), None
     counted = d.ne(index, ignore_index)
-    index = d.where(counted, index, 0)
     if classes == 0:
         raise out_of_range(0, 0, False, f"{operation}()", dim, shape)
-    return in_range(d, index, classes, False, f"{operation}()", dim, shape), counted
+    return in_range(d, index, classes, False, f"{operation}()", dim, shape, ignore_index), counted
 
 
 def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> None:

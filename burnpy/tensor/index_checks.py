@@ -28,18 +28,29 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     return index._primitive
 
 
-def in_range(device: Any, index: Int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> Int:
+def in_range(
+    device: Any,
+    index: Int,
+    size: int,
+    negative: bool,
+    operation: str,
+    dim: int,
+    shape: Shape,
+    ignored: int | None = None,
+) -> Int:
     """Return an index into ``dim`` of ``shape`` as non-negative int64, after checking its range.
 
     If ``negative`` is True, negative indices count from the end. The values are checked at once on devices that can do
     so without synchronization (`Backend.eager_checks`). On others, an index out of range is reported at the next
-    synchronization, and until then replaced by one that is in range.
+    synchronization, and until then replaced by one that is in range. An index that is ``ignored`` becomes 0, unchecked.
 
     Raises:
         IndexRangeError: an index is out of range.
     """
     d = device.discrete
     low, high = (-size if negative else 0), size - 1
+    if ignored is not None and (d.eager_checks or not size):
+        index = d.where(d.ne(index, ignored), index, 0)
     if d.eager_checks or not size:
         values = d.to_numpy(index)
         least, most = (int(values.min()), int(values.max())) if values.size else (0, -1)
@@ -47,19 +58,22 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
             raise out_of_range(most if most > high else least, size, negative, operation, dim, shape)
         negative = least < 0
     elif 0 not in index.shape:
-        index = _bounded(d, index, low, high, lambda value: out_of_range(value, size, negative, operation, dim, shape))
+        refused = lambda value: out_of_range(value, size, negative, operation, dim, shape)  # noqa: E731
+        index = _bounded(d, index, low, high, refused, ignored)
     if index.dtype != int64:
         index = d.cast(index, int64)
     return d.where(d.lt(index, 0), d.add(index, size), index) if negative else index
 
 
-def _bounded(d: Any, index: Int, low: int, high: int, error: Callable[[int], IndexRangeError]) -> Int:
+def _bounded(
+    d: Any, index: Int, low: int, high: int, error: Callable[[int], IndexRangeError], ignored: int | None
+) -> Int:
     """Return ``index`` as int64, limited to ``low`` … ``high``; the device raises the error for others later."""
     if index.dtype == uint64:
         index = d.minimum(index, MOST_INT)  # larger values would become negative
     if index.dtype != int64:
         index = d.cast(index, int64)
-    return d.bounded(index, low, high, error)
+    return d.bounded(index, low, high, error, ignored)
 
 
 def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:

@@ -191,7 +191,7 @@ class Learner(Generic[M, T, V, W]):
         self.valid_every = valid_every
         self.sanity = sanity
         self.grad_norm = grad_norm
-        self.strategy: Strategy = OneDevice() if strategy is None else checked_strategy(strategy)
+        self.strategy: Strategy = checked_strategy(OneDevice() if strategy is None else strategy, optim)
 
     def fit(
         self,

@@ -156,11 +156,11 @@ class Loop:
         at, learner = self.position, self.learner
         began = time.perf_counter()
         yield self._noted(EpochStart(model=at.model, epoch=at.epoch, step=at.step))
-        feed = Feed(self.strategy, self.train, at.epoch, at.batch)
+        feed = Feed(self.strategy.group, self.train, at.epoch, at.batch)
         if not feed.has_next() and at.batch == 0:
             raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
         check_device(feed.batch, at.model.device, "training batches", "the model")
-        micro = MicroBatches(learner.accumulate > 1)
+        micro = MicroBatches(at.model, learner.accumulate > 1)
         while feed.has_next():
             self._measure(feed, micro)
             rate, norm = learner.schedule(at.step), None
@@ -172,7 +172,7 @@ class Loop:
                     at.running.add(each, {"grad_norm": Mean.of(norm)} if last and norm is not None else {})
             step, size, _ = micro.measured[-1]
             if complete:
-                micro = MicroBatches(learner.accumulate > 1)
+                micro = MicroBatches(at.model, learner.accumulate > 1)
             event: BatchEnd[Any] = BatchEnd(
                 model=at.model,
                 epoch=at.epoch,
@@ -226,10 +226,10 @@ class Loop:
         yield from self._saves()
 
     def _measure(self, feed: Feed, micro: MicroBatches) -> None:
-        """Compute the loss and the gradients of the next batch, and go on to the one after it."""
+        """Compute the loss of the next batch, and go on to the one after it."""
         at, batch = self.position, feed.batch
         if batch is None:
-            micro.add(Measured(None, 0, None), None)
+            micro.add(Measured(None, 0, None))
         else:
             step = checked_step(self.learner.train_step(at.model, batch), "train_step")
             number = at.batch
@@ -237,7 +237,7 @@ class Loop:
             size = batch_size(batch) if step.weight is None else step.weight
             if size == 0:
                 raise ArgumentError(f"the batch {at.batch} of epoch {at.epoch} is empty")
-            micro.add(Measured(step, size, value), GradientsParams.from_grads(step.loss.backward(), at.model))
+            micro.add(Measured(step, size, value))
         if self.limit is None:
             feed.advance()
         else:
@@ -253,14 +253,13 @@ class Loop:
 
         def mean(group: Ranks) -> GradientsParams[Any]:
             nonlocal micro, tried
-            if tried:
-                count, micro = len(micro.measured), MicroBatches(learner.accumulate > 1)
-                feed.begin(at.batch + 1 - count)
+            if tried or feed.group is not group:
+                count, micro = len(micro.measured), MicroBatches(at.model, learner.accumulate > 1)
+                feed.begin(group, at.batch + 1 - count)
                 for _ in range(count):
                     self._measure(feed, micro)
             tried = True
-            grads, weight = micro.mean()
-            return group.mean(grads, weight=weight)
+            return micro.mean(group)
 
         grads = self.strategy.run(mean)
         norm = grads.norm() if learner.grad_norm else None

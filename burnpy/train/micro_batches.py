@@ -4,50 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
+from burnpy.nn.module import Module
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.train.batches import batches_of
 from burnpy.train.running import Measured
-from burnpy.train.strategy import Strategy
+from burnpy.train.strategy import Ranks
 from burnpy.train.together import shared
 
 
 class MicroBatches:
-    """The batches whose gradients make an optimizer step; of several, the gradients are weighted by their sizes."""
+    """The batches whose gradients make an optimizer step; of several, the gradients are weighted by their sizes.
 
-    def __init__(self, several: bool) -> None:
+    Args:
+        model: the model that computes their losses.
+        several: whether there may be more than one. The gradients of a single one are computed by `mean`, so that their
+            exchange overlaps the backward pass.
+    """
+
+    def __init__(self, model: Module[Any], several: bool) -> None:
         self.measured: list[Measured] = []
+        self._model: Any = model
         self._several = several
         self._total = GradientsAccumulator[Any]()
-        self._only: GradientsParams[Any] | None = None
 
-    def add(self, measured: Measured, grads: GradientsParams[Any] | None) -> None:
-        """Add a batch and its gradients, None if the rank has no samples of it."""
+    def add(self, measured: Measured) -> None:
+        """Add a batch."""
         self.measured.append(measured)
-        if grads is None:
-            return
-        if self._several:
+        if self._several and measured.step is not None:
+            grads = GradientsParams.from_grads(measured.step.loss.backward(), self._model)
             self._total = self._total.add(grads, weight=measured.size)
-        else:
-            self._only = grads
 
-    def mean(self) -> tuple[GradientsParams[Any] | None, float]:
-        """Return the mean of the gradients and their weight; None and 0 if there were no samples."""
-        grads = self._total.mean() if self._total else self._only
-        return grads, sum((each.size for each in self.measured if each.step is not None), start=0.0)
+    def mean(self, group: Ranks) -> GradientsParams[Any]:
+        """Return the mean of the gradients of all ranks, of which some may have had no samples."""
+        if self._several:
+            return group.mean(self._total.mean() if self._total else None, weight=self._total.weight)
+        ((step, size, _),) = self.measured
+        return group.backward(None if step is None else step.loss, self._model, weight=size)
 
 
 class Feed:
-    """The batches of an epoch from some number on, this rank's part of each."""
+    """The batches of an epoch from some number on, this rank's part of each.
 
-    def __init__(self, strategy: Strategy, loader: Any, epoch: int, start: int) -> None:
-        self._strategy, self._loader, self._epoch = strategy, loader, epoch
-        self.begin(start)
+    Attributes:
+        group: the ranks that share the batches.
+    """
 
-    def begin(self, start: int) -> None:
-        """Begin at a batch, with this rank's part among the ranks at present."""
-        part = shared(self._loader, self._strategy.group, "training batches")
-        self._batches = batches_of(part, self._epoch, start)
+    def __init__(self, group: Ranks, loader: Any, epoch: int, start: int) -> None:
+        self._loader, self._epoch = loader, epoch
+        self.begin(group, start)
+
+    def begin(self, group: Ranks, start: int) -> None:
+        """Begin at a batch, which some ranks share."""
+        self.group = group
+        self._batches = batches_of(shared(self._loader, group, "training batches"), self._epoch, start)
         self.advance()
 
     def advance(self) -> None:

@@ -30,6 +30,10 @@ class Ranks(Protocol):
         """Return the weighted mean of the gradients of all ranks; those without samples give None and 0."""
         ...
 
+    def backward(self, loss: Any, model: Any, *, weight: float) -> GradientsParams[Any]:
+        """Return the weighted mean of the gradients of the losses of all ranks, None for those without samples."""
+        ...
+
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in the order of ranks."""
         ...
@@ -61,6 +65,10 @@ class One:
         """Return the gradients unchanged."""
         assert grads is not None
         return grads
+
+    def backward(self, loss: Any, model: Any, *, weight: float) -> GradientsParams[Any]:
+        """Return the gradients of the loss."""
+        return GradientsParams.from_grads(loss.backward(), model)
 
     def gather(self, value: T) -> list[T]:
         """Return a list of the value."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
+from burnpy.optim.optimizer import Optimizer
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.train.running import added
 from burnpy.train.strategy import Ranks, Strategy
@@ -16,15 +17,22 @@ from burnpy.train.strategy import Ranks, Strategy
 T = TypeVar("T")
 
 
-def checked_strategy(strategy: Any) -> Strategy:
+def checked_strategy(strategy: Any, optim: Optimizer) -> Strategy:
     """Return a strategy.
 
     Raises:
         KindError: it is not one.
+        ArgumentError: the optimizer divides its states among ranks that are not those of the strategy.
     """
     if isinstance(strategy, type) or not callable(getattr(strategy, "run", None)) or not hasattr(strategy, "group"):
         hint = "DataParallel(group)" if hasattr(strategy, "gather") else "one, as DataParallel(Group.world())"
         raise KindError(f"Learner(strategy=) was given {strategy!r:.80}; write {hint}")
+    divided: Any = getattr(optim, "group", None)
+    if divided is not None and divided.size > 1 and divided is not strategy.group:
+        raise ArgumentError(
+            f"Learner() was given {type(optim).__name__} of {divided!r} and the strategy {strategy!r:.80}; it takes "
+            "DataParallel(group) with the same group, as an elastic run would lose the states of a lost rank"
+        )
     checked: Strategy = strategy
     return checked
 

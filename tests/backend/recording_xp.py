@@ -27,6 +27,7 @@ from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.indexing import Indexing
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.products import Products
+from burnpy_cupy.recurrence import Recurrence
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -129,7 +130,8 @@ def _kernel(journal: Journal, kind: str) -> Any:
     return make
 
 
-def _bounded(index: Any, low: int, high: int, slot: int, inside: Any, memory: Any) -> Any:
+def _bounded(index: Any, low: int, high: int, ignored: int, slot: int, inside: Any, memory: Any) -> Any:
+    index = np.where(index == ignored, low, index)
     outside = index[(index < low) | (index > high)]
     if outside.size:
         memory[slot + 1] = min(memory[slot + 1], outside.min())
@@ -173,6 +175,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_arange": _arange,
     "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
     "burnpy_bounded": _bounded,
+    "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }
 """What `burnpy_cupy.kernels` and `burnpy_cupy.index_reduce` compute, by name."""
 
@@ -279,7 +282,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    for family in (Products, Attention, Convolution, Indexing, Pooling):
+    for family in (Products, Attention, Convolution, Recurrence, Indexing, Pooling):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 
@@ -294,7 +297,11 @@ def fresh_devices() -> Iterator[None]:
 
     before = dict(DeviceMeta._devices)
     try:
-        with mock.patch("burnpy_cupy.compiled.operations.enabled", return_value=False):
+        off: Any = {"return_value": False}
+        with (
+            mock.patch("burnpy_cupy.compiled.operations.enabled", **off),
+            mock.patch("burnpy_cupy.compiled.lists.enabled", **off),
+        ):
             yield
     finally:
         DeviceMeta._devices.clear()

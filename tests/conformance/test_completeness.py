@@ -22,6 +22,7 @@ BY_DEFAULT = {
     "mean": "its default, a sum and a product with a number, keeps nothing",
     "run": "its default executes a program with operations that have rules",
     "foreach_add": "its default adds each, and gradients are rarely differentiated",
+    "foreach_cast": "its default converts each, and gradients are rarely differentiated",
     "foreach_clamp": "its default clamps each, and gradients are rarely differentiated",
     "foreach_div": "its default divides each, and gradients are rarely differentiated",
     "foreach_lerp": "its default interpolates each, and gradients are rarely differentiated",
@@ -55,6 +56,7 @@ REACHED = {
     "clamp_between": "x.clamp(x, x)",
     "conv2d_bias": "functional.conv2d(image, image[:, :, :1, :1], x[0, :1])",
     "foreach_add": "grads + grads",
+    "foreach_cast": "step(optim.Sgd(master_weights=True), 'bfloat16')",
     "foreach_clamp": "optim.clip_by_value(grads, 1.0)",
     "foreach_div": "grads / 2.0",
     "foreach_lerp": "optim.Ema(model).update(model)",
@@ -105,6 +107,7 @@ INTERNAL = {
     "gathered_products": "the gradient of weighted_gather by its weights",
     "masked_mean": "the mean of losses of which some are ignored, where it would wait to see if some are",
     "average_update": "the running statistics of batch norm",
+    "count_update": "the number of batches that batch norm has seen",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
@@ -201,14 +204,14 @@ def test_every_operation_is_public() -> None:
 Counted = Profiled[NumPy]
 
 
-def trained() -> tuple[Any, Any]:
+def trained(dtype: str = "float32") -> tuple[Any, Any]:
     """A model and gradients of it."""
-    model = nn.Linear(2, 1, device=burnpy.Autodiff[Counted])
-    return model, model(burnpy.Tensor[burnpy.Autodiff[Counted]].ones((1, 2))).sum().backward()
+    model = nn.Linear(2, 1, device=burnpy.Autodiff[Counted]).astype(dtype)
+    return model, model(burnpy.Tensor[burnpy.Autodiff[Counted]].ones((1, 2), dtype=dtype)).sum().backward()
 
 
-def step(optimizer: Any) -> None:
-    optimizer.step(0.1, *trained())
+def step(optimizer: Any, dtype: str = "float32") -> None:
+    optimizer.step(0.1, *trained(dtype))
 
 
 @pytest.mark.parametrize("name", REACHED)

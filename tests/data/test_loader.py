@@ -104,7 +104,7 @@ def test_ranks_without_samples_are_given_none_if_that_is_asked_for(workers: int)
     whole = [*loader(True).epoch(1)]
     parts = [[*loader(True, workers=workers).shard(rank, 7, empty=True).epoch(1)] for rank in range(7)]
     for k, batch in enumerate(whole):
-        shared = [[] if part[k] is None else part[k].i.tolist() for part in parts]
+        shared = [[] if (own := part[k]) is None else own.i.tolist() for part in parts]
         assert [i for part in shared for i in part] == batch.i.tolist()
         assert shared[0], "rank 0 has samples of every batch"
     assert any(batch is None for part in parts for batch in part)

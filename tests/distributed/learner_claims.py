@@ -10,10 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import burnpy
 from burnpy import default_generator
-from burnpy.distributed import DataParallel, Group
+from burnpy.distributed import DataParallel, Group, ZeroRedundancy
+from burnpy.errors import ArgumentError
 from burnpy.nn import Dropout, Linear, Relu, Sequential
+from burnpy.optim import AdamW
 from burnpy.train import BatchEnd, Checkpoints, Steps
 from tests.train.ranks import Train, difference, learner, loaders, net
 
@@ -73,8 +77,23 @@ def a_signal_to_one_rank_stops_all_after_the_same_step(group: Group) -> None:
     assert difference(whole, learner().fit(model, *loaders(), epochs=EPOCHS)) < TOLERANCE
 
 
+def states_divided_among_ranks_give_the_same_bits_and_resume_without_ranks(group: Group) -> None:
+    files, strategy = Checkpoints(folder_of(group), every=Steps(5), keep=None), DataParallel(group)
+    model = group.broadcast(start())
+    whole = learner(strategy).fit(model, *loaders(), epochs=EPOCHS)
+    divided = ZeroRedundancy(AdamW(), group)
+    result = learner(strategy, optim=divided, callbacks=[files]).fit(model, *loaders(), epochs=EPOCHS)
+    assert digest(result) == digest(whole)
+    for other in (DataParallel(Group(group._calls)), None):
+        with pytest.raises(ArgumentError, match=r"it takes DataParallel\(group\) with the same group"):
+            learner(other, optim=divided)
+    again = learner(callbacks=[files]).fit(net(), *loaders(), epochs=EPOCHS, resume=files.latest())
+    assert difference(again, whole) < TOLERANCE
+
+
 CLAIMS: tuple[Callable[[Group], None], ...] = (
     a_learner_trains_as_on_one_rank,
     a_run_with_dropout_resumes_to_the_same_bits,
     a_signal_to_one_rank_stops_all_after_the_same_step,
+    states_divided_among_ranks_give_the_same_bits_and_resume_without_ranks,
 )

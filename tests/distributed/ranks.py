@@ -18,7 +18,7 @@ import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, GroupError, WaitError
-from burnpy.distributed import Group
+from burnpy.distributed import Group, calls, sums
 from burnpy.metrics import Mean
 from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, Module, Relu, Sequential
 from burnpy.optim import AdamW, GradientsAccumulator, GradientsParams, GradScaler
@@ -198,6 +198,40 @@ def gradients_that_are_kept_stay_as_they_are(group: Group) -> None:
     assert len(addresses) < 8, "memory is used again"
     for step, grad in kept:
         np.testing.assert_allclose(grad.to_numpy(), np.full((2000, 1), step, np.float32), rtol=1e-6)
+
+
+@claim
+def large_gradients_are_summed_where_they_lie(group: Group) -> None:
+    """As if 8 bytes were large, and sent in pieces of 40."""
+    rng = np.random.default_rng(group.rank)
+    shapes = {"a": (7, 3), "b": (), "c": (5,), "d": (1,), "e": (1000,), "f": (6,), "g": (0, 3)}
+    dtypes = {"f": "float16", "c": "float64"}
+    values = {
+        name: Tensor[NumPy].from_data(rng.normal(size=shape), dtype=dtypes.get(name, "float32"))
+        for name, shape in shapes.items()
+        if not (name == "e" and group.rank == 0)  # which has no gradient of it
+    }
+    mine = GradientsParams(NumPy, values, paths={name: name for name in shapes})
+    weight = float(group.rank + 1) if group.rank else 0.5
+    every = group.gather((weight, {name: value.to_numpy().astype(np.float64) for name, value in values.items()}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "LARGE", 8)
+        patch.setattr(sums, "_SEGMENT", 1)
+        patch.setattr(calls, "_PIECE", 40)
+        sums.runs_of.cache_clear()
+        mean = group.mean(mine, weight=weight)
+        again = group.mean(None if group.rank == 1 else mine, weight=0 if group.rank == 1 else weight)
+    sums.runs_of.cache_clear()
+    for grads, used in ((mean, every), (again, [one for rank, one in enumerate(every) if rank != 1])):
+        total = sum(weight for weight, _ in used)
+        for name, shape in shapes.items():
+            if name == "e" and group.size == 2 and grads is again:
+                continue  # no rank has it
+            wanted = sum(weight / total * held.get(name, np.zeros(shape)) for weight, held in used)
+            rounding = {"f": 1e-3, "c": 1e-15}.get(name, 1e-6)
+            assert grads[name].shape == shape
+            np.testing.assert_allclose(grads[name].to_numpy().astype(np.float64), wanted, rounding, rounding)
+        assert len(set(group.gather(repr([value.to_numpy().tobytes() for value in grads.values()])))) == 1
 
 
 @claim

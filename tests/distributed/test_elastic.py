@@ -68,7 +68,7 @@ def test_ranks_killed_at_random_moments(tmp_path: Path) -> None:
         result = attempt(tmp_path / str(runs), moments, victims)
         told = f"run {runs}, ranks {victims} killed at {moments}: {result}"
         assert result["same"], told
-        assert result["apart"] < 2e-15, told
+        assert result["apart"] < 1e-13, told  # sums of other shares, in 40 steps of AdamW
         assert result["size"] + len(result["lost"]) == RANKS, told
         kills += count
         runs += 1

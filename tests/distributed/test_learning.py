@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy.distributed import DataParallel, Group
+from burnpy.errors import KindError
 from burnpy.train import Checkpoints, Steps
 from tests.distributed.learner_claims import EPOCHS, TOLERANCE, start
-from tests.train.ranks import learner, loaders, on_ranks
+from tests.train.ranks import difference, learner, loaders, on_ranks
 from tests.train.test_strategy import stop_after
 
 from .conftest import launch
@@ -60,3 +62,14 @@ def test_a_run_goes_on_when_rank_0_is_killed(tmp_path: Path) -> None:
     for row, wanted in zip(result["history"], alone.history, strict=True):
         assert row["valid/loss"] == pytest.approx(wanted["valid/loss"], rel=TOLERANCE)
     assert len(list(tmp_path.iterdir())) == alone.step // 3  # the next rank saves
+
+
+def test_alone() -> None:
+    strategy = DataParallel(Group.world())
+    assert strategy.run(lambda group: group.gather(group.rank)) == [0]
+    assert repr(strategy) == "DataParallel(Group(rank 0 of 1: alone))"
+    model = start()
+    result = learner(strategy).fit(model, *loaders(), epochs=1)
+    assert difference(result, learner().fit(model, *loaders(), epochs=1)) == 0.0
+    with pytest.raises(KindError, match=r"write DataParallel\(Group.world\(\)\)"):
+        DataParallel(3)  # type: ignore[arg-type]  # as a user might

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from burnpy import Tensor
 from burnpy.backend import NumPy
 from burnpy.data.engines.worker import WorkerTraceback
 from burnpy.distributed import Workers
+from burnpy.distributed.engines.flat import Layouts, flattened
 from burnpy.distributed.workers import _seed
 from burnpy.errors import ArgumentError, CallError, KindError, MissingPackageError, WorkerError
 from burnpy.optim import GradientsAccumulator, GradientsParams
@@ -135,6 +137,21 @@ def test_workers_that_were_killed_while_they_waited_are_replaced(processes: Work
         os.kill(pid, signal.SIGKILL)
     assert processes.map(farm.square, 0, range(5)) == [0, 1, 4, 9, 16]
     assert not before & {*processes.map(farm.pid, 0.2, range(2))}
+
+
+def test_gradients_travel_flat_and_come_back_as_they_were() -> None:
+    layouts, model = Layouts(), farm.net()
+    for rows in ([1, 2, 3], [4, 5]):
+        grads = farm.gradients(model, rows)
+        sent: Any = pickle.loads(pickle.dumps(flattened(grads)))
+        assert (sent.layout is None) == (len(rows) == 2), "the layout is sent once"
+        back = layouts.opened(sent)
+        assert back.buffer_updates.keys() == grads.buffer_updates.keys()
+        for mine, its in ((grads, back), (grads.buffer_updates, back.buffer_updates)):
+            assert {name: x.tolist() for name, x in mine.items()} == {name: x.tolist() for name, x in its.items()}
+    part = grads.without("4")
+    assert layouts.opened(flattened(part)).missing == part.missing
+    assert flattened(3) == layouts.opened(3) == 3
 
 
 def test_a_share_that_kills_every_worker_is_given_up(processes: Workers) -> None:

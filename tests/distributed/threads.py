@@ -4,8 +4,9 @@ waited for, and a log of what each rank does."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,11 +21,33 @@ LIMIT = 30.0
 class Board:
     """What all ranks of a group see: a barrier, and one place for each rank."""
 
-    def __init__(self, size: int) -> None:
-        self.barrier = threading.Barrier(size, timeout=LIMIT)
+    def __init__(self, size: int, turns: threading.Lock | None) -> None:
+        self._barrier = threading.Barrier(size, timeout=LIMIT)
+        self._turns = turns
         self.places: list[Any] = [None] * size
         self.sums: list[list[Any]] = []  #: by sum, the arrays of the ranks
         self.lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Wait for the other ranks, which take their turns meanwhile."""
+        with paused(self._turns):
+            self._barrier.wait()
+
+    def abort(self) -> None:
+        self._barrier.abort()
+
+
+@contextmanager
+def paused(turns: threading.Lock | None) -> Iterator[None]:
+    """Let other ranks compute during a block in which this one waits."""
+    if turns is None:
+        yield
+        return
+    turns.release()
+    try:
+        yield
+    finally:
+        turns.acquire()
 
 
 class ThreadCalls(Alone):
@@ -38,9 +61,9 @@ class ThreadCalls(Alone):
 
     def _exchange(self, value: T) -> list[T]:
         self._board.places[self.rank] = value
-        self._board.barrier.wait()
+        self._board.wait()
         every = list(self._board.places)
-        self._board.barrier.wait()
+        self._board.wait()
         return every
 
     def open(self, header: Header) -> list[Header]:
@@ -67,7 +90,7 @@ class ThreadCalls(Alone):
         for (theirs, _), size in zip(every, sizes, strict=True):
             array[stop : stop + size] = theirs[stop : stop + size]
             stop += size
-        self._board.barrier.wait()
+        self._board.wait()
 
     def begin_reduce(self, array: Any, root: int) -> Any:
         return root, self.begin_sum(array if self.rank == root else array.copy())
@@ -93,27 +116,34 @@ class ThreadCalls(Alone):
     def wait(self, request: Any) -> None:
         self.log.append(f"wait {request}")
         _, request = request if isinstance(request, tuple) else (None, request)
-        self._board.barrier.wait()
+        self._board.wait()
         arrays = self._board.sums[request]
         assert len({(each.size, each.dtype) for each in arrays}) == 1, "the ranks sum different arrays"
         total = np.array(arrays[0])
         for each in arrays[1:]:
             total = total + each
-        self._board.barrier.wait()
+        self._board.wait()
         arrays[self.rank][...] = total
-        self._board.barrier.wait()
+        self._board.wait()
 
 
-def on_threads(size: int, function: Callable[[Group], T]) -> list[T]:
-    """Call a function on each of some ranks; return the results, or raise the first error."""
-    board = Board(size)
+def on_threads(size: int, function: Callable[[Group], T], turns: threading.Lock | None = None) -> list[T]:
+    """Call a function on each of some ranks; return the results, or raise the first error.
+
+    Args:
+        size: the number of ranks.
+        function: of the group of a rank.
+        turns: held by the one rank that computes, for what is not safe for threads.
+    """
+    board = Board(size, turns)
 
     def rank(number: int) -> T:
-        try:
-            return function(Group(ThreadCalls(number, size, board)))
-        except BaseException:
-            board.barrier.abort()
-            raise
+        with turns or nullcontext():
+            try:
+                return function(Group(ThreadCalls(number, size, board)))
+            except BaseException:
+                board.abort()
+                raise
 
     with ThreadPoolExecutor(size) as pool:
         futures = [pool.submit(rank, number) for number in range(size)]

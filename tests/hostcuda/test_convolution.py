@@ -46,11 +46,11 @@ LAUNCHES = {
     ("conv2d", 1): ["burnpy_im2col", BATCHED],
     ("conv2d_bias", 1): ["burnpy_im2col", BATCHED, "burnpy_bias"],
     ("conv2d_input", 1): [BATCHED, "burnpy_col2im"],
-    ("conv2d_weight", 1): ["burnpy_im2col", "cupy_copy", GEMM],
+    ("conv2d_weight", 1): ["burnpy_im2col_and_turn", GEMM],
     ("conv2d", 2): ["burnpy_im2col", BATCHED, "cupy_copy"],
     ("conv2d_bias", 2): ["burnpy_im2col", BATCHED, "burnpy_bias"],
     ("conv2d_input", 2): ["cupy_copy", BATCHED, "burnpy_col2im"],
-    ("conv2d_weight", 2): ["burnpy_im2col", "cupy_copy", BATCHED],
+    ("conv2d_weight", 2): ["burnpy_im2col_and_turn", BATCHED],
 }
 
 

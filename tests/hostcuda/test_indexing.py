@@ -1,4 +1,4 @@
-"""Selecting and joining on the real CuPy: how many launches it takes, and of arrays with any strides."""
+"""Selecting, joining and adding on the real CuPy: how many launches it takes, and of arrays with any strides."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
-from burnpy.backend import CuPy, NumPy
+from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.nn import Linear, Module
 from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
 from tests.hostcuda import simulator
@@ -61,7 +61,7 @@ def char_gpt(device: Any) -> Training:
     return Gpt(NumPy).to_device(device), AdamW(betas=(0.9, 0.98)), lambda model: mean_loss(model, text)
 
 
-LAUNCHES: dict[Callable[[Any], Training], int] = {mlp: 133, digits: 392, char_gpt: 761}
+LAUNCHES: dict[Callable[[Any], Training], int] = {mlp: 30, digits: 68, char_gpt: 138}
 """At most, of a step: forward, backward, clipping by the norm, and the optimizer."""
 
 
@@ -96,3 +96,13 @@ def test_the_first_steps_are_those_of_numpy(make: Callable[[Any], Training]) -> 
         np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
     assert journal.counts["waits"] == journal.counts["to_host"] == 0, journal.lines
     assert len(journal.launches) <= LAUNCHES[make], journal.launches
+
+
+@pytest.mark.parametrize("make", LAUNCHES)
+def test_mixed_steps_multiply_in_16_bits(make: Callable[[Any], Training]) -> None:
+    """Each weight and activation is rounded once; attention rounds its weights, too, which NumPy does not."""
+    (found, journal), (wanted, _) = steps(make, Mixed[CuPy]), steps(make, Mixed[NumPy])
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-2, atol=1e-2)
+    assert journal.counts["waits"] == journal.counts["to_host"] == journal.counts["to_device"] == 0, journal.lines
+    assert not [name for name in journal.launches if name == "cupy_copy__bfloat16_float32"], "an operand was widened"

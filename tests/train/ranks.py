@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,6 +48,9 @@ class ThreadGroup:
                 total = total.add(each, weight=its)
         return total.mean()
 
+    def backward(self, loss: Any, model: Any, *, weight: float) -> GradientsParams[Any]:
+        return self.mean(None if loss is None else GradientsParams.from_grads(loss.backward(), model), weight=weight)
+
 
 class OnThreads:
     """A strategy of such ranks."""
@@ -56,6 +60,35 @@ class OnThreads:
 
     def run(self, step: Callable[[Any], T]) -> T:
         return step(self.group)
+
+
+class Lost(Exception):
+    """A rank has ended."""
+
+
+class Broken(ThreadGroup):
+    """A group of which a rank has ended."""
+
+    def gather(self, value: Any) -> list[Any]:
+        raise Lost
+
+
+class Shrinking(OnThreads):
+    """A strategy of three ranks, of which the first ends amid the call number ``when``, and the others repeat it."""
+
+    def __init__(self, group: Any, left: tuple[list[Any], threading.Barrier], when: int) -> None:
+        super().__init__(group)
+        self.left, self.when, self.calls = left, when, 0
+
+    def run(self, step: Callable[[Any], T]) -> T:
+        self.calls += 1
+        if self.calls == self.when:
+            if self.group.rank == 0:
+                raise Lost
+            with suppress(Lost):
+                step(Broken(self.group.rank, self.group.slots, self.group.barrier))
+            self.group = ThreadGroup(self.group.rank - 1, *self.left)
+        return super().run(step)
 
 
 def on_ranks(size: int, program: Callable[[OnThreads], T]) -> list[T]:

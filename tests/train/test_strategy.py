@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,34 @@ def stop_after(step: int) -> Any:
         return Stop("enough") if isinstance(event, BatchEnd) and event.step == step else None
 
     return stop
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_run_goes_on_wherever_a_rank_is_lost(accumulate: int, tmp_path: Path) -> None:
+    model = start()
+    alone = learner(accumulate=accumulate).fit(model, *loaders(), epochs=1)
+    calls, when = 99, 2  # the first call, which broadcasts the model, is that of rank 0 alone
+    while when <= calls:
+        left: tuple[list[Any], threading.Barrier] = [None, None], threading.Barrier(2)
+
+        def run(strategy: Any, left: Any = left, when: int = when) -> Any:
+            shrinking = ranks.Shrinking(strategy.group, left, when)
+            files = Checkpoints(tmp_path, every=Steps(2))
+            with suppress(ranks.Lost):
+                return shrinking, learner(shrinking, accumulate=accumulate, callbacks=[files]).fit(
+                    model, *loaders(), epochs=1
+                )
+
+        _, *others = on_ranks(3, run)
+        for shrinking, result in others:
+            calls = shrinking.calls
+            weights = zip(result.model.params(), alone.model.params(), strict=True)
+            assert all((x.value - y.value).abs().max().item() < TOLERANCE for x, y in weights), when
+            for row, wanted in zip(result.history, alone.history, strict=True):
+                assert row["valid/loss"] == pytest.approx(wanted["valid/loss"], rel=TOLERANCE), when
+        when += 1
+    assert calls > 9
 
 
 def test_a_callback_on_one_rank_stops_all() -> None:

@@ -10,6 +10,10 @@ from typing import NamedTuple
 from burnpy.backend.primitives import Dims, Shape
 
 WARP = 32
+_LONG = 1 << 16
+"""The length of a row up to which one block computes it about as fast as several functions of CuPy by all blocks."""
+_MANY = 64
+"""The number of longer rows from which as many blocks are enough."""
 
 
 class Geometry(NamedTuple):
@@ -35,6 +39,11 @@ class Geometry(NamedTuple):
     def wide(self) -> bool:
         """True if positions need 64 bits."""
         return self.rows * self.columns >= 1 << 30
+
+    @property
+    def occupies(self) -> bool:
+        """True if the rows keep a GPU busy: they are many, or short enough that it does not matter."""
+        return self.columns <= _LONG or self.rows >= _MANY
 
     def threads(self, elementwise: bool) -> Threads:
         """The threads for a row: a warp, a block, or one lane of many warps where rows are neighbours in memory.
@@ -84,7 +93,10 @@ def transposed(rows: int, columns: int) -> Geometry:
 
 @lru_cache(1024)
 def along(shape: Shape, dims: Dims) -> Geometry | None:
-    """Return the geometry whose columns are the elements along ``dims``; None if there is none, or are no elements."""
+    """Return the geometry whose columns are the elements along ``dims``; None if kernels are not for it.
+
+    They are not for empty arrays, for more than two groups of dimensions, and for few long rows (`occupies`).
+    """
     groups: dict[bool, list[tuple[int, int]]] = {True: [], False: []}  # sizes and steps, the innermost first
     step = 1
     sizes = [(d in dims, n) for d, n in enumerate(shape) if n != 1]
@@ -97,7 +109,9 @@ def along(shape: Shape, dims: Dims) -> Geometry | None:
     columns, rows = math.prod([n for n, _ in groups[True]]), math.prod([n for n, _ in groups[False]])
     inner_rows, *steps = _axis(groups[False], columns)
     inner_columns, *column_steps = _axis(groups[True], 1)
-    return Geometry(rows, columns, (inner_rows, inner_columns), (steps[0], steps[1], column_steps[0], column_steps[1]))
+    steps += column_steps
+    found = Geometry(rows, columns, (inner_rows, inner_columns), (steps[0], steps[1], steps[2], steps[3]))
+    return found if found.occupies else None
 
 
 def _axis(groups: list[tuple[int, int]], step: int) -> tuple[int, int, int]:

@@ -31,6 +31,12 @@ _BLOCKS = 512
 """About the number of blocks that sums over rows are divided among."""
 
 
+def ran(kernel: Any) -> None:
+    """Tell `explain` that a kernel ran."""
+    for note in executed:
+        note.append(kernel)
+
+
 @cache
 def enabled() -> bool:
     """Return whether programs run as kernels: ``BURNPY_COMPILE=0`` turns that off."""
@@ -156,8 +162,7 @@ class Kernel:
         if chunks > 1:
             sizes += [-(-geometry.columns // chunks), stride]
         source.launch((threads.blocks(geometry), chunks), (threads.x, threads.y), (*args, *sizes))
-        for note in executed:
-            note.append(source)  # pyright: ignore[reportArgumentType]  # a cached property is read as any other
+        ran(source)
 
     def _source(self, program: Program, geometry: Geometry, kind: str, chunked: bool) -> Source:
         name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"

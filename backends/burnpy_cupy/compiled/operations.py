@@ -14,6 +14,7 @@ from burnpy.backend.operations.optimizer import split_total
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy_array import ArrayBackend
+from burnpy_array.base import is_half
 from burnpy_array.programs import program_of
 from burnpy_cupy.compiled.geometry import Geometry, along, flat, matrix
 from burnpy_cupy.compiled.kernel import Kernel, enabled
@@ -69,11 +70,14 @@ class Compiled(ArrayBackend):
 
     def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
         given, rows, columns = program.bind(xs, numbers)
-        kernel = self._kernel_of(program) if rows * columns else None
+        geometry = flat(rows * columns) if program.elementwise else matrix(rows, columns)
+        kernel = None
+        if rows * columns and (program.elementwise or geometry.occupies):
+            kernel = self._kernel_of(program)
         if kernel is None:
             return super().run(program, xs, numbers)
         xs = self._checked(program, given, columns)
-        return self._call(kernel, xs, numbers, matrix(rows, columns), (rows, columns), (rows, 1))  # type: ignore[no-any-return]
+        return self._call(kernel, xs, numbers, geometry, (rows, columns), (rows, 1))  # type: ignore[no-any-return]  # as the kernel returns it
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None
@@ -92,16 +96,25 @@ class Compiled(ArrayBackend):
         return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
 
     def masked_mean(self, x: Any, mask: Any) -> Any:
-        kernel = self._kernel("masked_mean_of_rows", (_FULL, "mask"), x.dtype) if x.size else None
+        geometry, kernel = flat(x.size), None
+        if x.size and geometry.occupies:
+            kernel = self._kernel("masked_mean_of_rows", (_FULL, "mask"), x.dtype)
         if kernel is None:
             return super().masked_mean(x, mask)
-        return self._call(kernel, [x, mask], (), flat(x.size), x.shape, ())[0]
+        return self._call(kernel, [x, mask], (), geometry, x.shape, ())[0]
 
     def masked_mean_backward(self, grad: Any, mask: Any) -> Any:
-        kernel = self._kernel("masked_mean_of_rows_backward", (_COLUMN, "mask"), grad.dtype) if mask.size else None
+        geometry, kernel = flat(mask.size), None
+        if mask.size and geometry.occupies:
+            kernel = self._kernel("masked_mean_of_rows_backward", (_COLUMN, "mask"), grad.dtype)
         if kernel is None:
             return super().masked_mean_backward(grad, mask)
-        return self._call(kernel, [grad, mask], (), flat(mask.size), mask.shape, ())[0]
+        return self._call(kernel, [grad, mask], (), geometry, mask.shape, ())[0]
+
+    def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        if not (dims and x.size) or is_half(x.dtype):
+            return super().mean(x, dims, keepdim)
+        return self._call(x.mean, dims, None, None, keepdim)
 
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         geometry = along(x.shape, dims) if dims else None

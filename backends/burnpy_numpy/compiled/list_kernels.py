@@ -138,8 +138,11 @@ def _list_kernel(program: Program) -> ListKernel | None:
 
 
 def norm_kernel(dtype: str, what: str) -> NamedKernel | None:
-    """Return the kernel that adds up squares ("square") or magnitudes ("abs"), or finds the largest ("max")."""
-    return named_kernel(norm_of_parts, dtype, what, vector_bytes() // 4)
+    """Return the kernel that adds up squares ("square") or magnitudes ("abs"), or finds the largest ("max").
+
+    It is None if kernels are off.
+    """
+    return named_kernel(norm_of_parts, dtype, what, vector_bytes() // 4) if enabled() else None
 
 
 def partial_norms(kernel: NamedKernel, arrays: Sequence[Any]) -> tuple[Any, Any]:

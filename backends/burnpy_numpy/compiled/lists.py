@@ -34,9 +34,14 @@ class CompiledLists(ArrayBackend):
         numbers: tuple[Any, ...] = (),
         flags: tuple[bool, ...] = (),
         owned: bool = False,
+        skipped: Any = None,
     ) -> tuple[list[Any], ...]:
         if not lists[0]:
             return no_results(lists)
+        if skipped is not None:  # which a device that waits for nothing has; this one does without the update
+            return super().foreach(formula, lists, numbers, flags, owned, skipped)
+        if len({x.dtype for x in chain(*lists)}) > 1:
+            lists = [lists[0], *[self._like(xs, lists[0]) for xs in lists[1:]]]
         groups = _groups(lists)
         kernels = {dtype: _kernel(formula, len(lists), len(numbers), dtype, flags) for dtype in groups}
         if len(groups) == 1:
@@ -58,6 +63,13 @@ class CompiledLists(ArrayBackend):
                 for k, result in zip(positions, results, strict=True):
                     column[k] = result
         return tuple(columns)
+
+    def _like(self, xs: Sequence[Any], firsts: Sequence[Any]) -> list[Any]:
+        """Return arrays in the dtypes of others, where kernels have these."""
+        return [
+            self.cast(x, first.dtype) if x.dtype is not first.dtype and _has_kernels(first.dtype) else x
+            for x, first in zip(xs, firsts, strict=True)
+        ]
 
     def foreach_norm(self, xs: Sequence[Any], p: float) -> Any:
         totals = np.zeros(len(xs))
@@ -98,7 +110,7 @@ def _kernel(formula: Formula, arrays: int, numbers: int, dtype: Any, flags: tupl
         return _found[key]
     except KeyError:
         kernel = None
-        if dtype is float32 or dtype is float64:
+        if _has_kernels(dtype):
             from burnpy_numpy.compiled.list_kernels import formula_kernel  # not imported before the first list
 
             kernel = formula_kernel(formula, arrays, numbers, dtype.name, flags)
@@ -121,6 +133,10 @@ def _computed(kernel: ListKernel, lists: Lists, numbers: tuple[Any, ...], owned:
     ids = np.fromiter(map(id, chain(*zip(*columns, strict=True))), np.int64, len(columns) * count)
     kernel(ids, len(columns), tuple([x.size for x in outs[:count]]), numbers)
     return tuple(columns[len(lists) :])
+
+
+def _has_kernels(dtype: Any) -> bool:
+    return dtype is float32 or dtype is float64
 
 
 def _groups(lists: Lists) -> dict[Any, list[int]]:

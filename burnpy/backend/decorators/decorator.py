@@ -117,9 +117,11 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         """Defer the check on the inner device."""
         self.inner.defer_check(values, error)
 
-    def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception]) -> Int:
+    def bounded(
+        self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
+    ) -> Int:
         """Clamp and check the index on the inner device; the detach passes it through `around`."""
-        return self.detach(self.inner.bounded(index, low, high, error))
+        return self.detach(self.inner.bounded(index, low, high, error, ignored))
 
     def storage_of(self, x: Value) -> tuple[Hashable, int]:
         """Return the identity and size of the memory of x on the inner device."""

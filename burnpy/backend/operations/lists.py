@@ -1,8 +1,8 @@
 """Operations on lists of primitives, such as the gradients of all parameters, which a backend may do in few kernels.
 
-The members of a list may differ in shape and in dtype; two members at one position of two lists are of one shape and
-one dtype, and so is the result at that position. 16-bit floats are computed in float32 and rounded once. Members are
-not changed, and results are newly allocated.
+The members of a list may differ in shape and in dtype. Two members at one position of two lists are of one shape; one
+of another dtype than that of the first list is converted to it, and the result there has that dtype. 16-bit floats are
+computed in float32 and rounded once. Members are not changed, and results are newly allocated.
 
 Most are elementwise, and given as a *formula*: a function ``f(b, *arrays, *numbers, *flags)`` of a backend that returns
 a tuple of results. All go through one method, `Lists.foreach`, which a backend may override.
@@ -11,6 +11,7 @@ a tuple of results. All go through one method, `Lists.foreach`, which a backend 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import float32, promote_types
@@ -33,6 +34,7 @@ class Lists(OperationsBase):
         numbers: tuple[Any, ...] = (),
         flags: tuple[bool, ...] = (),
         owned: bool = False,
+        skipped: Bool | None = None,
     ) -> tuple[list[Float], ...]:
         """Compute a formula of the first members of all lists, of the second, and so on; return a list of each result.
 
@@ -49,12 +51,15 @@ class Lists(OperationsBase):
             flags: further arguments, part of the program.
             owned: whether the results after the first may be in the memory of the lists after the second, as of an
                 optimizer's states.
+            skipped: a bool, 0-d. Where it is true, the first result is the first list, and the others are the lists
+                after the second.
         """
         rows = [
             one_position(self, formula, position, row, numbers, flags)
             for position, row in enumerate(zip(*lists, strict=True))
         ]
-        return tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
+        results = tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
+        return results if skipped is None else unless(self, skipped, (lists[0], *lists[2:]), results)
 
     @derived(GENERAL, flops=1)
     def foreach_mul(self, xs: Sequence[Float], factor: Float | Scalar) -> list[Float]:
@@ -88,6 +93,11 @@ class Lists(OperationsBase):
         """Return the xs if ``condition``, which is 0-d, is true, else the ys."""
         return self.foreach(where_each, (xs, ys), (self.to_float(condition, float32),))[0]
 
+    @derived(GENERAL)
+    def foreach_cast(self, xs: Sequence[Float], dtype: DType) -> list[Float]:
+        """Convert each to a float dtype."""
+        return [self.cast(x, dtype) for x in xs]
+
     @derived(GENERAL, flops=2)
     def foreach_norm(self, xs: Sequence[Float], p: float) -> Float:
         """The p-norm (Σ |x|ᵖ)^(1/p) of all elements of each, p > 0, as a vector; for ∞ the largest magnitude.
@@ -112,6 +122,14 @@ def no_results(lists: Sequence[Sequence[Float]]) -> tuple[list[Float], ...]:
     return tuple([] for _ in lists[1:] or lists)
 
 
+def unless(
+    b: Any, skipped: Bool, before: Sequence[Sequence[Float]], after: Sequence[Sequence[Float]]
+) -> tuple[list[Float], ...]:
+    """Return the lists before an update where ``skipped``, a 0-d bool primitive, is true; else those after it."""
+    kept = iter(b.foreach_where(skipped, [*chain(*before)], [*chain(*after)]))
+    return tuple([[*islice(kept, len(column))] for column in after])
+
+
 def one_position(
     b: Any, formula: Formula, position: int, row: Sequence[Float], numbers: tuple[Any, ...], flags: tuple[bool, ...]
 ) -> tuple[Float, ...]:
@@ -119,10 +137,8 @@ def one_position(
     dtype = row[0].dtype
     wide = float32 if dtype.itemsize == 2 else dtype
     scalars = [number if type(number) in _NUMBERS else _at(b, number, position, wide) for number in numbers]
-    if wide == dtype:
-        return formula(b, *row, *scalars, *flags)
-    results = formula(b, *[b.cast(x, wide) for x in row], *scalars, *flags)
-    return tuple([b.cast(x, dtype) for x in results])
+    results = formula(b, *[x if x.dtype == wide else b.cast(x, wide) for x in row], *scalars, *flags)
+    return results if wide == dtype else tuple([b.cast(x, dtype) for x in results])
 
 
 def _at(b: Any, number: Float, position: int, dtype: DType) -> Float:

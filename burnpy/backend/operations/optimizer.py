@@ -19,8 +19,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Float
+from burnpy.backend.primitives import Bool, Float, Int
 from burnpy.backend.schema import Algebra, derived
 
 NONE = Algebra.NONDIFFERENTIABLE
@@ -34,6 +35,7 @@ class Step(NamedTuple):
     weight_decay: float = 0.0  #: the coefficient of weight decay
     maximize: bool = False  #: whether to go up the gradient instead of down
     owned: bool = False  #: whether the states may be updated in place
+    found_inf: Bool | None = None  #: where true, 0-d, parameters and states stay as they are
 
     def bias_correction(self, beta: float) -> float:
         """Return 1 - betaᵗ, the sum of the weights in an exponential average after t updates that began with 0."""
@@ -101,7 +103,7 @@ class Optimizer(OperationsBase):
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
         numbers, flags = (step.lr, step.weight_decay), (bool(step.weight_decay), step.maximize)
-        return self.foreach(sgd_step, (params, grads), numbers, flags)[0]  # type: ignore[no-any-return]  # a list
+        return self.foreach(sgd_step, (params, grads), numbers, flags, False, step.found_inf)[0]  # type: ignore[no-any-return]  # a list
 
     @derived(NONE, consumes="velocities", flops=5)
     def momentum_update(
@@ -122,7 +124,7 @@ class Optimizer(OperationsBase):
         """
         numbers = (step.lr, momentum, 1.0 - dampening, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize, nesterov)
-        return self.foreach(momentum_step, (params, grads, velocities), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(momentum_step, (params, grads, velocities), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("means", "squares"), flops=13)
     def adam_update(
@@ -145,7 +147,7 @@ class Optimizer(OperationsBase):
         """
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
         flags = (bool(step.weight_decay), step.maximize, decoupled)
-        return self.foreach(adam_step, (params, grads, means, squares), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(adam_step, (params, grads, means, squares), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
@@ -167,7 +169,8 @@ class Optimizer(OperationsBase):
         """
         numbers = adam_numbers(step, beta1, beta2, eps, decoupled)
         flags = (bool(step.weight_decay), step.maximize, decoupled)
-        return self.foreach(amsgrad_step, (params, grads, means, squares, largest), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        lists = (params, grads, means, squares, largest)
+        return self.foreach(amsgrad_step, lists, numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes="squares", flops=8)
     def rmsprop_update(
@@ -185,7 +188,7 @@ class Optimizer(OperationsBase):
         """
         numbers = (step.lr, alpha, 1.0 - alpha, eps, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize)
-        return self.foreach(rmsprop_step, (params, grads, squares), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(rmsprop_step, (params, grads, squares), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
@@ -210,7 +213,7 @@ class Optimizer(OperationsBase):
         numbers = (step.lr, alpha, 1.0 - alpha, eps, momentum, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize, centered)
         lists = (params, grads, squares, averages, velocities)
-        return self.foreach(rmsprop_momentum_step, lists, numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(rmsprop_momentum_step, lists, numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, consumes="totals", flops=7)
     def adagrad_update(
@@ -229,7 +232,7 @@ class Optimizer(OperationsBase):
         """
         numbers = adagrad_numbers(step, lr_decay, eps)
         flags = (bool(step.weight_decay), step.maximize)
-        return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned)  # type: ignore[no-any-return]  # as many lists
+        return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
     @derived(NONE, flops=4)
     def average_update(self, averages: Sequence[Float], totals: Sequence[Float], share: float) -> list[Float]:
@@ -243,6 +246,12 @@ class Optimizer(OperationsBase):
             mean = self.reshape(self.div(values, number), average.shape)
             new.append(self.add(self.mul(average, 1.0 - share), self.mul(mean, share)))
         return new
+
+    @derived(NONE, flops=2)
+    def count_update(self, count: Int, total: Float) -> Int:
+        """Add the number of values of a total, as in `average_update`, to a 0-d count of int64, rounded to an int."""
+        number = self.reshape(split_total(self, total)[1], ())
+        return self.discrete.add(count, self.to_int(self.round(number), int64))
 
 
 def split_total(b: Any, total: Float) -> tuple[Float, Float]:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from burnpy.distributed.engines.flat import flattened
 from burnpy.tensor.generator import manual_seed
 
 
@@ -78,4 +79,4 @@ class Engine(ABC):
 def done(function: Callable[[Any, Any], Any], model: Any, share: Any, seed: int) -> Any:
     """Do a task: call the function, with random numbers that depend on the task alone, and not on the worker."""
     manual_seed(seed)
-    return function(model, share)
+    return flattened(function(model, share))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.nn.buffer_updates import record_update
+from burnpy.nn.buffer_updates import record_updates
 from burnpy.nn.functional.normalization import batch_norm, batch_normed
 from burnpy.nn.layers.running_norm import RunningNorm
 from burnpy.nn.module import rebound
@@ -75,7 +75,7 @@ class BatchNorm(RunningNorm[B]):
         if weight is None:
             refuse_wider("BatchNorm", "running statistics", mean.dtype, x=x)
         normed = batch_normed(x, weight, bias, eps=self.eps)
-        return record_update(record_update(normed.output, mean, normed.mean), var, normed.var)
+        return record_updates(normed.output, (mean, normed.mean), (var, normed.var))
 
     def valid(self: BatchNorm[Autodiff[I]]) -> BatchNorm[I]:
         """Return the same layer on the inner backend."""

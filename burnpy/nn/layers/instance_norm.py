@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.nn.buffer_updates import record_update
+from burnpy.nn.buffer_updates import record_updates
 from burnpy.nn.functional.group_normalization import instance_norm
 from burnpy.nn.layers.running_norm import RunningNorm
 from burnpy.nn.module import rebound
@@ -66,8 +66,7 @@ class InstanceNorm(RunningNorm[B]):
         if not self.trains_on(x):
             return instance_norm(x, mean.value, var.value, weight, bias, use_input_stats=False, eps=self.eps)
         out, each = instance_norm(x, weight=weight, bias=bias, eps=self.eps), x.detach().float(mean.dtype).flatten(2)
-        out = record_update(out, mean, each.mean(dim=(0, 2)))
-        return record_update(out, var, each.var(dim=2).mean(dim=0))
+        return record_updates(out, (mean, each.mean(dim=(0, 2))), (var, each.var(dim=2).mean(dim=0)))
 
     def valid(self: InstanceNorm[Autodiff[I]]) -> InstanceNorm[I]:
         """Return the same layer on the inner backend."""

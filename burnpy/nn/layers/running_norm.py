@@ -54,7 +54,9 @@ class RunningNorm(Module[B]):
         first_update = next(iter(updates.values()))
         new: dict[str, TensorBase[B]] = {}
         if count is not None and not count.frozen:
-            new["num_batches_tracked"] = count.value + first_update.weight.round().int()
+            old_count, total = count.value, first_update.total
+            counted = total._backend.count_update(old_count._primitive, total._primitive)
+            new["num_batches_tracked"] = old_count._like(counted)
         for name, update in updates.items():
             old: Tensor[B] = getattr(self, name).value
             if self.momentum is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.samples import Large, Mask, x
+from burnpy.testing.cases.samples import CASE, Large, Mask, x
 from burnpy.testing.cases.table import row
 
 _EACH: list[tuple[Any, ...]] = [([x(2, 3)],), ([x(3, low=0.5), x(), x(0, 2), x(2, 1, 3)],)]
@@ -73,6 +73,7 @@ row(
     [(Mask(()), *pair) for pair in _PAIRS],
     kinds=("float",),
 )
+row("foreach_cast", lambda xs, dtype: [x.astype(dtype) for x in xs], [(*xs, CASE) for xs in _EACH], fresh=False)
 _ORDERS = [(*xs, p) for xs in (*_EACH, _LARGE) for p in (2.0, 1.0, math.inf, 3.0)]
 row("foreach_norm", _norms, _ORDERS, loose=8, widened=True)
 row("total_norm", _total, _ORDERS, loose=8, widened=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.operations.optimizer import Step
-from burnpy.testing.cases.samples import Array, Large, x
+from burnpy.testing.cases.samples import Array, Index, Large, Values, x
 from burnpy.testing.cases.table import Example, Reference, row
 
 
@@ -157,5 +157,10 @@ row(
         ([_large(3000)], [_large(3001, low=0.5)], 0.25),
     ],
     loose=4,
+)
+row(
+    "count_update",
+    lambda count, total: count + np.rint(total[-1]).astype(np.int64),
+    [(Index(5), Values((0.5, 2.0))), (Index(0), Values((1.0,))), (Index(3), Values((7.0, 7.0, 0.99)))],
 )
 _row("adagrad_update", _adagrad, (False,), [(step, 0.01, 1e-2) for step in _STEPS], loose=8)

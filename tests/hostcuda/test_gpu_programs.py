@@ -1,0 +1,28 @@
+"""The programs of ``make test-gpu`` and ``make bench-gpu`` run, with tiny sizes; what they find is for a GPU to say."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from tests.hostcuda import simulator
+
+simulator.require()
+
+from benchmarks.gpu.__main__ import PARTS  # noqa: E402  # they load CuPy
+from benchmarks.gpu.timing import REHEARSAL  # noqa: E402
+from tests.hostcuda.gpu_checks import CHECKS  # noqa: E402
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_checks(name: str) -> None:
+    CHECKS[name](20)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_benchmarks(part: str) -> None:
+    for section in import_module(f"benchmarks.gpu.{part}").sections(REHEARSAL):
+        reasons = [cell for line in section.lines for cell in line.cells.values() if isinstance(cell, str)]
+        assert not reasons, section.title
+        assert all(line.cells["burnpy" if "burnpy" in section.columns else "CuPy"] for line in section.lines)
