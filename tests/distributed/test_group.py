@@ -65,7 +65,7 @@ def test_mistakes() -> None:
     with pytest.raises(KindError, match=r"GradientsParams.from_grads\(loss.backward\(\), model\)"):
         group.mean({})  # type: ignore[arg-type]  # as a user might
     for weight in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ArgumentError, match="finite and not negative|NaN"):
+        with pytest.raises(ArgumentError, match=r"finite and not negative|NaN"):
             group.mean(gradients(), weight=weight)
     with pytest.raises(ArgumentError, match="ranks go from 0 to 0"):
         group.broadcast(3, root=1)
