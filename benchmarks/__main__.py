@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import (
     chains,
     checkpointing,
+    clipping,
     data,
     imports,
     inference,
@@ -35,6 +36,7 @@ GROUPS = {
     "training": training.sections,
     "inference": inference.sections,
     "kernels": kernels.sections,
+    "clipping": clipping.sections,
     "checkpointing": checkpointing.sections,
     "data": data.sections,
     "learner": learner.sections,
