@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import (
     chains,
     checkpointing,
+    clipping,
     data,
     distributed,
     imports,
@@ -36,6 +37,7 @@ GROUPS = {
     "training": training.sections,
     "inference": inference.sections,
     "kernels": kernels.sections,
+    "clipping": clipping.sections,
     "checkpointing": checkpointing.sections,
     "data": data.sections,
     "learner": learner.sections,

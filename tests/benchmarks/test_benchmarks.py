@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import (
     chains,
+    clipping,
     data,
     distributed,
     inference,
@@ -60,10 +61,12 @@ def test_linalg(peer: str) -> None:
 def test_inference_and_large_rows(peer: str) -> None:
     if peer == "torch":
         pytest.importorskip("torch")
-    models, rows = Notebook(), Notebook()
+    models, rows, lists = Notebook(), Notebook(), Notebook()
     inference.work(load(peer), SMOKE, models, {})
     kernels.work(load(peer), SMOKE, rows, {})
-    assert not models.errors | rows.errors
+    clipping.work(load(peer), SMOKE, lists, {})
+    assert not models.errors | rows.errors | lists.errors
+    assert set(lists.values) == set(clipping.CASES)
     assert set(models.values) == {f"{model}/{batch}" for model in TASKS for batch in inference.BATCHES}
     assert set(rows.values) == {f"{name}/{what}" for name in kernels.CASES for what in ("forward", "both")}
 
