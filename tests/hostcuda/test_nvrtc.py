@@ -15,8 +15,9 @@ from functools import cache
 import pytest
 
 from burnpy import IntTensor, Tensor
-from burnpy.backend import CuPy
+from burnpy.backend import Backend, CuPy
 from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.program import Extent, Input, trace
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
@@ -25,6 +26,7 @@ from tests.hostcuda.dry import NOT_EXECUTED, dry
 
 simulator.require()
 
+from burnpy_cupy.compiled.emitter import emit  # noqa: E402
 from burnpy_cupy.kernels import CATS  # noqa: E402
 
 ARCHITECTURES = (80, 90, 100)
@@ -50,6 +52,23 @@ def sources() -> dict[str, str]:
         if len(text) > len(found.get(key, "")):
             found[key] = text
     return found
+
+
+def large_programs() -> list[str]:
+    """Kernels for arrays too large for a test, whose positions have 64 bits, by all divisions among threads."""
+    program = trace(Backend.logsumexp, (Input(Extent.FULL, "float16"),), (1,), True)
+    return [
+        emit(program, f"burnpy_large_{address}_{kind}_{chunked:d}", address, kind, wide=True, chunked=chunked)
+        for address in ("plain", "transposed", "planes")
+        for kind in ("warp", "block", "lanes")
+        for chunked in (False, True)
+    ]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_compiler_takes_programs_of_large_arrays(architecture: int) -> None:
+    said = compiled(large_programs(), architecture)
+    assert said.isdigit(), said
 
 
 def compiled(texts: list[str], architecture: int) -> str:
