@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.recurrence import Recurrence
 from burnpy_cupy.streams import Stream, Streams
+
+T = TypeVar("T")
 
 
 class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, CompiledLists, Differences):
@@ -113,6 +115,14 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
 
     def stream(self) -> Stream:
         return Stream(self, self._streams)
+
+    @property
+    def copies_ahead(self) -> bool:
+        return True
+
+    def ahead(self, make: Callable[[], T]) -> Callable[[], T]:
+        take = self._call(self._streams.ahead, make)
+        return lambda: self._call(take)
 
     def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
         return self._call(nccl.joined, self, rank, size, share)  # type: ignore[no-any-return]  # what joined() returns

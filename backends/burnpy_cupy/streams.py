@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
+
+T = TypeVar("T")
 
 
 class Entered(NamedTuple):
@@ -20,8 +24,8 @@ class Streams:
     CuPy's own current stream belongs to a thread and would leak from one coroutine to the next, so each operation
     enters the context's stream anew (`burnpy_cupy.backend.CuPy._call`).
 
-    Streams are CUDA's blocking ones: work on CUDA's default stream waits for all of theirs, and theirs for it. So
-    memory that a thread on the default stream reuses is not in use on another stream any more. CuPy's pool keeps the
+    Streams of users are CUDA's blocking ones: work on CUDA's default stream waits for all of theirs, and theirs for it.
+    So memory that a thread on the default stream reuses is not in use on another stream any more. CuPy's pool keeps the
     memory that was freed for allocations on the same stream, and a stream that nobody uses is kept for the next
     `Stream`, because a new one could get its address in the pool.
     """
@@ -30,6 +34,7 @@ class Streams:
         self._xp = xp
         self.entered: ContextVar[Entered | None] = ContextVar(f"stream of {name}", default=None)
         self._idle: list[Any] = []
+        self._copying = threading.local()
 
     def take(self) -> Any:
         """Return a stream that nobody uses; called with the device as the current one."""
@@ -41,6 +46,38 @@ class Streams:
     def put_back(self, stream: Any) -> None:
         """Keep a stream for a later `take`."""
         self._idle.append(stream)
+
+    def ahead(self, make: Callable[[], T]) -> Callable[[], T]:
+        """Implement `Backend.ahead`; called with the device as the current one.
+
+        The copies go to a stream of this thread that is not ordered with the default stream, and so run beside it. It
+        waits for what is queued now: memory that the copies are given may still be in use there, as that of batches
+        before.
+        """
+        stream = getattr(self._copying, "stream", None)
+        if stream is None:
+            stream = self._copying.stream = self._xp.cuda.Stream(non_blocking=True)
+        self.follow(stream, self.current())
+        token = self.entered.set(Entered(stream, self.entered.get()))
+        try:
+            made = make()
+        finally:
+            self.entered.reset(token)
+        done = self._xp.cuda.Event(disable_timing=True)
+        done.record(stream)
+
+        def take() -> T:
+            self.current().wait_event(done)
+            return made
+
+        return take
+
+    def follow(self, later: Any, earlier: Any) -> None:
+        """Have one stream wait for what is queued on another, on the GPU."""
+        if later.ptr != earlier.ptr:
+            event = self._xp.cuda.Event(disable_timing=True)
+            event.record(earlier)
+            later.wait_event(event)
 
     def current(self) -> Any:
         """Return the stream that work goes to; called with the device as the current one."""
@@ -77,13 +114,9 @@ class Stream:
         self._device._call(self._follow, None, self._stream)
 
     def _follow(self, later: Any, earlier: Any) -> None:
-        """Have one stream wait for what is queued on another; None stands for the current one."""
+        """Have one stream wait for another; None stands for the current one."""
         current = self._streams.current()
-        later, earlier = later or current, earlier or current
-        if later.ptr != earlier.ptr:
-            event = self._streams._xp.cuda.Event(disable_timing=True)
-            event.record(earlier)
-            later.wait_event(event)
+        self._streams.follow(later or current, earlier or current)
 
     def synchronize(self) -> None:
         """Wait for the work of this stream alone. ``device.synchronize()`` also raises errors of the GPU."""

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from typing import TypeVar
 
     from burnpy.backend.backend import Backend
     from burnpy.backend.memory import DeviceMemory
     from burnpy.backend.primitives import Value
+
+    T = TypeVar("T")
 
 
 class Communicator(Protocol):
@@ -109,6 +112,20 @@ class Runtime:
         from several threads. On a device that is not asynchronous the block changes nothing.
         """
         return nullcontext() if self.inner is None else self.inner.stream()
+
+    @property
+    def copies_ahead(self) -> bool:
+        """True if `ahead` copies to the device beside other work."""
+        return False if self.inner is None else self.inner.copies_ahead
+
+    def ahead(self, make: Callable[[], T]) -> Callable[[], T]:
+        """Call ``make``, which copies arrays to the device and does nothing else, beside the work that is queued.
+
+        Return a function to be called once, by the thread that uses the result: it returns the result of ``make``, and
+        work that is queued after it waits for the copies. Where the device does not copy beside other work, ``make`` is
+        called by that function.
+        """
+        return make if self.inner is None else self.inner.ahead(make)
 
     def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
         """Return what sums primitives of this device over processes; None if they travel through the host's memory.

@@ -57,6 +57,15 @@ class Collator(ABC, Generic[T_co]):
     def batch(self, arrays: Any) -> T_co:
         """The batch, from what ``arrays`` returned; runs in the thread that takes it."""
 
+    @property
+    def copies_ahead(self) -> bool:
+        """True if a batch is copied to its device while the one before is used."""
+        return False
+
+    def started(self, arrays: Any) -> Callable[[], T_co]:
+        """Start to make a batch, and return a function that returns it."""
+        return lambda: self.batch(arrays)
+
 
 class FunctionCollator(Collator[T_co]):
     """Makes a batch by one function of the list of samples, in the worker."""
@@ -105,6 +114,15 @@ class TensorCollator(Collator[Bt]):
     def batch(self, arrays: Any) -> Bt:
         """The batch, on the device."""
         return made(self.cls, arrays, self.device)  # type: ignore[no-any-return]  # of that class
+
+    @property
+    def copies_ahead(self) -> bool:
+        """True on a GPU."""
+        return bool(self.device.copies_ahead)
+
+    def started(self, arrays: Any) -> Callable[[], Bt]:
+        """Start to copy a batch to the device."""
+        return self.device.ahead(lambda: self.batch(arrays))  # type: ignore[no-any-return]  # of that class
 
     def __reduce__(self) -> tuple[Any, ...]:  # a worker needs no device, which may be one that it cannot open
         return _rebuilt, (type(self), {**vars(self), "cls": Batch, "device": None})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -16,12 +16,13 @@ T = TypeVar("T")
 class Batches(Iterator[T], Generic[T]):
     """Batches in order, made in advance.
 
-    The threads or processes end and shared memory is released when the iterator is exhausted, closed, or dropped, when
-    a batch raises an error, and on Ctrl-C.
+    On a GPU the next batch is copied to it while the present one is used. The threads or processes end and shared
+    memory is released when the iterator is exhausted, closed, or dropped, when a batch raises an error, and on Ctrl-C.
     """
 
     def __init__(self, engine: Engine[Any], collator: Collator[T], epoch: int) -> None:
         self._engine, self._collator = engine, collator
+        self._next: tuple[Any, Callable[[], T]] | None = None
         self.number = epoch  #: the number of the epoch
 
     def __iter__(self) -> Self:
@@ -29,14 +30,34 @@ class Batches(Iterator[T], Generic[T]):
 
     def __next__(self) -> T:
         try:
-            result = self._engine.next()
-            arrays = self._arrays(result)
-            batch: Any = None if arrays is None else self._collator.batch(arrays)  # None where a rank has no samples
+            result, take = self._next or self._started()
+            self._next = self._started_ahead() if self._collator.copies_ahead else None
+            batch = take()
         except BaseException:  # the end, an error of a worker, or Ctrl-C
             self.close()
             raise
         self._taken(result)
-        return batch  # type: ignore[no-any-return]  # a T, which then includes None
+        return batch
+
+    def _started(self) -> tuple[Any, Callable[[], T]]:
+        """Start to make the next batch; return what the engine gave, and a function that takes the batch."""
+        result = self._engine.next()
+        arrays = self._arrays(result)
+        if arrays is None:  # where a rank has no samples
+            return result, lambda: None  # type: ignore[return-value]  # a T, which then includes None
+        return result, self._collator.started(arrays)
+
+    def _started_ahead(self) -> tuple[Any, Callable[[], T]]:
+        """Start to make the next batch; what is raised, at the end for one, is raised when that is taken."""
+        try:
+            return self._started()
+        except Exception as error:
+            raised = error
+
+        def take() -> T:
+            raise raised
+
+        return None, take
 
     @abstractmethod
     def _arrays(self, result: Any) -> Any:
@@ -48,6 +69,7 @@ class Batches(Iterator[T], Generic[T]):
 
     def close(self) -> None:
         """End the threads or processes, and release shared memory."""
+        self._next = None
         self._engine.close()
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from benchmarks import (
     chains,
     clipping,
     data,
+    distributed,
     inference,
     kernels,
     learner,
@@ -124,6 +125,15 @@ def test_networks(peer: str) -> None:
     networks.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert len(notebook.values) == 2 * len(networks.CASES)
+
+
+@pytest.mark.parametrize("what", distributed.RANKS)
+def test_distributed(what: str) -> None:
+    pytest.importorskip("mpi4py", reason='mpi4py is not installed: pip install "burnpy[mpi]"')
+    notebook = Notebook()
+    distributed.work(load("burnpy"), SMOKE, notebook, {"what": what})
+    assert not notebook.errors
+    assert {"reduction": "burnpy/4 MB", "mlp": "two", "recovery": "recovery"}[what] in notebook.values
 
 
 def test_learner() -> None:

@@ -16,6 +16,7 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, Balanced, Batch, BatchRandom, BucketByLength, Loader, Transform, Weighted, collate
+from burnpy.data.collate import Collator
 from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
 
@@ -301,7 +302,10 @@ def test_threads_end(how: str) -> None:
             next(epoch)
     elif how == "interrupt":
 
-        class Interrupting:
+        class Interrupting(Collator[Any]):
+            def arrays(self, samples: Any) -> Any:
+                return None
+
             def batch(self, arrays: Any) -> Any:
                 raise KeyboardInterrupt
 

@@ -19,6 +19,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import CuPy, Mixed
+from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.errors import IndexRangeError, OutOfMemoryError
 from burnpy.nn import Linear
 from burnpy.optim import Adam
@@ -87,6 +88,22 @@ def order(steps: int) -> None:
         assert (y - 10.0).abs().sum().item() == 0.0
 
 
+def loading(steps: int) -> None:
+    """Batches that a loader copies beside the work on others are whole, whatever memory they are given."""
+    width = 1 << (6 if steps < STEPS else 20)
+    array = np.arange(16, dtype=np.float32).reshape(16, 1).repeat(width, axis=1)
+    loader = Loader(ArrayDataset(x=array), collate(device=CuPy), batch_size=2, workers=2)
+    for epoch in range(max(steps // 1000, 1)):
+        sums = []
+        for batch in loader.epoch(epoch):
+            x = batch.x
+            for _ in range(8):
+                x = x + 1.0
+            sums.append(x.mean(dim=1))
+        found = [value for part in sums for value in part.tolist()]
+        assert found == [float(8 + k) for k in range(16)], found
+
+
 def late_checks(steps: int) -> None:
     """An index out of range on another stream is told at the next wait."""
     x = Tensor[CuPy].arange(3.0)
@@ -151,7 +168,8 @@ def scatters(steps: int) -> None:
 
 
 CHECKS: dict[str, Callable[[int], None]] = {
-    check.__name__: check for check in (flat_memory, streams, order, late_checks, full_memory, dlpack, scatters)
+    check.__name__: check
+    for check in (flat_memory, streams, order, loading, late_checks, full_memory, dlpack, scatters)
 }
 
 

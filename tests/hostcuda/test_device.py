@@ -20,6 +20,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import CuPy, Mixed, NumPy, Profiled
+from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.errors import (
     ArgumentError,
     DeviceError,
@@ -440,3 +441,26 @@ def test_a_profile_has_the_time_of_the_device(monkeypatch: pytest.MonkeyPatch) -
     assert all(row.seconds == pytest.approx(1e-3 * row.calls) for row in p.rows())
     assert len(p) == sum(row.calls for row in p.rows()) >= 5
     assert p.host_seconds > 0
+
+
+def test_a_loader_copies_the_next_batch_beside_the_work_of_this_one(order: Order) -> None:
+    data = ArrayDataset(x=np.arange(8, dtype=np.float32).reshape(4, 2))
+    epoch = iter(Loader(data, collate(device=Autodiff[CuPy]), batch_size=1))
+    first = next(epoch)
+    (copying,) = {stream for stream, _ in order.waits()} - {0}
+    before, on_default, first_taken = order.waits()
+    assert before == on_default == (copying, 0), "memory of batches before may still be used there"
+    assert first_taken == (0, copying), "what uses the batch waits for its copy"
+    with simulator.watched() as journal:
+        loss = (first.x * 2.0).sum()
+        second = next(epoch)
+        total = (second.x * 2.0).sum()
+    assert journal.counts["waits"] == 0
+    assert order.waits()[3:] == [(copying, 0), (0, copying)]
+    with CuPy().stream():
+        inside = current()
+        third = next(epoch)
+        assert order.waits()[-1] == (inside, copying)
+        assert third.x.tolist() == [[4.0, 5.0]]
+    assert (loss.item(), total.item()) == (2.0, 10.0)
+    assert [batch.x.tolist() for batch in epoch] == [[[6.0, 7.0]]]
