@@ -98,9 +98,13 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
     if error_if_nonfinite and not math.isfinite(norm.item()):
         _refuse_nonfinite(grads, "clip_by_global_norm", norms_of(grads, p))
         raise NonFiniteError(f"clip_by_global_norm() was given finite gradients whose norm is {norm.item()}")
-    factor = _factor(norm, bound)
-    if device.eager_checks and factor.item() == 1.0:  # reading the value is cheaper than multiplying by 1
-        return grads
+    factor: Any
+    if device.eager_checks and not device.differentiates:  # reading the value is cheaper than multiplying by 1
+        factor = bound / (norm.item() + _EPS)
+        if factor >= 1.0:
+            return grads
+    else:
+        factor = _factor(norm, bound)
     return grads.mapped("foreach_mul", factor)  # type: ignore[return-value]  # of the same class
 
 

@@ -124,15 +124,15 @@ def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str], device: Any,
     Raises:
         ShapeError: two tensors of one id have different shapes or dtypes.
     """
-    for ident, value in theirs.items():
-        known = mine.get(ident)
-        if known is not None and (known.shape, known.dtype) != (value.shape, value.dtype):
-            raise ShapeError(
-                f"the gradients of {paths.get(ident, f'the buffer {ident}')} are of shape {known.shape} and dtype "
-                f"{known.dtype} in one, {value.shape} and {value.dtype} in the other, and do not add"
-            )
     both = [ident for ident in theirs if ident in mine]
-    sums = device.foreach_add([mine[k]._primitive for k in both], [theirs[k]._primitive for k in both], weight)
+    xs, ys = [mine[k]._primitive for k in both], [theirs[k]._primitive for k in both]
+    for ident, x, y in zip(both, xs, ys, strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise ShapeError(
+                f"the gradients of {paths.get(ident, f'the buffer {ident}')} are of shape {x.shape} and dtype "
+                f"{x.dtype} in one, {y.shape} and {y.dtype} in the other, and do not add"
+            )
+    sums = device.foreach_add(xs, ys, weight)
     alone = [ident for ident in theirs if ident not in mine]
     others = [theirs[k]._primitive for k in alone]
     if weight != 1:
