@@ -3,6 +3,7 @@ once as a limit of memory allows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,9 @@ from burnpy_cupy.products import Products
 
 Where = tuple[Pair, Pair, Pair]
 """Stride, padding and dilation."""
+
+_FEW, _SEVERAL, _SHARING = 16, 64, 4
+"""The limits of `_is_direct`. They were not measured on a GPU."""
 
 _TRIVIAL: Where = ((1, 1), (0, 0), (1, 1))
 
@@ -121,9 +125,33 @@ class _Windows:
         """Write the sums of the columns to a block of images."""
         self._kernels.counting("burnpy_col2im", images, matrix)(matrix, *self._geometry(images.shape[0]), images)
 
+    def direct(self, images: Any, weight: Any, bias: Any, out: Any, groups: int) -> Any:
+        """Write the convolution of all images to ``out`` without columns; return it."""
+        name, given = ("burnpy_conv_direct", ()) if bias is None else ("burnpy_conv_direct_bias", (bias,))
+        kernel = self._kernels.counting(name, images, weight, out)
+        kernel(images, weight, *given, *self._geometry(len(images)), out.shape[1], groups, out)
+        return out
+
+    def direct_input(self, grad: Any, weight: Any, out: Any, groups: int) -> Any:
+        """Write the gradient by all images to ``out`` without columns; return it."""
+        kernel = self._kernels.counting("burnpy_conv_direct_input", grad, weight, out)
+        kernel(grad, weight, *self._geometry(len(grad)), grad.shape[1], groups, out)
+        return out
+
     def _geometry(self, members: int) -> tuple[int, ...]:
         stride, padding, dilation = self._where
         return (members, *self._image[1:], *self.counts, *self._kernel, *stride, *padding, *dilation)
+
+
+def _is_direct(terms: int, sharing: int) -> bool:
+    """Return whether sums of so few products are added up by a kernel of their own.
+
+    Args:
+        terms: the number of products of an element of the result.
+        sharing: the number of elements of the result that are made of the same ones of the operand: if they are few,
+            as with one channel to a group, a product of matrices gains little from reading them once.
+    """
+    return terms <= _FEW or (terms <= _SEVERAL and sharing <= _SHARING)
 
 
 def _is_trivial(kernel: Shape, where: Where, groups: int) -> bool:
@@ -134,6 +162,8 @@ def _is_trivial(kernel: Shape, where: Where, groups: int) -> bool:
 def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: Where, groups: int, dtype: DType) -> Any:
     xp, n, o = b.xp, x.shape[0], weight.shape[0]
     w = _Windows(b, x.shape, weight.shape[2:], where, x.itemsize)
+    if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(w.rows // groups, o // groups):
+        return w.direct(x, weight, bias, xp.empty((n, o, *w.counts), dtype), groups)
     rows = _matrices(weight, groups)
     out = xp.empty((n, o, w.positions), dtype)
     wide = float32 if dtype.itemsize == 2 else dtype
@@ -168,6 +198,10 @@ def _by_input(b: Convolution, grad: Any, weight: Any, shape: Shape, where: Where
     xp, (n, o) = b.xp, grad.shape[:2]
     wide = float32 if dtype.itemsize == 2 else dtype
     w = _Windows(b, shape, weight.shape[2:], where, wide.itemsize)
+    if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(
+        o // groups * math.prod(weight.shape[2:]), weight.shape[1]
+    ):
+        return w.direct_input(grad, weight, xp.empty(shape, dtype), groups)
     rows = _matrices(weight, groups).swapaxes(-1, -2)
     grads = grad.reshape((n, o, w.positions))
     out = xp.empty(shape, dtype)

@@ -10,6 +10,14 @@ INDEX = "typedef int index_t;\n"
 MINUS_INFINITY = "#define MINUS_INFINITY __int_as_float(0xff800000)\n"
 """A part of the preamble; NVRTC does not know C's INFINITY."""
 
+SUM = """
+template <typename T> struct burnpy_sum { typedef float type; };
+template <> struct burnpy_sum<double> { typedef double type; };
+"""
+"""A part of the preamble: the type in which sums of T are accumulated, float32 for 16-bit floats."""
+
+SUM_TYPE = "typedef typename burnpy_sum<T>::type F;\n"
+
 _LONG_INDEX = "typedef long long index_t;\n"
 
 

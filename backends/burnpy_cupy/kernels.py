@@ -120,6 +120,9 @@ REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("fa
 
 _MANY = 1 << 31
 _FOR_MANY = "_many"
+_OPTIONS = ("--fmad=false",)
+"""Options of raw kernels: a score is rounded before its maximum is subtracted, as it was when the maximum was found."""
+
 _C = {"float32": "float", "float64": "double"}
 """CUDA's names of dtypes, where they differ."""
 
@@ -141,7 +144,7 @@ class Kernels:
         kernel = self._kernels.get(key)
         if kernel is None:
             source = RAW[name].typed(**{letter: _C.get(t.name, t.name) for letter, t in types.items()})
-            kernel = self._kernels[key] = self._xp.RawKernel(source, name)
+            kernel = self._kernels[key] = self._xp.RawKernel(source, name, _OPTIONS)
         return kernel
 
     def __getitem__(self, name: str) -> Any:

@@ -9,7 +9,7 @@ up in one order.
 
 from __future__ import annotations
 
-from burnpy_cupy.definitions import INDEX, MINUS_INFINITY, Elementwise
+from burnpy_cupy.definitions import INDEX, MINUS_INFINITY, SUM, SUM_TYPE, Elementwise
 
 _SIZES = "int32 channels, int32 height, int32 width, int32 high, int32 wide"
 """The sizes of x, and of the results (high, wide)."""
@@ -17,15 +17,7 @@ _SIZES = "int32 channels, int32 height, int32 width, int32 high, int32 wide"
 _WINDOWS = "int32 rows, int32 columns, int32 stride_y, int32 stride_x, int32 padding_y, int32 padding_x"
 _DILATION = "int32 dilation_y, int32 dilation_x"
 
-_WIDE = (
-    INDEX
-    + MINUS_INFINITY
-    + """
-template <typename T> struct burnpy_sum { typedef float type; };
-template <> struct burnpy_sum<double> { typedef double type; };
-"""
-)
-"""Sums of 16-bit floats are accumulated in float32."""
+_WIDE = INDEX + MINUS_INFINITY + SUM
 
 _PLACE = """
 index_t rest = static_cast<index_t>(i);
@@ -175,7 +167,6 @@ out = static_cast<T>(total);
 )
 """The windows that h lies in are those from ⌊h · high / height⌋ to ⌊((h + 1) · high - 1) / height⌋."""
 
-_SUM = "typedef typename burnpy_sum<T>::type F;\n"
 _AVERAGES = f"{_SIZES}, {_WINDOWS}, bool with_padding, int32 divisor"
 
 POOLING = {
@@ -191,16 +182,16 @@ POOLING = {
     "burnpy_max_pool_backward": Elementwise(
         f"raw T grad, raw T image, raw T pooled, {_SIZES}, {_WINDOWS}, {_DILATION}",
         "T out",
-        _SUM + _MAX_BACKWARD,
+        SUM_TYPE + _MAX_BACKWARD,
         _WIDE,
     ),
     "burnpy_adaptive_max_pool_indices": Elementwise(
         f"raw T image, {_SIZES}", "int64 out", f"{_OF_RESULT}{_ADAPTIVE_LARGEST}out = place;", _WIDE
     ),
-    "burnpy_avg_pool": Elementwise(f"raw T image, {_AVERAGES}", "T out", _SUM + _AVERAGE, _WIDE),
-    "burnpy_avg_pool_backward": Elementwise(f"raw T grad, {_AVERAGES}", "T out", _SUM + _AVERAGE_BACKWARD, _WIDE),
-    "burnpy_adaptive_avg_pool": Elementwise(f"raw T image, {_SIZES}", "T out", _SUM + _ADAPTIVE_AVERAGE, _WIDE),
+    "burnpy_avg_pool": Elementwise(f"raw T image, {_AVERAGES}", "T out", SUM_TYPE + _AVERAGE, _WIDE),
+    "burnpy_avg_pool_backward": Elementwise(f"raw T grad, {_AVERAGES}", "T out", SUM_TYPE + _AVERAGE_BACKWARD, _WIDE),
+    "burnpy_adaptive_avg_pool": Elementwise(f"raw T image, {_SIZES}", "T out", SUM_TYPE + _ADAPTIVE_AVERAGE, _WIDE),
     "burnpy_adaptive_avg_pool_backward": Elementwise(
-        f"raw T grad, {_SIZES}", "T out", _SUM + _ADAPTIVE_AVERAGE_BACKWARD, _WIDE
+        f"raw T grad, {_SIZES}", "T out", SUM_TYPE + _ADAPTIVE_AVERAGE_BACKWARD, _WIDE
     ),
 }

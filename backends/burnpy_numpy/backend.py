@@ -35,7 +35,7 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
-from burnpy_numpy.matmul import product
+from burnpy_numpy.matmul import LARGE, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.pooling import Pooling
@@ -160,6 +160,19 @@ class NumPy(
             if x.size and x.ndim > 2 and x.flags.c_contiguous:  # one large product instead of many small ones
                 return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
         return super().matmul(x, y)
+
+    def linear(self, x: Any, weight: Any, bias: Any) -> Any:
+        dtype, columns = x.dtype, weight.shape[1]
+        if (
+            (dtype is float32 or dtype is float64)
+            and weight.dtype is dtype is bias.dtype
+            and x.size * columns >= LARGE * x.shape[-1] > 0
+            and x.flags.c_contiguous
+        ):
+            out = self._call(affine, x.reshape((-1, x.shape[-1])), weight, bias)
+            if out is not None:
+                return out.reshape((*x.shape[:-1], columns))
+        return super().linear(x, weight, bias)
 
     def matmul_nt(self, x: Any, y: Any) -> Any:
         return self.matmul(x, y.T) if y.ndim == 2 else super().matmul_nt(x, y)

@@ -1,4 +1,5 @@
-"""Setting the number of threads of OpenBLAS, the library behind NumPy's matrix products in most installations."""
+"""OpenBLAS, the library behind NumPy's matrix products in most installations: its number of threads, and products that
+are added to a matrix."""
 
 from __future__ import annotations
 
@@ -33,6 +34,38 @@ def openblas() -> Threads | None:
             return Threads(library[name.format("get_num_threads")], library[name.format("set_num_threads")])
         except AttributeError:
             continue
+    return None
+
+
+_ROWS_IN_ORDER, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # CBLAS's constants
+
+
+@cache
+def gemm(dtype: Any) -> Any:
+    """The function that adds the product of two matrices of float32 or float64 to a third; None as for `openblas`.
+
+    It takes the number of rows, of columns and of products to add up for each element; and for the matrices the address
+    and the distance of rows, of the second one also whether it is transposed. The interpreter's lock is released.
+    """
+    if openblas() is None:
+        return None
+    library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
+    single = dtype == np.float32
+    for name in _NAMES:  # those of CBLAS begin and end as those of OpenBLAS do
+        try:
+            function = library[name.format("sgemm" if single else "dgemm").replace("openblas_", "cblas_")]
+        except AttributeError:
+            continue
+        size = ctypes.c_int64 if name.endswith("64_") else ctypes.c_int32
+        number = ctypes.c_float if single else ctypes.c_double
+        matrix = (ctypes.c_void_p, size)
+        function.argtypes = (*(ctypes.c_int,) * 3, size, size, size, number, *matrix, *matrix, number, *matrix)
+        function.restype = None
+
+        def add(sizes: tuple[int, int, int], x: Any, y: Any, transposed: bool, out: Any, f: Any = function) -> None:
+            f(_ROWS_IN_ORDER, _AS_IT_IS, _TRANSPOSED if transposed else _AS_IT_IS, *sizes, 1.0, *x, *y, 1.0, *out)
+
+        return add
     return None
 
 

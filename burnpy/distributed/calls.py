@@ -11,6 +11,7 @@ import numpy as np
 
 from burnpy.backend.errors import GroupError, RanksLostError
 from burnpy.distributed.buffers import BufferPool
+from burnpy.distributed.errors_on_all import end_all
 from burnpy.distributed.wait import Request, Waits, nothing
 from burnpy.distributed.watchdog import Watchdog, ending
 
@@ -63,7 +64,7 @@ class Alone:
         """Return the bytes of each rank."""
         return [data]
 
-    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int]) -> None:
+    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int], unit: int = 1) -> None:
         """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
 
     def sum(self, array: NDArray[Any]) -> None:
@@ -110,9 +111,10 @@ class Calls(Alone):
         self.rank, self.size, self.hosts = comm.rank, comm.size, tuple(hosts)
         self.mpi, self.comm, self.timeout = mpi, comm, timeout
         self.waits = Waits(mpi, comm, timeout, self.hosts)
-        self.watchdog = Watchdog(timeout, ending(lambda: mpi.COMM_WORLD.Abort(1)))
+        self.watchdog = Watchdog(timeout, ending(lambda: end_all(mpi)))
         self._count = 0
         self._operation = ""
+        self._units: dict[int, Any] = {1: mpi.BYTE}
         self._pool = BufferPool()
         comm.Set_errhandler(mpi.ERRORS_RETURN)
 
@@ -166,17 +168,26 @@ class Calls(Alone):
         self.exchange(every, sizes)
         return [every[start:stop].tobytes() for start, stop in pairwise(starts)]
 
-    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int]) -> None:
+    def exchange(self, array: NDArray[np.uint8], sizes: Sequence[int], unit: int = 1) -> None:
         """Fill in the bytes of the other ranks, in an array that has those of this one in its place.
 
+        Args:
+            array: of the bytes of all ranks, in their order.
+            sizes: the number of bytes of each rank.
+            unit: a divisor of all sizes. MPI counts up to 2^31 of them.
+
         Raises:
-            GroupError: they are more than 2 GB.
+            GroupError: there are more.
         """
-        if sum(sizes) >= 2 * _CHUNK:
+        if sum(sizes) >= 2 * _CHUNK * unit:
             raise GroupError(
-                f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK - 1}", everywhere=True
+                f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK * unit - 1}",
+                everywhere=True,
             )
-        target = [array, list(sizes), [*accumulate(sizes, initial=0)][:-1], self.mpi.BYTE]
+        if unit not in self._units:
+            self._units[unit] = self.mpi.BYTE.Create_contiguous(unit).Commit()
+        counts = [size // unit for size in sizes]
+        target = [array, counts, [*accumulate(counts, initial=0)][:-1], self._units[unit]]
         self.wait(self.begin("Iallgatherv", self.mpi.IN_PLACE, target))
 
     def sum(self, array: NDArray[Any]) -> None:

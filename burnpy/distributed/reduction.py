@@ -118,10 +118,10 @@ class Reduction:
             parts = self._parts[key] = Parts(layout, owners, self._calls.size)
         return parts.mean(self._calls, self._pool, None if own is None else grads, factors[self._calls.rank])
 
-    def exchange(self, operation: str, array: Any, sizes: Sequence[int]) -> None:
-        """Fill in the bytes of the other ranks, in an array that has those of this one in its place."""
+    def exchange(self, operation: str, array: Any, sizes: Sequence[int], unit: int) -> None:
+        """Fill in the bytes of the other ranks, in an array that has those of this one in its place: see `Calls`."""
         self._calls.open(Header(operation, nbytes=len(array)))
-        self._calls.exchange(array, sizes)
+        self._calls.exchange(array, sizes, unit)
 
     def _wire(self, device: Any) -> Wire:
         """Return the way for the gradients of a device; the ranks agree on it at its first use."""

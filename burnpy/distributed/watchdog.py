@@ -53,7 +53,6 @@ def ending(abort: Callable[[], object]) -> Callable[[str], None]:
 
     def end(message: str) -> None:
         print(f"burnpy: {message}; all ranks end", file=sys.stderr, flush=True)  # noqa: T201  # the last words
-        time.sleep(0.1)  # the launcher forwards what was printed before it ends the ranks
         abort()
 
     return end

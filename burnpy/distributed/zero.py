@@ -196,7 +196,7 @@ class ZeroRedundancy(Optimizer):
                 for level in levels:
                     value = level.lower(value)
                 flat[: _nbytes(param)] = np.ascontiguousarray(device.to_numpy(value)).reshape(-1).view(np.uint8)
-        self.group._reduction.exchange("step", message, sizes)
+        self.group._reduction.exchange("step", message, sizes, _ALIGNED)
         values: dict[str, Tensor[Any]] = {}
         for param, flat in zip(params, flats, strict=True):
             array = flat[: _nbytes(param)].view(np.dtype(param.dtype)).reshape(param.shape)
@@ -212,13 +212,14 @@ class ZeroRedundancy(Optimizer):
 
         Raises:
             StateError: a step is in progress.
-            GroupError: another rank has called something else, or the states are more than 2 GB.
+            GroupError: another rank has called something else.
             WaitError: a rank did not come within the limit.
         """
         own = self.optim.into_record()
         owners = self._owners.last
         found: dict[str, ParamState] = {}
-        for rank, states in enumerate(self.group.gather(own.states)):
+        for rank in range(self.group.size):
+            states = self.group.broadcast(own.states if rank == self.group.rank else {}, root=rank)
             found.update({ident: state for ident, state in states.items() if owners.get(ident, rank) == rank})
         ordered = {ident: found.pop(ident) for ident in owners if ident in found}
         return OptimizerRecord(own.optimizer, ordered | found)

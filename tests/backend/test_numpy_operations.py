@@ -324,3 +324,36 @@ def test_triangles_of_large_matrices_are_numpys(shape: tuple[int, ...], diagonal
         result = found(x, diagonal)
         np.testing.assert_array_equal(result, wanted(x, diagonal))
         assert not np.shares_memory(result, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "columns"), [((4, 80, 24), 512), ((30000, 3), 5), ((3, 7), 50000), ((66000, 1), 2)])
+def test_large_linear_maps_are_products_and_sums(shape: tuple[int, ...], columns: int, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, bias = rng.normal(size=shape).astype(dtype), rng.normal(size=columns).astype(dtype)
+    wide = rng.normal(size=(shape[-1], 2 * columns)).astype(dtype)
+    bound = 1e-3 if dtype is np.float32 else 1e-11
+    for weight in (wide[:, :columns].copy(), wide[:, :columns].T.copy().T, wide[:, ::2]):
+        wanted = np.matmul(x.astype(np.float64), weight) + bias
+        found = NumPy().linear(x, weight, bias)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
+        np.testing.assert_allclose(NumPy().linear(x[::2], weight, bias), wanted[::2], rtol=bound, atol=bound)
+    bias[1] = np.nan
+    found = NumPy().linear(x, weight, bias)
+    assert np.isnan(found[..., 1]).all()
+    assert np.isfinite(found[..., 2:]).all()
+
+
+def test_large_linear_maps_do_without_openblas(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias = np.ones((1024, 8), np.float32), np.ones((8, 256), np.float32), np.ones(256, np.float32)
+    monkeypatch.setattr("burnpy_numpy.matmul.gemm", lambda dtype: None)
+    assert (NumPy().linear(x, weight, bias) == 9.0).all()
+
+
+def test_large_linear_maps_give_the_same_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x, weight, bias = (rng.normal(size=s).astype(np.float32) for s in ((4096, 32), (32, 128), (128,)))
+    wanted = NumPy().linear(x, weight, bias)
+    monkeypatch.setattr("burnpy_numpy.threads.COUNT", 3)
+    np.testing.assert_allclose(NumPy().linear(x, weight, bias), wanted, rtol=1e-5, atol=1e-5)

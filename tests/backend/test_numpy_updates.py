@@ -17,7 +17,7 @@ STEP = Step(0.1, 3, 0.1)
 UPDATES = [
     (name, len(row.consumes), tuple(list(row.examples.values())[-1][3 + len(row.consumes) :]))
     for name, row in ROWS.items()
-    if any(argument.name == "step" for argument in row.operation.arguments)
+    if name.endswith("_update") and any(argument.name == "step" for argument in row.operation.arguments)
 ]
 """Updates of optimizers: operation, number of states, and what follows the `Step`."""
 IN_PLACE = [update for update in UPDATES if update[0] not in ("sgd_update", "rmsprop_momentum_update")]

@@ -463,13 +463,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
 def test_on_a_gpu_nothing_is_waited_for_until_results_are_read(gpu: Gpu, tmp_path: Path) -> None:
     x = Tensor.ones((4, 4), device=Autodiff(Profiled(CuPy(0)))).require_grad()
     with Profiled.record() as p:
-        (x @ x).sum().backward()
+        (x * x).sum().backward()
     assert gpu.waited == 0, "recording waited for the GPU"
     assert len(gpu.recorded) == 2 * len(p)
     rows = {(row.operation, row.direction): row for row in p.rows()}
     assert gpu.waited > 0
-    assert rows["matmul", "forward"].seconds == pytest.approx(0.5e-3)
-    assert rows["matmul_nt", "backward"].seconds == pytest.approx(0.5e-3)
+    assert rows["mul", "forward"].seconds == pytest.approx(0.5e-3)
+    assert rows["mul", "backward"].seconds == pytest.approx(0.5e-3 * rows["mul", "backward"].calls)
     p.chrome_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     gpus, hosts = ([e for e in events if e["ph"] == "X" and e["pid"] == pid] for pid in (1, 2))
@@ -497,7 +497,7 @@ def test_the_time_of_the_host_is_a_column_of_its_own(gpu: Gpu, monkeypatch: pyte
     with Profiled.record() as p:
         ones(2, device=Plain).exp()
     assert "host" not in str(p)
-    assert p.host_seconds == p.seconds
+    assert p.host_seconds == pytest.approx(p.seconds)
 
 
 def test_devices_are_processes_of_a_trace(gpu: Gpu, tmp_path: Path) -> None:

@@ -7,7 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chains, data, inference, kernels, learner, linalg, networks, operations, roofline, tiny, training
+from benchmarks import (
+    chains,
+    clipping,
+    data,
+    distributed,
+    inference,
+    kernels,
+    learner,
+    linalg,
+    networks,
+    operations,
+    roofline,
+    tiny,
+    training,
+)
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, load
 from benchmarks.picture import draw
@@ -47,10 +61,12 @@ def test_linalg(peer: str) -> None:
 def test_inference_and_large_rows(peer: str) -> None:
     if peer == "torch":
         pytest.importorskip("torch")
-    models, rows = Notebook(), Notebook()
+    models, rows, lists = Notebook(), Notebook(), Notebook()
     inference.work(load(peer), SMOKE, models, {})
     kernels.work(load(peer), SMOKE, rows, {})
-    assert not models.errors | rows.errors
+    clipping.work(load(peer), SMOKE, lists, {})
+    assert not models.errors | rows.errors | lists.errors
+    assert set(lists.values) == set(clipping.CASES)
     assert set(models.values) == {f"{model}/{batch}" for model in TASKS for batch in inference.BATCHES}
     assert set(rows.values) == {f"{name}/{what}" for name in kernels.CASES for what in ("forward", "both")}
 
@@ -109,6 +125,15 @@ def test_networks(peer: str) -> None:
     networks.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert len(notebook.values) == 2 * len(networks.CASES)
+
+
+@pytest.mark.parametrize("what", distributed.RANKS)
+def test_distributed(what: str) -> None:
+    pytest.importorskip("mpi4py", reason='mpi4py is not installed: pip install "burnpy[mpi]"')
+    notebook = Notebook()
+    distributed.work(load("burnpy"), SMOKE, notebook, {"what": what})
+    assert not notebook.errors
+    assert {"reduction": "burnpy/4 MB", "mlp": "two", "recovery": "recovery"}[what] in notebook.values
 
 
 def test_learner() -> None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -214,6 +215,17 @@ def test_an_address_where_nothing_answers() -> None:
     """
     said = ran(code).stdout
     assert said.startswith("Workers() was given address='127.0.0.1:1', where no Ray cluster answers ([Errno 111] Conn")
+
+
+def test_a_cluster_that_refuses_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**settings: Any) -> None:
+        raise ConnectionError("Failed to connect") from RuntimeError("InvalidAuthToken")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    with pytest.raises(
+        ArgumentError, match=r"^Workers\(\) was given address='auto', where a Ray cluster refuses this p"
+    ):
+        Workers(1, engine="ray", address="auto")
 
 
 def test_a_program_that_starts_workers_when_it_is_imported(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ class ThreadCalls(Alone):
         assert [len(each) for each in every] == list(sizes)
         return every
 
-    def exchange(self, array: Any, sizes: Sequence[int]) -> None:
+    def exchange(self, array: Any, sizes: Sequence[int], unit: int = 1) -> None:
+        assert all(size % unit == 0 for size in sizes)
         every = self._exchange((array, tuple(sizes)))
         assert len({each for _, each in every}) == 1
         assert len(array) == sum(sizes)

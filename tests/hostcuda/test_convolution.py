@@ -32,7 +32,7 @@ def called(name: str, *args: Any, device: Any = None) -> tuple[Any, list[str]]:
 
 
 def examples(groups: int) -> dict[str, tuple[Any, ...]]:
-    x, weight, bias = drawn((3, 4, 6, 7)), drawn((6, 4 // groups, 3, 2), 1), drawn((6,), 2)
+    x, weight, bias = drawn((3, 12, 6, 7)), drawn((12, 12 // groups, 3, 2), 1), drawn((12,), 2)
     grad = NumPy().conv2d(x, weight, *WHERE, groups)
     return {
         "conv2d": (x, weight, *WHERE, groups),
@@ -73,6 +73,29 @@ def test_large_batches_go_in_blocks_and_large_arrays_in_64_bits(
     np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
     assert sum(launch.startswith("cublas") for launch in launches) == 3, "one member of the batch at a time"
     assert all(launch.endswith("_many") for launch in launches if "2im" in launch or "im2" in launch)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["32 bits", "64 bits"])
+@pytest.mark.parametrize(
+    "shape", [(6, 1, 3, 2), (12, 1, 3, 3), (8, 3, 3, 2)], ids=["depthwise", "two each", "three to four"]
+)
+def test_few_products_are_added_up_at_once(shape: tuple[int, ...], many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if many:
+        monkeypatch.setattr(kernels, "_MANY", 1)
+    x, weight, groups = drawn((2, 6, 7, 6)), drawn(shape, 1), 6 // shape[1]
+    grad = drawn(NumPy().conv2d(x, weight, *WHERE, groups).shape, 2)
+    calls: dict[str, tuple[Any, ...]] = {
+        "conv2d": (x, weight, *WHERE, groups),
+        "conv2d_bias": (x, weight, drawn((shape[0],), 3), *WHERE, groups),
+        "conv2d_input": (grad, weight, x.shape, *WHERE, groups),
+    }
+    for name, args in calls.items():
+        out, launches = called(name, *args)
+        np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5, err_msg=name)
+        assert len(launches) == 1
+        mixed, _ = called(name, *args, device=Mixed(CuPy()))
+        assert mixed.dtype == float32
+        np.testing.assert_allclose(mixed, getattr(Mixed(NumPy()), name)(*args), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight"])

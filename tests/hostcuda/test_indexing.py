@@ -53,3 +53,18 @@ def test_a_slice_is_added_to_in_place() -> None:
     assert launches == ["cupy_add"]
     assert out.tolist() == [[1, 3, 1, 3]] * 3
     assert total.data.ptr == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("count", [1, 31, 33, 200])
+def test_the_gradient_of_an_embedding_has_one_order(dtype: str, count: int) -> None:
+    """Runs of equal indices that lie in one chunk of 32, and that reach over several."""
+    generator = np.random.default_rng(0)
+    index = np.where(generator.random(count) < 0.6, 3, generator.integers(0, 7, count))
+    grad = NumPy().cast(generator.integers(-3, 4, (count, 5)), dtype_of(dtype))
+    for padding in (None, 3, 6):
+        given = CuPy().from_numpy(grad), CuPy().from_numpy(index), (9, 5), padding
+        out, launches = launched("embedding_backward", *given)
+        np.testing.assert_array_equal(out, NumPy().embedding_backward(grad, index, (9, 5), padding))
+        assert "burnpy_run_sums" in launches
+        assert not [name for name in launches if "scatter" in name], "which adds in any order"

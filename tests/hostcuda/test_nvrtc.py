@@ -16,7 +16,7 @@ import pytest
 
 from burnpy import IntTensor, Tensor
 from burnpy.backend import CuPy
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, int64
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
@@ -39,6 +39,8 @@ def sources() -> dict[str, str]:
             dry(name, arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
+        rows, index = CuPy().full((64, 2), 1.0, float32), CuPy().full((64,), 0, int64)
+        CuPy().embedding_backward(rows, index, (3, 2), None)  # of more indices than one thread takes
         for count in CATS:
             CuPy().cat([CuPy().full((2,), 1.0, float32)] * count, 0)
     found: dict[str, str] = {}

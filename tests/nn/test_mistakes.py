@@ -279,7 +279,10 @@ def test_what_is_meant_is_said_by_path_or_function(where: Any) -> None:
     [
         (Linear, ["in_features", "out_features", "bias", "device", "initializer", "generator"]),
         (Relu, []),
-        (burnpy.optim.Sgd, ["weight_decay", "maximize", "groups", "momentum", "dampening", "nesterov"]),
+        (
+            burnpy.optim.Sgd,
+            ["weight_decay", "maximize", "groups", "master_weights", "momentum", "dampening", "nesterov"],
+        ),
         (burnpy.optim.CosineLr, ["lr", "steps", "end"]),
     ],
 )

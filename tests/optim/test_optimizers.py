@@ -132,7 +132,8 @@ def test_the_momentum_of_nadam_does_not_depend_on_the_steps_of_others() -> None:
 
 def test_settings_are_shown_and_fixed() -> None:
     assert repr(Adam(eps=1e-6)) == (
-        "Adam(weight_decay=0.0, maximize=False, groups=(), betas=(0.9, 0.999), eps=1e-06, amsgrad=False)"
+        "Adam(weight_decay=0.0, maximize=False, groups=(), master_weights=False, betas=(0.9, 0.999), eps=1e-06, "
+        "amsgrad=False)"
     )
     with pytest.raises(AttributeError):
         Adam().eps = 1.0  # type: ignore[misc]  # which is the point

@@ -24,6 +24,8 @@ from burnpy_cupy.compiled.kernel import OPTIONS
 PART = 4096
 """The number of elements of a part of an array, which one block computes."""
 _THREADS = 256
+_AHEAD = 4
+"""The number of elements that a thread reads before it writes one, as a result may be in the memory of an array."""
 _PARAMETERS = 4000
 """The bytes that a table may take; a kernel has a few numbers besides."""
 
@@ -148,7 +150,7 @@ def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], ga
     inside: list[str] = []
     for k, held in enumerate(numbers):
         if held:
-            parameters.append(f"const {MEMORY[held]}* const numbers{k}, const int step{k}")
+            parameters.append(f"const {MEMORY[held]}* const numbers{k}, const long long step{k}")
             before.append(
                 f"const double number{arrays + k} = ({REGISTER[held]})numbers{k}[table.positions[row] * step{k}];"
             )
@@ -158,7 +160,7 @@ def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], ga
         kind = REGISTER[step.dtype]
         if step.op == "input":
             scalar = step.extent is Extent.SCALAR
-            text = f"({kind})number{step.value}" if scalar else f"({kind})in{step.value}[at]"
+            text = f"({kind})number{step.value}" if scalar else f"({kind})x{step.value}[k]"
         else:
             text = expression(step, [f"v{a}" for a in step.args], [steps[a].dtype for a in step.args])
         (before if step.extent is Extent.SCALAR else inside).append(f"const {kind} v{k} = {text};")
@@ -170,7 +172,7 @@ def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], ga
     inside += [f"out{number}[at] = v{k};" for number, k in enumerate(program.outputs)]
     if gated:
         before.append("const bool copies = *skipped;")
-        copied = [f"out{k}[at] = in{k + (k > 0)}[at];" for k in range(len(program.outputs))]
+        copied = [f"out{k}[at] = x{k + (k > 0)}[k];" for k in range(len(program.outputs))]
         inside = [f"if (copies) {{ {' '.join(copied)} continue; }}", *inside]
     used = {step.dtype for step in steps}
     source = [
@@ -180,14 +182,27 @@ def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], ga
         f'extern "C" __global__ void {name}({", ".join(parameters)}) {{',
         "  BURNPY_FIND",
         *[f"  {line}" for line in before],
-        "#pragma unroll 4",
-        f"  for (long long at = start + threadIdx.x; at < end; at += {_THREADS}) {{",
-        *[f"    {line}" for line in inside],
+        f"  for (long long first = start + threadIdx.x; first < end; first += {_AHEAD * _THREADS}) {{",
+        *[f"    {MEMORY[given.dtype]} x{k}[{_AHEAD}];" for k, given in enumerate(program.inputs[:arrays])],
+        *_each_ahead([f"x{k}[k] = in{k}[at];" for k in range(arrays)]),
+        *_each_ahead(inside),
         "  }",
         "}",
         "",
     ]
     return "\n".join(source)
+
+
+def _each_ahead(lines: list[str]) -> list[str]:
+    """Return the loop over the elements that a thread has at a time."""
+    return [
+        "#pragma unroll",
+        f"    for (int k = 0; k < {_AHEAD}; k++) {{",
+        f"      const long long at = first + k * {_THREADS};",
+        "      if (at >= end) break;",
+        *[f"      {line}" for line in lines],
+        "    }",
+    ]
 
 
 _SMALL, _BIG = "1.4916681462400413e-154", "1.997919072202235e+146"
@@ -228,6 +243,7 @@ extern "C" __global__ void burnpy_norm_parts(const burnpy_table table, double* c
   BURNPY_FIND
   const T* const x = (const T*)arrays[0];
   double sums[3] = {0, 0, 0};
+#pragma unroll 4
   for (long long at = start + threadIdx.x; at < end; at += blockDim.x) burnpy_add(sums, (double)(R)x[at]);
   burnpy_all(sums);
   if (threadIdx.x < 3) out[part * 3LL + threadIdx.x] = sums[threadIdx.x];

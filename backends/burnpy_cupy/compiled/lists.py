@@ -117,7 +117,10 @@ def _computed(
         outs.append([y if owned and x is y and x.dtype is dtype else xp.empty(x.shape, dtype) for x, y in pairs])
     values: list[Any] = [] if skipped is None else [skipped]
     for number in numbers:
-        values += [float(number)] if isinstance(number, (int, float)) else [number, int(number.ndim > 0)]
+        if isinstance(number, (int, float)):
+            values.append(float(number))
+        else:
+            values += [number, number.strides[0] // number.itemsize if number.ndim else 0]
     for batch in batches([*arrays, *outs], positions):
         kernel.launch(batch, values)
         ran(kernel)

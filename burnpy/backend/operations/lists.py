@@ -93,7 +93,7 @@ class Lists(OperationsBase):
         """Return the xs if ``condition``, which is 0-d, is true, else the ys."""
         return self.foreach(where_each, (xs, ys), (self.to_float(condition, float32),))[0]
 
-    @derived(GENERAL)
+    @derived(GENERAL, flops=0)
     def foreach_cast(self, xs: Sequence[Float], dtype: DType) -> list[Float]:
         """Convert each to a float dtype."""
         return [self.cast(x, dtype) for x in xs]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from burnpy.backend.errors import WorkerError
+from burnpy.backend.errors import OutOfMemoryError, WorkerError
 from burnpy.data.engines.layout import Packed, unpacked
 from burnpy.data.engines.shared_memory import anonymous_file, mapped
 from burnpy.data.engines.worker import failure, receive_file, send_file
@@ -81,13 +81,13 @@ def _serve(connection: Connection) -> None:
         work, unreadable = call
         error = unreadable or error
         result = _result(work, value, task) if error is None else failure(error)
-        if isinstance(result, bytes):
-            connection.send(("failed", task, result))
+        parcel: Parcel | bytes = _parcel(result) if isinstance(result, Packed) else result
+        if isinstance(parcel, bytes):
+            connection.send(("failed", task, parcel))
         else:
-            parcel = Parcel(result, "a worker's answer")
             parcel.send(connection, "done", task)
             parcel.close()
-        del value, result
+        del value, result, parcel
 
 
 def _read(memory: memoryview, sizes: list[int]) -> tuple[Any, Exception | None]:
@@ -112,3 +112,11 @@ def _result(work: tuple[Callable[[Any, Any], Any], Any], share: Any, task: Task)
         return failure(
             WorkerError(f"the function returned {type(result).__name__}, which cannot be sent by pickle: {error}")
         )
+
+
+def _parcel(packed: Packed) -> Parcel | bytes:
+    """Return an answer in a file, or the pickled error that there is no memory for it."""
+    try:
+        return Parcel(packed, "a worker's answer")
+    except OutOfMemoryError as error:
+        return failure(error)

@@ -99,6 +99,11 @@ class RayActors(Engine):
                 self._ray.init(address=address, logging_level="ERROR")
                 return
             except Exception as error:  # Ray raises several classes for a cluster that does not answer
+                if "auth" in f"{error} {error.__cause__}".lower():
+                    raise ArgumentError(
+                        f"Workers() was given address={address!r}, where a Ray cluster refuses this program; set "
+                        "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as the cluster was started with, here and on its nodes"
+                    ) from error
                 refused = _said(error)
         raise ArgumentError(
             f"Workers() was given address={address!r}, where no Ray cluster answers ({refused}); start one there by "
