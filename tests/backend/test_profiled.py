@@ -29,7 +29,7 @@ from burnpy.backend import Backend, CuPy, NumPy, Operation, Profiled, operations
 from burnpy.backend.decorators.costs import cost
 from burnpy.backend.decorators.profile import Profile
 from burnpy.backend.op_context import FORWARD, op_context, recorders
-from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins
+from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
 
 Plain = Profiled[NumPy]
 Train = Autodiff[Plain]
@@ -455,6 +455,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     modules["cupy"]._own["cuda"] = found.cuda(modules["cupy"]._own["cuda"])
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
+    without_own_kernels(monkeypatch)
     with fresh_devices():
         yield found
 

@@ -140,7 +140,7 @@ class Profile:
     @property
     def host_seconds(self) -> float:
         """The total time of all calls on the host, which on a GPU only queue the work; otherwise that of `seconds`."""
-        return float(sum(row.host_seconds for row in self.by_operation()))
+        return float(sum(_host_time(e) for e in tuple(self._events))) / 1e9
 
     def chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the calls to a file for chrome://tracing and ui.perfetto.dev.
@@ -179,8 +179,7 @@ class Profile:
                 spent = costs[shapes] = cost(e.op, e.given, e.results)
             row = sums.setdefault(key(e), [0, 0.0, 0, 0, 0.0])
             seconds = e.device.duration(e.start, e.stop) / 1e9
-            on_host = seconds if e.host is None else (e.host[1] - e.host[0]) / 1e9
-            for k, part in enumerate((1, seconds, *spent, on_host)):
+            for k, part in enumerate((1, seconds, *spent, _host_time(e) / 1e9)):
                 row[k] += part
         rows = [
             ProfileRow(name, direction, rule, line, int(n), t, int(size), int(flops), on_host)
@@ -199,6 +198,11 @@ def metas(values: Iterable[Any]) -> tuple[Meta, ...]:
         elif x.__class__ is list or x.__class__ is tuple:
             result += metas(x)
     return tuple(result)
+
+
+def _host_time(e: Event) -> float:
+    """Return the nanoseconds that a call took on the host."""
+    return float(e.device.duration(e.start, e.stop) if e.host is None else e.host[1] - e.host[0])
 
 
 def _line(e: Event) -> Line | None:
