@@ -88,7 +88,7 @@ def row_products(x: Any) -> Any:
     """
     rows, columns = x.shape
     whole = columns // _BESIDE * _BESIDE
-    part = x[:, :whole].reshape((rows, whole // _BESIDE, _BESIDE)).prod(1)
+    part: Any = x[:, :whole].reshape((rows, whole // _BESIDE, _BESIDE)).prod(1)
     while part.shape[1] > 16:  # halves are beside each other, too
         half = part.shape[1] // 2
         part = np.multiply(part[:, :half], part[:, half:])
