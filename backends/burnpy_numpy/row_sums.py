@@ -22,6 +22,7 @@ _LARGE = 9216
 """The size above which OpenBLAS divides a product with a vector among its threads."""
 
 _add: Any = np.add.reduce
+_multiply: Any = np.multiply
 
 
 @lru_cache(64)
@@ -91,6 +92,6 @@ def row_products(x: Any) -> Any:
     part = x[:, :whole].reshape((rows, whole // _BESIDE, _BESIDE)).prod(1)
     while part.shape[1] > 16:  # halves are beside each other, too
         half = part.shape[1] // 2
-        part = np.multiply(part[:, :half], part[:, half:])
+        part = _multiply(part[:, :half], part[:, half:])
     out = part.prod(1)
-    return out if whole == columns else np.multiply(out, x[:, whole:].prod(1), out)
+    return out if whole == columns else _multiply(out, x[:, whole:].prod(1), out)
