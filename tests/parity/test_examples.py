@@ -64,7 +64,7 @@ def ours(arguments: Arguments) -> tuple[list[Any], list[Any]]:
     given = arguments.primitives(device, tracked=True)
     on = device if arguments.dtype.kind == "f" else device.discrete
     found = getattr(on, arguments.row.operation.name)(*given)
-    results = list(found) if isinstance(found, tuple) else [found]
+    results = list(found) if isinstance(found, (tuple, list)) else [found]
     leaves = [a for a in flat(given) if hasattr(a, "node")]
     gradients: dict[Any, Any] = {}
     if leaves and hasattr(results[0], "node") and results[0].node is not None:
@@ -80,7 +80,7 @@ def theirs(arguments: Arguments, function: Any) -> tuple[list[Any], list[Any]]:
     """The same, by PyTorch."""
     given = [to_torch(a) for a in arguments.given]
     found = function(*given)
-    results = list(found) if isinstance(found, tuple) else [found]
+    results = list(found) if isinstance(found, (tuple, list)) else [found]
     leaves = [a for a in flat(given) if isinstance(a, torch.Tensor) and a.requires_grad]
     gradients: Any = [None] * len(leaves)
     if leaves and results[0].requires_grad:
@@ -98,7 +98,7 @@ def test_an_operation(name: str) -> None:
     expected = {what for operation, what in DIFFERENT if operation == name}
     seen = set()
     for arguments in calls(name, DTYPES, ("contiguous",)):
-        if arguments.example.startswith("large"):
+        if "large" in arguments.example:
             continue
         pairs = zip(("value", "gradient"), ours(arguments), theirs(arguments, function), strict=True)
         for what, found, wanted in pairs:

@@ -102,6 +102,16 @@ def converted(x: Any, dtype: Any) -> Any:
     return x.to(dtype)
 
 
+def nth(number: Any, k: int) -> Any:
+    """The number of the k-th of a list; all may have the same."""
+    return number[k] if isinstance(number, torch.Tensor) and number.ndim else number
+
+
+def norms(xs: list[Any], p: float) -> Any:
+    """The norm of each, as a vector; PyTorch has no norm for inf of nothing."""
+    return torch.stack([torch.linalg.vector_norm(x, p) if x.numel() else x.new_zeros(()) for x in xs])
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "adaptive_avg_pool2d": F.adaptive_avg_pool2d,
     "all": over(torch.all),
@@ -137,6 +147,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lcm": lambda x, y: torch.lcm(x, operand(y, x)),
     "logaddexp": lambda x, y: torch.logaddexp(x, operand(y, x)),
     "polygamma": lambda x, n: torch.polygamma(n, x),
+    "foreach_add": lambda xs, ys, alpha: tuple(torch.add(x, y, alpha=alpha) for x, y in zip(xs, ys, strict=True)),
+    "foreach_cast": lambda xs, dtype: tuple(converted(x, dtype) for x in xs),
+    "foreach_clamp": lambda xs, low, high: tuple(x.clamp(low, high) for x in xs),
+    "foreach_div": lambda xs, divisor: tuple(x / nth(divisor, k) for k, x in enumerate(xs)),
+    "foreach_lerp": lambda xs, ys, weight: tuple(x.lerp(y, weight) for x, y in zip(xs, ys, strict=True)),
+    "foreach_mul": lambda xs, factor: tuple(x * nth(factor, k) for k, x in enumerate(xs)),
+    "foreach_norm": norms,
+    "foreach_where": lambda condition, xs, ys: tuple(
+        torch.where(condition, *pair) for pair in zip(xs, ys, strict=True)
+    ),
     "gelu": lambda x, approximate: F.gelu(x, approximate="tanh" if approximate else "none"),
     "hardswish": F.hardswish,
     "hardtanh": F.hardtanh,
@@ -181,6 +201,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum_to": lambda x, shape: x.sum_to_size(shape),
     "svdvals": torch.linalg.svdvals,
     "to_bool": lambda x: x.bool(),
+    "total_norm": lambda xs, p: torch.linalg.vector_norm(norms(xs, p), p),
     "to_float": converted,
     "to_int": converted,
     "topk": first_sorted,
