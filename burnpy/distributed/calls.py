@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.errors import GroupError, RanksLostError
-from burnpy.distributed.buffers import BufferPool
 from burnpy.distributed.errors_on_all import end_all
 from burnpy.distributed.wait import Request, Waits, nothing
 from burnpy.distributed.watchdog import Watchdog, ending
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct("<24sdq32s")
 _CHUNK = 1 << 30
 """The largest number of bytes in a message: MPI counts in 32 bits."""
-
-_PIECE = 1 << 22
-"""The largest number of bytes that `Calls.weighted_sum` takes at a time."""
-
-_SEGMENTS, _SUMS = 1, 2
-"""The tags of its messages."""
 
 _ABANDONED: list[Any] = []
 """Requests that will never be waited for. They refer to their memory, into which MPI may still write."""
@@ -115,7 +108,6 @@ class Calls(Alone):
         self._count = 0
         self._operation = ""
         self._units: dict[int, Any] = {1: mpi.BYTE}
-        self._pool = BufferPool()
         comm.Set_errhandler(mpi.ERRORS_RETURN)
 
     def name(self, rank: int) -> str:
@@ -203,47 +195,6 @@ class Calls(Alone):
                 self.comm.Allreduce(self.mpi.IN_PLACE, array)
             except self.mpi.Exception as error:
                 raise self.error(error) from error
-
-    def weighted_sum(self, source: NDArray[Any], target: NDArray[Any], factors: Sequence[float]) -> None:
-        """Fill an array with the sum over the ranks of their sources, each multiplied by the rank's factor.
-
-        Every rank adds up one segment, which it then sends to all others, so that each element is multiplied once
-        where it is added, and no source is copied. The sum is the same bits on all ranks.
-        """
-        for start in range(0, len(source), _PIECE // source.itemsize):
-            stop = min(start + _PIECE // source.itemsize, len(source))
-            self._weighted_piece(source[start:stop], target[start:stop], [target.dtype.type(x) for x in factors])
-
-    def _weighted_piece(self, source: NDArray[Any], target: NDArray[Any], factors: Sequence[Any]) -> None:
-        size, rank = self.size, self.rank
-        cuts = [len(source) * k // size for k in range(size + 1)]
-        segments = [slice(start, stop) for start, stop in pairwise(cuts)]
-        others = [(rank + k) % size for k in range(1, size)]
-        own = target[segments[rank]]
-        arrived = [self._pool.take(own.dtype, own.size) for _ in others]
-        requests: list[Request] = []
-        try:
-            for other, array in zip(others, arrived, strict=True):
-                requests.append(self.begin("Irecv", array, other, _SEGMENTS))
-            for other in others:
-                requests.append(self.begin("Isend", source[segments[other]], other, _SEGMENTS))
-            np.multiply(source[segments[rank]], factors[rank], out=own)
-            for other, array, request in zip(others, arrived, requests, strict=False):
-                self.wait(request)
-                np.multiply(array, factors[other], out=array)
-                np.add(own, array, out=own)
-            for request in requests[size - 1 :]:
-                self.wait(request)
-            requests.clear()
-            for other in others:
-                requests.append(self.begin("Irecv", target[segments[other]], other, _SUMS))
-            for other in others:
-                requests.append(self.begin("Isend", own, other, _SUMS))
-            for request in requests:
-                self.wait(request)
-        except BaseException:
-            self.abandon(requests)
-            raise
 
     def begin_sum(self, array: NDArray[Any]) -> Request:
         """Begin to replace an array by the sum over the ranks; `wait` waits for the result."""

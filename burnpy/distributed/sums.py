@@ -1,4 +1,4 @@
-"""The weighted sum of a bucket over ranks: large gradients are sent from where they lie, small ones copied first."""
+"""The weighted sum of a bucket over ranks: large gradients one by one, while they are in the cache, others together."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from burnpy.optim.grads_params import GradientsParams
 
 LARGE = 1 << 18
-"""The number of bytes from which on a gradient is sent from where it lies."""
+"""The number of bytes from which on a gradient is summed by itself."""
 
 _SEGMENT = 1 << 14
-"""The smallest number of bytes to be sent to one rank; with more ranks, gradients are copied."""
+"""The smallest number of bytes of each rank's part of such a sum."""
 
 
 class Run(NamedTuple):
