@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.nn.module import Module
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.schedules.base import ConstantLr, LrSchedule
@@ -133,6 +134,8 @@ class Learner(Generic[M, T, V, W]):
             before an epoch is spent.
         grad_norm: whether to compute the global norm of the gradients before clipping, as ``BatchEnd.grad_norm`` and
             the value "train/grad_norm".
+        scaler: the scale of the loss in float16 training. Gradients are unscaled before they are clipped; a step whose
+            gradients are infinite or NaN changes nothing. The scale is part of checkpoints.
         strategy: `burnpy.distributed.DataParallel` or `burnpy.distributed.Elastic`, by which several processes train
             together: each on its part of every batch, of loaders that are the same on all.
 
@@ -167,6 +170,7 @@ class Learner(Generic[M, T, V, W]):
         valid_every: Every = EACH_EPOCH,
         sanity: int = 2,
         grad_norm: bool = False,
+        scaler: GradScaler[Any] | None = None,
         strategy: Strategy | None = None,
     ) -> None:
         for name, function in (("train_step", train_step), ("valid_step", valid_step), ("clip", clip)):
@@ -175,6 +179,9 @@ class Learner(Generic[M, T, V, W]):
         given: object = optim
         if not isinstance(given, Optimizer):
             raise KindError(f"Learner(optim=) takes an optimizer, as AdamW(), and was given {given!r:.80}")
+        scaling: object = scaler
+        if scaling is not None and not isinstance(scaling, GradScaler):
+            raise KindError(f"Learner(scaler=) takes GradScaler(device), and was given {scaling!r:.80}")
         counts: tuple[tuple[str, object, int], ...] = (("accumulate", accumulate, 1), ("sanity", sanity, 0))
         for name, number, least in counts:
             if not isinstance(number, int) or number < least:
@@ -191,6 +198,7 @@ class Learner(Generic[M, T, V, W]):
         self.valid_every = valid_every
         self.sanity = sanity
         self.grad_norm = grad_norm
+        self.scaler = scaler
         self.strategy: Strategy = checked_strategy(OneDevice() if strategy is None else strategy, optim)
 
     def fit(

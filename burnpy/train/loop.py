@@ -76,7 +76,7 @@ class Loop:
         self.callbacks = dict(zip(names_of(callbacks), callbacks, strict=True))
         self.states = {name: callback.initial() for name, callback in self.callbacks.items()}
         self.strategy = learner.strategy
-        self.position = Position(model=self._begun(model), optim=copy.copy(learner.optim))
+        self.position = Position(model=self._begun(model), optim=copy.copy(learner.optim), scaler=learner.scaler)
         self.writer = Writer()
         self.stopped: str | None = None
         self.save: list[Save] = []
@@ -143,6 +143,7 @@ class Loop:
         result = Result(
             model=at.model,
             optim=at.optim,
+            scaler=at.scaler,
             history=tuple(at.history),
             stopped=self.stopped,
             epoch=at.epoch,
@@ -160,7 +161,7 @@ class Loop:
         if not feed.has_next() and at.batch == 0:
             raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
         check_device(feed.batch, at.model.device, "training batches", "the model")
-        micro = MicroBatches(at.model, learner.accumulate > 1)
+        micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
         while feed.has_next():
             self._measure(feed, micro)
             rate, norm = learner.schedule(at.step), None
@@ -172,7 +173,7 @@ class Loop:
                     at.running.add(each, {"grad_norm": Mean.of(norm)} if last and norm is not None else {})
             step, size, _ = micro.measured[-1]
             if complete:
-                micro = MicroBatches(at.model, learner.accumulate > 1)
+                micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
             event: BatchEnd[Any] = BatchEnd(
                 model=at.model,
                 epoch=at.epoch,
@@ -254,7 +255,7 @@ class Loop:
         def mean(group: Ranks) -> GradientsParams[Any]:
             nonlocal micro, tried
             if tried or feed.group is not group:
-                count, micro = len(micro.measured), MicroBatches(at.model, learner.accumulate > 1)
+                count, micro = len(micro.measured), MicroBatches(at.model, learner.accumulate > 1, at.scaler)
                 feed.begin(group, at.batch + 1 - count)
                 for _ in range(count):
                     self._measure(feed, micro)
@@ -262,6 +263,8 @@ class Loop:
             return micro.mean(group)
 
         grads = self.strategy.run(mean)
+        if at.scaler is not None:
+            grads, at.scaler = at.scaler.unscale(grads)
         norm = grads.norm() if learner.grad_norm else None
         if learner.clip is not None:
             grads = learner.clip(grads)

@@ -61,7 +61,7 @@ def find_lr(
         raise ArgumentError(
             f"find_lr() was asked for {steps} steps from {start} to {end}; give 3 or more, upwards from above 0"
         )
-    optim, factor = copy.copy(learner.optim), (end / start) ** (1 / (steps - 1))
+    optim, scaler, factor = copy.copy(learner.optim), learner.scaler, (end / start) ** (1 / (steps - 1))
     batches = itertools.chain.from_iterable(batches_of(train, epoch, 0) for epoch in itertools.count())
     rates, losses = list[float](), list[float]()
     average = 0.0
@@ -74,7 +74,10 @@ def find_lr(
         rate = start * factor**number
         rates.append(rate)
         losses.append(smooth)
-        grads = GradientsParams.from_grads(step.loss.backward(), model)
+        loss = step.loss if scaler is None else scaler.scale(step.loss)
+        grads = GradientsParams.from_grads(loss.backward(), model)
+        if scaler is not None:
+            grads, scaler = scaler.unscale(grads)
         model = optim.step(rate, model, grads if learner.clip is None else learner.clip(grads))
     if len(rates) < 3:
         raise ArgumentError(f"find_lr() saw the loss diverge after {len(rates)} steps; begin below start={start}")

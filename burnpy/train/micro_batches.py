@@ -6,7 +6,9 @@ from typing import Any
 
 from burnpy.nn.module import Module
 from burnpy.optim.accumulator import GradientsAccumulator
+from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
+from burnpy.tensor.tensor import Tensor
 from burnpy.train.batches import batches_of
 from burnpy.train.running import Measured
 from burnpy.train.strategy import Ranks
@@ -20,19 +22,21 @@ class MicroBatches:
         model: the model that computes their losses.
         several: whether there may be more than one. The gradients of a single one are computed by `mean`, so that their
             exchange overlaps the backward pass.
+        scaler: by which losses are multiplied; their gradients are to be unscaled.
     """
 
-    def __init__(self, model: Module[Any], several: bool) -> None:
+    def __init__(self, model: Module[Any], several: bool, scaler: GradScaler[Any] | None = None) -> None:
         self.measured: list[Measured] = []
         self._model: Any = model
         self._several = several
+        self._scaler = scaler
         self._total = GradientsAccumulator[Any]()
 
     def add(self, measured: Measured) -> None:
         """Add a batch."""
         self.measured.append(measured)
         if self._several and measured.step is not None:
-            grads = GradientsParams.from_grads(measured.step.loss.backward(), self._model)
+            grads = GradientsParams.from_grads(self._scaled(measured.step.loss).backward(), self._model)
             self._total = self._total.add(grads, weight=measured.size)
 
     def mean(self, group: Ranks) -> GradientsParams[Any]:
@@ -40,7 +44,10 @@ class MicroBatches:
         if self._several:
             return group.mean(self._total.mean() if self._total else None, weight=self._total.weight)
         ((step, size, _),) = self.measured
-        return group.backward(None if step is None else step.loss, self._model, weight=size)
+        return group.backward(None if step is None else self._scaled(step.loss), self._model, weight=size)
+
+    def _scaled(self, loss: Tensor[Any]) -> Tensor[Any]:
+        return loss if self._scaler is None else self._scaler.scale(loss)
 
 
 class Feed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
+from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.state import OptimizerRecord
 from burnpy.record.record import Record
@@ -27,6 +28,7 @@ class Position:
 
     model: Module[Any]
     optim: Optimizer
+    scaler: GradScaler[Any] | None = None
     epoch: int = 0  #: the number of completed epochs
     batch: int = 0  #: the number of batches of this epoch that were trained on
     step: int = 0  #: the number of optimizer steps
@@ -63,7 +65,8 @@ def parts_of(
         "metrics": dict(metrics),
         "history": list(at.history),
         "callbacks": dict(states),
-        "settings": {"accumulate": learner.accumulate, **settings_of(train)},
+        "settings": _settings(learner, train),
+        **({} if at.scaler is None else {"scaler": at.scaler.into_record()}),
     }
 
 
@@ -84,11 +87,11 @@ def restored(
     Raises:
         RecordError: the file is not a checkpoint of a run.
         StateError: the model or the optimizer is another.
-        ArgumentError: the data, the batch size, the accumulation or the metrics are others.
+        ArgumentError: the data, the batch size, the accumulation, the scaling or the metrics are others.
     """
     rank = learner.strategy.group.rank
     saved = part(record, "settings", dict)
-    differ = settings_differ(saved, {"accumulate": learner.accumulate, **settings_of(train)})
+    differ = settings_differ(saved, _settings(learner, train))
     if differ:
         raise ArgumentError(f"{record.path} cannot be resumed exactly, as the run differs: {differ}")
     counts = part(record, "run", dict)
@@ -103,8 +106,15 @@ def restored(
     at = Position(
         model,
         fresh.optim,
+        None if fresh.scaler is None else fresh.scaler.load_record(part(record, "scaler", dict)),
         **counts,
         running=Running(metrics if rank == 0 else {}),
         history=list(part(record, "history", list)),
     )
     return at, {**states, **own}
+
+
+def _settings(learner: Learner[Any, Any, Any, Any], train: Any) -> dict[str, Any]:
+    """Return what must be the same in a run that resumes."""
+    scaler = None if learner.scaler is None else type(learner.scaler).__name__
+    return {"accumulate": learner.accumulate, "scaler": scaler, **settings_of(train)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from burnpy.nn.module import Module
+    from burnpy.optim.grad_scaler import GradScaler
     from burnpy.optim.optimizer import Optimizer
 
 M = TypeVar("M", bound="Module[Any]")
@@ -19,6 +20,7 @@ class Result(Generic[M]):
 
     model: M
     optim: Optimizer  #: with its states, to continue with; the learner's own is not changed
+    scaler: GradScaler[Any] | None  #: of the next step; None if the learner has none
     history: tuple[Mapping[str, float], ...]  #: for each completed epoch its values by name, and "epoch" and "step"
     stopped: str | None  #: why the run ended early, "interrupted" by a signal; None after all epochs
     epoch: int  #: the number of completed epochs
