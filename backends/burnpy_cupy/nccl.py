@@ -16,7 +16,7 @@ from burnpy.backend.errors import GroupError
 
 
 class Seat(NamedTuple):
-    """What a rank tells the others before they join."""
+    """The message of a rank to the others before they join."""
 
     host: str
     gpu: str  #: its address on the host's bus: two ranks cannot share a GPU

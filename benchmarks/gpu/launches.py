@@ -13,7 +13,7 @@ from burnpy import Autodiff
 from burnpy.backend import CuPy
 
 BUDGET = 1.2
-"""Of a tiny operation, over PyTorch's time."""
+"""The budget of a tiny operation, as a ratio to PyTorch's time."""
 
 EXPRESSIONS = {
     "add": (lambda x, m: x + x, lambda x, m: x + x),

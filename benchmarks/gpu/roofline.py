@@ -16,7 +16,7 @@ COPIED = 1 << 28
 SIDE = 8192
 """The rows and columns of the matrices."""
 BUDGET = 1.05
-"""Of a large product, over PyTorch's time."""
+"""The budget of a large product, as a ratio to PyTorch's time."""
 
 
 def copy_seconds(effort: Effort) -> float:

@@ -39,7 +39,7 @@ class Communicator(Protocol):
 
 
 class Runtime:
-    """What a device offers beside operations."""
+    """The facilities of a device beside operations: memory, streams, synchronization, exchange of arrays."""
 
     if TYPE_CHECKING:  # read-only, so that a backend that wraps another may declare the class of its inner device
 

@@ -26,7 +26,7 @@ _ABANDONED: list[Any] = []
 
 
 class Header(NamedTuple):
-    """What a rank tells all others at the beginning of a call."""
+    """The message of a rank to all others at the beginning of a call."""
 
     operation: str
     weight: float = 0.0

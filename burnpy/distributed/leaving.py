@@ -17,7 +17,7 @@ _TOLERANT = "OMPI_MCA_mpi_ft_enable"
 """The variable by which Open MPI's launcher tells the ranks that a lost one does not end the others."""
 
 _instead: list[Callable[[], object]] = []
-"""What is called instead of finalizing MPI: at most one function."""
+"""The function that is called instead of finalizing MPI; at most one."""
 
 
 def tolerant() -> bool:

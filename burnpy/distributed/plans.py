@@ -10,7 +10,7 @@ from burnpy.optim.layout import Entry, Layout
 
 
 class Description(NamedTuple):
-    """What a rank tells the others of its gradients."""
+    """The description of a rank's gradients that it sends to the others."""
 
     paths: dict[str, str]
     entries: tuple[Entry, ...]

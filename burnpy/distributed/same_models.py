@@ -11,7 +11,7 @@ from burnpy.distributed.calls import Alone, Header
 from burnpy.nn.base import ModuleBase
 
 Facts: TypeAlias = dict[str, tuple[Any, ...]]
-"""What ranks must have alike, by the path of a parameter or buffer."""
+"""Properties that must be equal on all ranks, by the path of a parameter or buffer."""
 
 
 def structure_of(value: object) -> Facts | None:

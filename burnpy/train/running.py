@@ -14,7 +14,7 @@ from burnpy.train.step import Step
 
 
 class Measured(NamedTuple):
-    """What a batch gave."""
+    """The measurements of a batch."""
 
     step: Step[Any] | None  #: None if this rank has no samples of the batch
     size: float  #: the weight of the batch

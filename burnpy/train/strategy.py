@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Ranks(Protocol):
-    """What the processes of a run, called ranks, exchange. All make the same calls in the same order.
+    """The processes of a run, called ranks, and their exchanges. All make the same calls in the same order.
 
     `burnpy.distributed.Group` is one.
     """

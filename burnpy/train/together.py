@@ -1,4 +1,4 @@
-"""What ranks that train together have in common: parts of batches, sums of metrics, files, random numbers."""
+"""Coordination of ranks that train together: parts of batches, sums of metrics, files, random numbers."""
 
 from __future__ import annotations
 

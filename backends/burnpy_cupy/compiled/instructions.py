@@ -31,7 +31,7 @@ template <class T> __device__ inline T sigmoid_of(T x) {
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 """
-"""What CUDA lacks: extrema that are NaN where an argument is, signs, and a sigmoid that does not overflow."""
+"""Functions that CUDA lacks: extrema that are NaN where an argument is, signs, and a sigmoid that does not overflow."""
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/",
           "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",

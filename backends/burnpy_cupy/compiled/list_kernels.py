@@ -48,7 +48,7 @@ struct burnpy_table {
   const long long start = (long long)(part - table.firsts[row]) * PART; \\
   const long long left = table.sizes[row] - start, end = start + (left < PART ? left : PART);
 """
-"""Of ``count`` arrays their addresses, sizes, positions in the lists, and first parts."""
+"""The addresses of ``count`` arrays, their sizes, positions in the lists, and first parts."""
 
 
 class Batch(NamedTuple):

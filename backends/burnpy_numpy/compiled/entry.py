@@ -23,7 +23,7 @@ _LONG = 1 << 12
 """The number of elements above which Python's lock is released."""
 _FASTCALL = 0x80
 _methods: list[_Method] = []
-"""What the built-in functions refer to, until the process ends."""
+"""The definitions to which the built-in functions refer, until the process ends."""
 
 
 def entry_text(arrays: int, numbers: int, flat: bool) -> str:

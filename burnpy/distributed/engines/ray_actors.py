@@ -17,7 +17,7 @@ _REACHED = 10.0
 
 
 class Remote:
-    """What runs in an actor."""
+    """The class of the actors."""
 
     def ready(self) -> tuple[str, None]:
         """Say that the actor is there."""
