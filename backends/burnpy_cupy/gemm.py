@@ -123,12 +123,12 @@ def _addressed(xp: Any, x: Any, lead: Shape) -> tuple[Any, _Layout]:
     """Return x with the leading dimensions ``lead``, or a copy that cuBLAS can address, and its layout."""
     if x.shape[:-2] != lead:
         x = xp.broadcast_to(x, (*lead, *x.shape[-2:]))
-    found = _layout(x)
-    if found is None:
+    layout = _layout(x)
+    if layout is None:
         x = xp.array(x, order="C")
-        found = _layout(x)
-        assert found is not None
-    return x, found
+        layout = _layout(x)
+        assert layout is not None
+    return x, layout
 
 
 def _layout(x: Any) -> _Layout | None:
@@ -147,14 +147,14 @@ def _layout(x: Any) -> _Layout | None:
 
 def batch_stride(shape: list[int], strides: list[int]) -> int | None:
     """The one stride that steps through the leading dimensions in row-major order; None if there is none."""
-    found = None
+    common = None
     reach = 0
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size == 1:
             continue
-        if found is None:
-            found = stride
+        if common is None:
+            common = stride
         elif stride != reach:
             return None
         reach = stride * size
-    return 0 if found is None else found
+    return 0 if common is None else common

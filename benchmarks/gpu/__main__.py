@@ -46,13 +46,13 @@ def main(arguments: list[str]) -> int:
     failures: list[str] = []
     for part in [options.only] if options.only else PARTS:
         print(f"== {part}", flush=True)
-        found, trouble = started(part, options.rehearse)
+        results, trouble = started(part, options.rehearse)
         if trouble:
             failures.append(f"- {part} {trouble}")
             print(f"== {part} {trouble}", flush=True)
             continue
-        head = found["machine"]
-        sections += [section_of(s) for s in found["sections"]]
+        head = results["machine"]
+        sections += [section_of(s) for s in results["sections"]]
     failures += [
         f"- {section.title}, {line.work}, {column}: {cell}"
         for section in sections

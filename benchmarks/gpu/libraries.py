@@ -86,11 +86,14 @@ def machine() -> list[str]:
     """Return what was measured on: the GPU, its driver and the versions."""
     module, index = cupy(), 0
     runtime = module.cuda.runtime
-    found = runtime.getDeviceProperties(index)
+    properties = runtime.getDeviceProperties(index)
     driver, cuda = (f"{v // 1000}.{v % 1000 // 10}" for v in (runtime.driverGetVersion(), runtime.runtimeGetVersion()))
     compared = f", torch {torch().__version__}" if torch() is not None else ""
     return [
-        f"{found['name'].decode()}, compute capability {found['major']}.{found['minor']}, {CuPy().memory()}",
+        (
+            f"{properties['name'].decode()}, compute capability {properties['major']}.{properties['minor']}, "
+            f"{CuPy().memory()}"
+        ),
         (
             f"driver of CUDA {driver}, CUDA {cuda}, Python {sys.version.split()[0]}, NumPy {version('numpy')}, "
             f"CuPy {module.__version__}{compared}"

@@ -42,10 +42,10 @@ def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[A
     for rank, other in given.items():
         if other.paths != model.paths or list(other.paths) != list(model.paths):
             raise GroupError(_models_differ(first, model.paths, rank, other.paths), everywhere=True)
-    found: dict[str, tuple[int, Entry]] = {}
+    merged: dict[str, tuple[int, Entry]] = {}
     for rank, each in given.items():
         for entry in each.entries:
-            owner, known = found.setdefault(entry.ident, (rank, entry))
+            owner, known = merged.setdefault(entry.ident, (rank, entry))
             if (known.shape, known.dtype) != (entry.shape, entry.dtype) and entry.kind != "found_inf":
                 raise GroupError(
                     f"mean() was given gradients of {entry.path} of shape {known.shape} and dtype {known.dtype} on "
@@ -56,7 +56,7 @@ def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[A
     position = {ident: place for place, ident in enumerate(model.paths)}
     kinds = {"gradient": 0, "update": 1, "found_inf": 2}
     entries = sorted(
-        (entry for _, entry in found.values()),
+        (entry for _, entry in merged.values()),
         key=lambda entry: (kinds[entry.kind], -position.get(entry.ident, -1), entry.ident),
     )
     return Layout(device, entries, model.paths, make, model.bucket_bytes)

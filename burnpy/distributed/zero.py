@@ -217,12 +217,12 @@ class ZeroRedundancy(Optimizer):
         """
         own = self.optim.into_record()
         owners = self._owners.last
-        found: dict[str, ParamState] = {}
+        merged: dict[str, ParamState] = {}
         for rank in range(self.group.size):
             states = self.group.broadcast(own.states if rank == self.group.rank else {}, root=rank)
-            found.update({ident: state for ident, state in states.items() if owners.get(ident, rank) == rank})
-        ordered = {ident: found.pop(ident) for ident in owners if ident in found}
-        return OptimizerRecord(own.optimizer, ordered | found)
+            merged.update({ident: state for ident, state in states.items() if owners.get(ident, rank) == rank})
+        ordered = {ident: merged.pop(ident) for ident in owners if ident in merged}
+        return OptimizerRecord(own.optimizer, ordered | merged)
 
     def load_record(self, record: OptimizerRecord, model: Module[Any] | None = None) -> Self:
         """Replace the states with those of a record, of any number of ranks or of the optimizer itself.

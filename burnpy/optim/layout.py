@@ -211,7 +211,7 @@ class Layout(Generic[B]):
         self._check(buckets)
         device: Any = self.device
         primitives = [bucket._primitive for bucket in buckets]
-        found: dict[str, dict[str, Any]] = {"gradient": {}, "update": {}, "found_inf": {}}
+        values: dict[str, dict[str, Any]] = {"gradient": {}, "update": {}, "found_inf": {}}
         for entry, place in zip(self.entries, self.places, strict=True):
             flat = device.slice(primitives[place.bucket], (slice(place.start, place.stop, 1),))
             value: Any = new_tensor(Tensor, device, device.reshape(flat, entry.shape))
@@ -219,14 +219,14 @@ class Layout(Generic[B]):
                 value = value != 0.0
             elif value.dtype != entry.dtype:
                 value = value.to_dtype(entry.dtype)
-            found[entry.kind][entry.ident] = value
-        ordered = {ident: found["gradient"][ident] for ident in self.paths if ident in found["gradient"]}
+            values[entry.kind][entry.ident] = value
+        ordered = {ident: values["gradient"][ident] for ident in self.paths if ident in values["gradient"]}
         return self._make(
             self.device,
-            {**ordered, **found["gradient"]},
+            {**ordered, **values["gradient"]},
             paths=self.paths,
-            updates=found["update"],
-            found_inf=found["found_inf"].get(FOUND_INF),
+            updates=values["update"],
+            found_inf=values["found_inf"].get(FOUND_INF),
         )
 
     def _flat(self, grads: GradientsParams[B], entry: Entry) -> Any:

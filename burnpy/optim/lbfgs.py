@@ -281,10 +281,10 @@ class LBfgs(Optimizer):
     ) -> _Point:
         """Return an evaluated model as a point; of the function to minimize, so negated if ``maximize``."""
         sign = -1.0 if self.maximize else 1.0
-        found, misfit = pending_in(model, param_grads._values, {}, levels_of(model.device))
+        pending, misfit = pending_in(model, param_grads._values, {}, levels_of(model.device))
         if misfit is not None:
             refuse(misfit, None)
-        by_id = {item.param.id: item.grad for item in found}
+        by_id = {item.param.id: item.grad for item in pending}
         grads: list[Float] = []
         for item in pending:
             if item.param.id not in by_id:

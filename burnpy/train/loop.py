@@ -106,10 +106,10 @@ class Loop:
             path = self._latest() if resume == "auto" else Path(resume)
             return None if path is None else (path, load(path))
 
-        found = from_leader(self.strategy, read)
-        if found is None:
+        loaded = from_leader(self.strategy, read)
+        if loaded is None:
             return None
-        path, record = found
+        path, record = loaded
         self.position, self.states = restored(record, self.position, self.states, self.learner, self.train)
         return path
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,14 +38,23 @@ def on_ranks(size: int, function: Callable[[Group], Any]) -> list[Any]:
     return on_threads(size, function, TURNS)
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The stand-in for NCCL, loaded under its name before CuPy's wrapper."""
-    out = tmp_path_factory.mktemp("nccl") / "libnccl.so.2"
+def loaded() -> Any:
+    """Load the stand-in for NCCL under its name, and return it."""
     source = Path(__file__).with_name("nccl.cpp")
-    command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", str(source), "-o", str(out)]
-    subprocess.run(command, check=True)
-    loaded = ctypes.CDLL(str(out), mode=ctypes.RTLD_GLOBAL)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "libnccl.so.2"
+        options = ["-O1", "-std=c++17", "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]
+        subprocess.run(["g++", *options, str(source), "-o", str(out)], check=True)
+        return ctypes.CDLL(str(out), mode=ctypes.RTLD_GLOBAL)
+
+
+LIBRARY = loaded()
+"""Loaded before any test runs, since CuPy's wrapper looks for NCCL once."""
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Any]:
+    """The stand-in for NCCL, whose ranks take turns."""
     nccl = module.library()
     assert nccl is not None, "CuPy's wrapper did not find the library"
 
@@ -57,7 +67,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nccl, "NcclCommunicator", Pausing)
-        yield loaded
+        yield LIBRARY
 
 
 @pytest.fixture(autouse=True)

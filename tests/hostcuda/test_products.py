@@ -143,7 +143,7 @@ def test_tf32_reaches_cublas_and_is_off_by_default(monkeypatch: pytest.MonkeyPat
     def all_products() -> None:
         device.matmul(x[0], x[1])
         device.matmul(x, x)
-        device.conv2d(x[None], drawn((1, 2, 3, 3)), (1, 1), (1, 1), (1, 1), 1)
+        device.conv2d(x[None], drawn((8, 2, 3, 3)), (1, 1), (1, 1), (1, 1), 1)
 
     all_products()
     with CuPy.tf32():

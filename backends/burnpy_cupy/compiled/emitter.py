@@ -151,12 +151,12 @@ class _Emitter:
         """Return the parameters of the kernel."""
         inputs = list(enumerate(self.program.inputs))
         arrays = [(k, dtype) for k, (extent, dtype) in inputs if extent is not Extent.SCALAR]
-        found = [f"const {MEMORY[dtype]}* __restrict__ in{k}" for k, dtype in arrays]
+        parameters = [f"const {MEMORY[dtype]}* __restrict__ in{k}" for k, dtype in arrays]
         types = REGISTER if self.chunked else MEMORY
         outputs = [self.steps[k].dtype for k in self.program.outputs]
-        found += [f"{types[dtype]}* __restrict__ out{k}" for k, dtype in enumerate(outputs)]
-        found += [f"const double number{k}" for k, (extent, _) in inputs if extent is Extent.SCALAR]
-        return found + [f"const long long {size}_" for size in self._sizes(address)]
+        parameters += [f"{types[dtype]}* __restrict__ out{k}" for k, dtype in enumerate(outputs)]
+        parameters += [f"const double number{k}" for k, (extent, _) in inputs if extent is Extent.SCALAR]
+        return parameters + [f"const long long {size}_" for size in self._sizes(address)]
 
     def _sizes(self, address: str) -> list[str]:
         """Return the names of the sizes."""

@@ -110,8 +110,8 @@ def along(shape: Shape, dims: Dims) -> Geometry | None:
     inner_rows, *steps = _axis(groups[False], columns)
     inner_columns, *column_steps = _axis(groups[True], 1)
     steps += column_steps
-    found = Geometry(rows, columns, (inner_rows, inner_columns), (steps[0], steps[1], steps[2], steps[3]))
-    return found if found.occupies else None
+    geometry = Geometry(rows, columns, (inner_rows, inner_columns), (steps[0], steps[1], steps[2], steps[3]))
+    return geometry if geometry.occupies else None
 
 
 def _axis(groups: list[tuple[int, int]], step: int) -> tuple[int, int, int]:

@@ -86,16 +86,16 @@ class Kernel:
             ProgramError: the dtype or the size of an array is another, so that a kernel would read beyond it.
         """
         xs = self._contiguous(xs, geometry)
-        passes, found, carried = self._passes, iter(()), []
+        passes, others, carried = self._passes, iter(()), []
         if passes.by_rows is not None:
             count = passes.is_sum.count(False)
             shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
             results = self._by_rows(passes.by_rows, xs, numbers, geometry, full, shapes)
-            found, carried = iter(results[:count]), results[count:]
+            others, carried = iter(results[:count]), results[count:]
         if passes.by_columns is None:
-            return list(found)
+            return list(others)
         sums = iter(self._by_columns(passes.by_columns, [*xs, *carried], numbers, geometry))
-        return [next(sums if is_sum else found) for is_sum in passes.is_sum]
+        return [next(sums if is_sum else others) for is_sum in passes.is_sum]
 
     def _contiguous(self, xs: Sequence[Any], geometry: Geometry) -> list[Any]:
         """Return the arrays in row-major order; refuse those that do not fit."""

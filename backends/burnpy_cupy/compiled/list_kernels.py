@@ -67,7 +67,7 @@ def batches(columns: Sequence[Sequence[Any]], positions: Sequence[int]) -> list[
     """
     full = [(k, rows[0].size, rows) for k, *rows in zip(positions, *columns, strict=True) if rows[0].size]
     count, dtype = capacity(len(columns)), _table_dtype(len(columns))
-    found = []
+    tables = []
     for begin in range(0, len(full), count):
         rows = full[begin : begin + count]
         table = np.zeros((), dtype)
@@ -77,8 +77,8 @@ def batches(columns: Sequence[Sequence[Any]], positions: Sequence[int]) -> list[
         table["positions"][: len(rows)] = [k for k, _, _ in rows]
         table["firsts"][: len(firsts)] = firsts
         table["count"] = len(rows)
-        found.append(Batch(table[()], firsts[-1]))
-    return found
+        tables.append(Batch(table[()], firsts[-1]))
+    return tables
 
 
 def capacity(columns: int) -> int:
@@ -301,18 +301,18 @@ def norm_kernels(xp: Any, p: float, dtype: str, result: str) -> NormKernels:
     return NormKernels(kernel(_PARTS, "burnpy_norm_parts", dtype), each, total)
 
 
-def partial_norms(kernels: NormKernels, found: Sequence[Batch], out: Any) -> None:
+def partial_norms(kernels: NormKernels, batches: Sequence[Batch], out: Any) -> None:
     """Launch the kernels of parts; what they find goes to ``out``, three numbers for each part of all batches."""
     start = 0
-    for batch in found:
+    for batch in batches:
         kernels.parts((batch.parts,), (_THREADS,), (batch.table, out[3 * start :]))
         start += batch.parts
 
 
-def each_norm(kernels: NormKernels, found: Sequence[Batch], parts: Any, out: Any) -> None:
+def each_norm(kernels: NormKernels, batches: Sequence[Batch], parts: Any, out: Any) -> None:
     """Launch the kernels of the norm of each array, which goes to its position of ``out``."""
     start = 0
-    for batch in found:
+    for batch in batches:
         kernels.each((int(batch.table["count"]),), (_THREADS,), (batch.table, parts[3 * start :], out))
         start += batch.parts
 

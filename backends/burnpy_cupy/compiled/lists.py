@@ -60,11 +60,11 @@ class CompiledLists(ArrayBackend):
             part = [[xs[k] for k in positions] for xs in lists]
             if kernel is None:
                 values = tuple([x if not h or not x.ndim else x[positions] for h, x in zip(held, numbers, strict=True)])
-                found = super().foreach(formula, part, values, flags, owned, skipped)
+                part_results = super().foreach(formula, part, values, flags, owned, skipped)
             else:
-                found = self._call(_computed, self.xp, kernel, part, positions, numbers, owned, skipped)
-            columns = columns or [[None] * len(lists[0]) for _ in found]
-            for column, results in zip(columns, found, strict=True):
+                part_results = self._call(_computed, self.xp, kernel, part, positions, numbers, owned, skipped)
+            columns = columns or [[None] * len(lists[0]) for _ in part_results]
+            for column, results in zip(columns, part_results, strict=True):
                 for k, result in zip(positions, results, strict=True):
                     column[k] = result
         return tuple(columns)
@@ -139,15 +139,15 @@ def _norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
     for dtype, positions in groups.items():
         kernels = norm_kernels(xp, p, dtype.name, result.name)
         launches.append((kernels, batches([[arrays[k] for k in positions]], positions)))
-    counts = [sum([batch.parts for batch in found]) for _, found in launches]
+    counts = [sum([batch.parts for batch in tables]) for _, tables in launches]
     parts = xp.empty((3 * sum(counts),), float64)
     out = xp.zeros((len(xs),), result) if each or not groups else xp.empty((), result)
     start = 0
-    for (kernels, found), count in zip(launches, counts, strict=True):
+    for (kernels, tables), count in zip(launches, counts, strict=True):
         own = parts[3 * start : 3 * (start + count)]
-        partial_norms(kernels, found, own)
+        partial_norms(kernels, tables, own)
         if each:
-            each_norm(kernels, found, own, out)
+            each_norm(kernels, tables, own, out)
         start += count
     if each:
         return out

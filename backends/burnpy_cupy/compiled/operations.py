@@ -146,36 +146,36 @@ class Compiled(ArrayBackend):
         return self._call(kernel, [grad, x, logsumexp, index], (), geometry, x.shape, ())[0]
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        found = self._normalizing("normalize", (x,), (weight, bias), (), dims, eps)
-        if found is None:
+        chosen = self._normalizing("normalize", (x,), (weight, bias), (), dims, eps)
+        if chosen is None:
             return super().normalize(x, weight, bias, dims, eps)
-        kernel, geometry = found
+        kernel, geometry = chosen
         out, mean, var = self._call(kernel, [x, weight, bias], (), geometry, x.shape, _small(x.shape, dims))
         return out, mean, var
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        found = self._normalizing("normalize_backward", (grad, x), (weight,), (mean, var), dims, eps)
-        if found is None:
+        chosen = self._normalizing("normalize_backward", (grad, x), (weight,), (mean, var), dims, eps)
+        if chosen is None:
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
-        kernel, geometry = found
+        kernel, geometry = chosen
         xs = [grad, x, weight, mean, var]
         by_x, by_weight, by_bias = self._call(kernel, xs, (), geometry, x.shape, weight.shape)
         return by_x, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        found = self._normalizing("rms_norm", (x,), (weight,), (), dims, eps)
-        if found is None:
+        chosen = self._normalizing("rms_norm", (x,), (weight,), (), dims, eps)
+        if chosen is None:
             return super().rms_norm(x, weight, dims, eps)
-        kernel, geometry = found
+        kernel, geometry = chosen
         return self._call(kernel, [x, weight], (), geometry, x.shape, ())[0]
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        found = self._normalizing("rms_norm_backward", (grad, x), (weight,), (), dims, eps)
-        if found is None:
+        chosen = self._normalizing("rms_norm_backward", (grad, x), (weight,), (), dims, eps)
+        if chosen is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
-        kernel, geometry = found
+        kernel, geometry = chosen
         by_x, by_weight = self._call(kernel, [grad, x, weight], (), geometry, x.shape, weight.shape)
         return by_x, by_weight.reshape(weight.shape)
 

@@ -44,15 +44,15 @@ def divide(program: Program) -> Passes:
 
 def _carried(program: Program, schedule: Schedule, sums: list[int]) -> list[int]:
     """Return the sums and maxima over columns that sums over rows are computed of."""
-    found: set[int] = set()
+    positions: set[int] = set()
     stack = [a for k in sums for a in program.instructions[k].args]
     while stack:
         k = stack.pop()
         if schedule.over_columns(k) or program.instructions[k].op == "gather":
-            found.add(k)
+            positions.add(k)
         else:
             stack += program.instructions[k].args
-    return sorted(found)
+    return sorted(positions)
 
 
 def _turned(program: Program, sums: list[int], carried: list[int]) -> Program:

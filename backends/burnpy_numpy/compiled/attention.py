@@ -35,11 +35,11 @@ class CompiledAttention(ArrayBackend):
     """Attention and its gradients, where the sizes of keys and values are multiples of 4."""
 
     def attention(self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
-        found = _kernel("attention", (q, k, v), mask, offset)
-        if found is None:
+        chosen = _kernel("attention", (q, k, v), mask, offset)
+        if chosen is None:
             return super().attention(q, k, v, mask, offset, scale)
         out, totals = _empty_like(q, (*q.shape[:-1], v.shape[-1])), np.empty(q.shape[:-1], q.dtype)
-        _run(*found, ([q, k, v], [out], totals), (mask, offset, scale), k.shape[-1] + ROWS, ROWS)
+        _run(*chosen, ([q, k, v], [out], totals), (mask, offset, scale), k.shape[-1] + ROWS, ROWS)
         return out, totals
 
     def attention_backward(
@@ -53,8 +53,8 @@ class CompiledAttention(ArrayBackend):
         offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
-        found = _kernel("attention_backward", (q, k, v, grad, logsumexp), mask, offset)
-        if found is None:
+        chosen = _kernel("attention_backward", (q, k, v, grad, logsumexp), mask, offset)
+        if chosen is None:
             return super().attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)
         out = [_empty_like(x, x.shape) for x in (q, k, v)]
         for x in out[1:]:
@@ -63,7 +63,7 @@ class CompiledAttention(ArrayBackend):
         block = min(q.shape[-2], most)
         rows = k.shape[-1] + v.shape[-1] + 2 * block
         given = ([q, k, v, grad], out, np.ascontiguousarray(logsumexp))
-        _run(*found, given, (mask, offset, scale), rows, block)
+        _run(*chosen, given, (mask, offset, scale), rows, block)
         return out[0], out[1], out[2]
 
     def _attention_weights(self, scores: Any) -> tuple[Any, Any, Any]:

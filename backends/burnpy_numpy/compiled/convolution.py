@@ -130,7 +130,7 @@ def _phases(n: int, count: int, size: int, stride: int, padding: int, dilation: 
         padding: the zeros before and after the input.
         dilation: the distance of elements of a window.
     """
-    found: dict[int, _Phase] = {}
+    phases: dict[int, _Phase] = {}
     common = math.gcd(stride, dilation)
     for rest in range(min(stride, n)):
         taken = [k for k in range(size) if (rest + padding - k * dilation) % stride == 0]
@@ -140,8 +140,8 @@ def _phases(n: int, count: int, size: int, stride: int, padding: int, dilation: 
             reach = dilation // common * (len(taken) - 1)
             zeros = max(0, -start, start + length + reach - count)
             inside = slice(start + zeros, start + zeros + length)
-            found[rest] = _Phase(part, zeros, dilation // common, inside)
-    return found
+            phases[rest] = _Phase(part, zeros, dilation // common, inside)
+    return phases
 
 
 def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:

@@ -183,8 +183,8 @@ def norm_of_parts(dtype: str, what: str, width: int) -> str:
         left = w.splat(w.minus(size, whole), "int64")
         mask = w.assign(f"icmp ult <{width} x i64> <{counts}>, {left.text}")
         _add(w, what, total, w.load(w.element(data, whole, dtype), dtype, mask))
-        found = w.get(total, "float64")
-        w.store_one(w.largest(found) if what == "max" else w.total(found), w.element(out, part, "float64"))
+        vector = w.get(total, "float64")
+        w.store_one(w.largest(vector) if what == "max" else w.total(vector), w.element(out, part, "float64"))
     return w.function()
 
 

@@ -55,11 +55,11 @@ class CompiledLists(ArrayBackend):
             values = tuple([x[positions] if getattr(x, "ndim", 0) else x for x in numbers])
             kernel = kernels[dtype]
             if kernel is None:
-                found = super().foreach(formula, part, values, flags, owned)
+                part_results = super().foreach(formula, part, values, flags, owned)
             else:
-                found = _computed(kernel, part, values, owned)
-            columns = columns or [[None] * len(lists[0]) for _ in found]
-            for column, results in zip(columns, found, strict=True):
+                part_results = _computed(kernel, part, values, owned)
+            columns = columns or [[None] * len(lists[0]) for _ in part_results]
+            for column, results in zip(columns, part_results, strict=True):
                 for k, result in zip(positions, results, strict=True):
                     column[k] = result
         return tuple(columns)
