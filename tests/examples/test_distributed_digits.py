@@ -36,7 +36,7 @@ def test_it_learns_on_ranks_and_goes_on_alone(tmp_path: Path) -> None:
 
 def test_the_workers_of_the_page_run(tmp_path: Path) -> None:
     page = (ROOT / "burnpy" / "docs" / "distributed.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    (code,) = [block for block in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "Workers(" in block]
     program = tmp_path / "program.py"
     program.write_text(code, encoding="utf-8")
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True, timeout=120)

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from burnpy import Autodiff, Tensor
-from burnpy.backend import CuPy
-from burnpy.distributed import sums
-from burnpy.distributed.calls import Alone, Header
-from burnpy.distributed.reduction import Reduction
-from burnpy.nn import Linear
-from burnpy.optim import GradientsParams
+from tests.hostcuda import simulator
+
+simulator.require()
+
+from burnpy import Autodiff, Tensor  # noqa: E402  # the kit first
+from burnpy.backend import CuPy  # noqa: E402
+from burnpy.distributed import sums  # noqa: E402
+from burnpy.distributed.calls import Alone, Header  # noqa: E402
+from burnpy.distributed.reduction import Reduction  # noqa: E402
+from burnpy.nn import Linear  # noqa: E402
+from burnpy.optim import GradientsParams  # noqa: E402
 
 
 class Doubled(Alone):
