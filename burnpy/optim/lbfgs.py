@@ -281,10 +281,10 @@ class LBfgs(Optimizer):
     ) -> _Point:
         """Return an evaluated model as a point; of the function to minimize, so negated if ``maximize``."""
         sign = -1.0 if self.maximize else 1.0
-        pending, misfit = pending_in(model, param_grads._values, {}, levels_of(model.device))
+        given, misfit = pending_in(model, param_grads._values, {}, levels_of(model.device))
         if misfit is not None:
             refuse(misfit, None)
-        by_id = {item.param.id: item.grad for item in pending}
+        by_id = {item.param.id: item.grad for item in given}
         grads: list[Float] = []
         for item in pending:
             if item.param.id not in by_id:
