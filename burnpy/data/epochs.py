@@ -51,7 +51,7 @@ class Batches(Iterator[T], Generic[T]):
         """Start to make the next batch; what is raised, at the end for one, is raised when that is taken."""
         try:
             return self._started()
-        except Exception as error:
+        except Exception as error:  # of the user's dataset, collator or device; raised again by take()
             raised = error
 
         def take() -> T:

@@ -104,7 +104,7 @@ def check(roots: list[Any], *, exact: bool = True, **arguments: Any) -> list[Any
 def test_each_gradient_once_complete_and_early(
     names: list[str], picks: list[tuple[int, int]], ends: list[int], retain_graph: bool
 ) -> None:
-    """Of graphs drawn at random, with several roots that may be leaves or repeated."""
+    """The graphs are drawn at random, with several roots that may be leaves or repeated."""
     leaves = [leaf(np.linspace(-1.0, 1.0, 2) + k) for k in range(3)]
     leaves.append(leaf([0.5, 0.25]).register_hook(lambda g: g * 3.0)[0])
     tensors = list(leaves)

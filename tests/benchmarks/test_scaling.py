@@ -31,7 +31,7 @@ def test_buckets_hold_all_bytes_and_wait_for_their_last_gradient() -> None:
 
 
 def test_algorithms_at_sizes_counted_by_hand() -> None:
-    """Of 4 ranks, 100 bytes, and a link of 1 s and 10 bytes per second."""
+    """There are 4 ranks, 100 bytes, and a link of 1 s and 10 bytes per second."""
     link = Link("", 1.0, 10.0)
     assert ALGORITHMS["ring"](4, 100, link) == 6 * (1.0 + 2.5)
     assert ALGORITHMS["tree"](4, 100, link) == 4 * (1.0 + 10.0)

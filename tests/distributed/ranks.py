@@ -59,7 +59,7 @@ def shares(size: int) -> list[Any]:
 
 
 def same(group: Group, model: Any) -> bool:
-    """Whether all ranks have the same bits."""
+    """Return whether all ranks have the same bits."""
     data = b"".join(variable.value.to_numpy().tobytes() for variable in model._variables().values())
     return len(set(group.gather(hashlib.sha256(data).hexdigest()))) == 1
 

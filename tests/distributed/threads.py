@@ -19,7 +19,7 @@ LIMIT = 30.0
 
 
 class Board:
-    """What all ranks of a group see: a barrier, and one place for each rank."""
+    """The state that the ranks of a group share: a barrier, and one place for each rank."""
 
     def __init__(self, size: int, turns: threading.Lock | None) -> None:
         self._barrier = threading.Barrier(size, timeout=LIMIT)

@@ -1,4 +1,4 @@
-"""What only a GPU can show of streams, memory and exchange: ``python -m tests.hostcuda.gpu_checks [CHECK]``.
+"""Checks of streams, memory and exchange that need a GPU: ``python -m tests.hostcuda.gpu_checks [CHECK]``.
 
 Each check is a function that raises an AssertionError, and they run in turn. ``--rehearse`` runs them on the CPU, with
 fewer steps, where they show only that they run.
@@ -77,7 +77,7 @@ def streams(steps: int) -> None:
 
 
 def order(steps: int) -> None:
-    """What a stream computes of large arrays is whole outside of it, and what was queued before is whole inside."""
+    """Large arrays computed in a stream are complete outside of it, and those queued before are complete inside."""
     size = 1 << (8 if steps < STEPS else 26)
     for _ in range(max(steps // 1000, 1)):
         x = Tensor[CuPy].ones((size,))

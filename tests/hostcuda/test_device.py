@@ -161,7 +161,7 @@ def test_a_full_memory_says_what_was_asked_and_what_helps(device: Any, limited: 
 
 
 class Order:
-    """What was asked of CUDA: events recorded on streams, streams that wait for events, and operations on streams."""
+    """The calls of CUDA: events recorded on streams, streams that wait for events, and operations on streams."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, int, Any]] = []

@@ -92,7 +92,7 @@ class Shrinking(OnThreads):
 
 
 def on_ranks(size: int, program: Callable[[OnThreads], T]) -> list[T]:
-    """What a program returned on each rank; the first exception is raised, and ends all."""
+    """Return the results of a program on each rank; the first exception is raised, and ends all."""
     barrier, slots = threading.Barrier(size), [None] * size
     results: list[Any] = [None] * size
     errors: list[BaseException] = []
