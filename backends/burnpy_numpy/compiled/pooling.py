@@ -1,9 +1,9 @@
-"""`CompiledPooling`: average pooling, and the gradients of average and max pooling, by kernels."""
+"""`CompiledPooling`: max and average pooling and their gradients, by kernels."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,29 +12,41 @@ from burnpy.backend.operations.pooling import window_shares
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import MANY
-from burnpy_numpy.threads import shared
+from burnpy_numpy.compiled.operations import MANY, block_width, template_kernel
 
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
 
 _MOST = 64
 """The number of elements of a window up to which a kernel is made for it."""
+_BYTES = 64
+"""The size of a vector of windows side by side."""
+_TILED_COST = 0.125
+"""The time for an element of windows side by side, of which a vector is computed at a time, relative to others."""
 
 
 class CompiledPooling(ArrayBackend):
-    """Average pooling, and the gradients of average and max pooling."""
+    """Max pooling and average pooling, and their gradients."""
+
+    def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
+        counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
+        pool = _Pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
+        compiled = pool.kernel_of("max_pool") if pool.tiled else None
+        if compiled is None:
+            return super().max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
+        out = pool.new_windows()
+        pool.run(compiled, x, out)
+        return out
 
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
-        compiled = None
-        if grad.dtype is out.dtype is x.dtype:
-            compiled = _kernel("max_pool_backward", x.shape, x.dtype, out.shape, (kernel, stride, padding, dilation))
+        pool = _Pool(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
+        compiled = pool.kernel_of("max_pool_backward") if grad.dtype is out.dtype is x.dtype else None
         if compiled is None:
             return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
-        total = np.zeros(x.shape, x.dtype)
-        _run(compiled, (grad, out, x, total), x.shape, out.shape, (stride, padding, dilation))
+        total = pool.new_gradient()
+        pool.run(compiled, grad, out, x, total)
         return total
 
     def avg_pool2d(
@@ -47,13 +59,13 @@ class CompiledPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        shape = (*x.shape[:2], *window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode))
-        compiled = _kernel("avg_pool", x.shape, x.dtype, shape, (kernel, stride, padding, (1, 1)))
+        counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
+        pool = _Pool(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
+        compiled = pool.kernel_of("avg_pool")
         if compiled is None:
             return super().avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
-        shares = window_shares(x.shape, kernel, stride, padding, shape[2:], count_include_pad, divisor)
-        out = np.empty(shape, x.dtype)
-        _run(compiled, (x, _filled(shares, shape, x.dtype), out), x.shape, shape, (stride, padding, (1, 1)))
+        out = pool.new_windows()
+        pool.run(compiled, x, pool.shares(count_include_pad, divisor), out)
         return out
 
     def avg_pool2d_backward(
@@ -66,53 +78,81 @@ class CompiledPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        compiled = _kernel("avg_pool_backward", shape, grad.dtype, grad.shape, (kernel, stride, padding, (1, 1)))
+        pool = _Pool(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
+        compiled = pool.kernel_of("avg_pool_backward")
         if compiled is None:
             return super().avg_pool2d_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
-        shares = window_shares(shape, kernel, stride, padding, grad.shape[2:], count_include_pad, divisor)
-        total = np.zeros(shape, grad.dtype)
-        arrays = (grad, _filled(shares, grad.shape, grad.dtype), total)
-        _run(compiled, arrays, shape, grad.shape, (stride, padding, (1, 1)))
+        total = pool.new_gradient()
+        pool.run(compiled, grad, pool.shares(count_include_pad, divisor), total)
         return total
 
 
-def _filled(shares: Any, shape: Shape, dtype: Any) -> Any:
-    """Return the factors of the windows of a plane as an array."""
-    out = np.empty(shape[2:], dtype)
-    out[...] = shares
-    return out
+class _Pool(NamedTuple):
+    """The windows of a pooling operation over x (N, C, H, W)."""
 
+    shape: Shape  #: the shape of x
+    dtype: Any
+    counts: Pair  #: the numbers of windows in a column and in a row
+    kernel: Pair
+    stride: Pair
+    padding: Pair
+    dilation: Pair
 
-def _kernel(
-    name: str, shape: Shape, dtype: Any, windows: Shape, how: tuple[Pair, Pair, Pair, Pair]
-) -> NamedKernel | None:
-    """Return the kernel for x of a shape and dtype; None if it is small, or kernels are off.
+    @property
+    def tiled(self) -> bool:
+        """True if windows touch, do not overlap, and lie within x."""
+        return (
+            self.stride == self.kernel
+            and self.padding == (0, 0)
+            and self.dilation == (1, 1)
+            and self.counts[0] * self.kernel[0] <= self.shape[2]
+            and self.counts[1] * self.kernel[1] <= self.shape[3]
+        )
 
-    Args:
-        name: the name of a template of `pooling_kernels`.
-        shape: the shape of x.
-        dtype: the dtype of x.
-        windows: the shape of the result of pooling.
-        how: kernel, stride, padding and dilation.
-    """
-    if (
-        math.prod(shape) < MANY
-        or not math.prod(windows)
-        or math.prod(how[0]) > _MOST
-        or not (dtype is float32 or dtype is float64)
-    ):
-        return None
-    from burnpy_numpy.compiled import pooling_kernels  # not imported before the first large pool
-    from burnpy_numpy.compiled.kernel import named_kernel
+    def kernel_of(self, name: str) -> NamedKernel | None:
+        """Return the kernel of an operation.
 
-    padded = padded_shape(shape, *how, (windows[2], windows[3])) != shape
-    return named_kernel(getattr(pooling_kernels, name), "float32" if dtype is float32 else "float64", *how[0], padded)
+        None if x is small or of another dtype, windows are large, or kernels are off.
 
+        Args:
+            name: the name of a template of `pooling_kernels`, and of `tiled_pooling_kernels` after "tiled_".
+        """
+        if (
+            math.prod(self.shape) < MANY
+            or not math.prod(self.counts)
+            or math.prod(self.kernel) > _MOST
+            or not (self.dtype is float32 or self.dtype is float64)
+        ):
+            return None
+        if self.tiled:
+            width = block_width(self.counts[1], _BYTES // self.dtype.itemsize)
+            return template_kernel("tiled_pooling_kernels", f"tiled_{name}", self.dtype.name, *self.kernel, width)
+        padded = padded_shape(self.shape, self.kernel, self.stride, self.padding, self.dilation, self.counts)
+        return template_kernel("pooling_kernels", name, self.dtype.name, *self.kernel, padded != self.shape)
 
-def _run(kernel: NamedKernel, arrays: tuple[Any, ...], shape: Shape, windows: Shape, how: tuple[Pair, ...]) -> None:
-    """Run a kernel for all planes; the last array, the result, is contiguous."""
-    used = [np.ascontiguousarray(a) for a in arrays]
-    addresses = [a.ctypes.data for a in used]
-    sizes = (*shape[2:], *windows[2:], *[n for pair in how for n in pair])
-    shared(lambda begin, end: kernel(addresses, sizes, begin, end), math.prod(shape[:2]), math.prod(shape[2:]))
-    kernel.note()
+    def run(self, kernel: NamedKernel, *arrays: Any) -> None:
+        """Run a kernel for all planes; the last array is the result."""
+        used = [np.ascontiguousarray(a) for a in arrays]
+        sizes = (*self.shape[2:], *self.counts)
+        cost = _TILED_COST
+        if not self.tiled:
+            sizes += (*self.stride, *self.padding, *self.dilation)
+            cost = 1
+        kernel.run(used, sizes, math.prod(self.shape[:2]), math.prod(self.shape[2:]) * cost)
+
+    def new_windows(self) -> Any:
+        """Return memory for a number for each window."""
+        return np.empty((*self.shape[:2], *self.counts), self.dtype)
+
+    def new_gradient(self) -> Any:
+        """Return memory for the gradient by x: zeros, unless a kernel writes all of it."""
+        covered = self.counts[0] * self.kernel[0] == self.shape[2] and self.counts[1] * self.kernel[1] == self.shape[3]
+        return (np.empty if self.tiled and covered else np.zeros)(self.shape, self.dtype)
+
+    def shares(self, count_include_pad: bool, divisor: int | None) -> Any:
+        """Return the factors of the windows of a plane in average pooling."""
+        out = np.empty(self.counts, self.dtype)
+        out[...] = window_shares(
+            self.shape, self.kernel, self.stride, self.padding, self.counts, count_include_pad, divisor
+        )
+        return out
