@@ -133,6 +133,10 @@ def _max_pool(
     return "max_pool2d_backward", (x(*out.shape), POOLED, out, kernel, stride, padding, dilation), (used,)
 
 
+CASES |= {
+    "linear": ("linear", (x(70, 90), x(90, 37), x(37)), ("affine",)),
+    "linear, transposed weight": ("linear", (x(5, 14, 90), x(37, 90).T, x(37)), ("affine",)),
+}
 TILES = ((2, 2), (3, 1), (1, 3), (4, 13), (5, 12))
 CASES |= {
     **{

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class CompiledPooling(ArrayBackend):
 
     def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
-        pool = _Pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
+        pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
         compiled = pool.kernel_of("max_pool") if pool.tiled else None
         if compiled is None:
             return super().max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
@@ -41,7 +42,7 @@ class CompiledPooling(ArrayBackend):
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
-        pool = _Pool(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
+        pool = _pool(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
         compiled = pool.kernel_of("max_pool_backward") if grad.dtype is out.dtype is x.dtype else None
         if compiled is None:
             return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
@@ -60,7 +61,7 @@ class CompiledPooling(ArrayBackend):
         divisor: int | None,
     ) -> Any:
         counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
-        pool = _Pool(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
+        pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
         compiled = pool.kernel_of("avg_pool")
         if compiled is None:
             return super().avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
@@ -78,7 +79,7 @@ class CompiledPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        pool = _Pool(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
+        pool = _pool(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
         compiled = pool.kernel_of("avg_pool_backward")
         if compiled is None:
             return super().avg_pool2d_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
@@ -87,27 +88,45 @@ class CompiledPooling(ArrayBackend):
         return total
 
 
-class _Pool(NamedTuple):
-    """The windows of a pooling operation over x (N, C, H, W)."""
+class _Pool:
+    """The windows of a pooling operation, and how its kernels are called.
 
-    shape: Shape  #: the shape of x
-    dtype: Any
-    counts: Pair  #: the numbers of windows in a column and in a row
-    kernel: Pair
-    stride: Pair
-    padding: Pair
-    dilation: Pair
+    Args:
+        shape: the shape of x, (N, C, H, W).
+        dtype: the dtype of x.
+        counts: the numbers of windows in a column and in a row.
+        kernel: the size of a window.
+        stride: the distance of windows.
+        padding: the padding of x.
+        dilation: the distance of the elements of a window.
+    """
 
-    @property
-    def tiled(self) -> bool:
-        """True if windows touch, do not overlap, and lie within x."""
-        return (
-            self.stride == self.kernel
-            and self.padding == (0, 0)
-            and self.dilation == (1, 1)
-            and self.counts[0] * self.kernel[0] <= self.shape[2]
-            and self.counts[1] * self.kernel[1] <= self.shape[3]
+    def __init__(
+        self, shape: Shape, dtype: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+    ) -> None:
+        self._shape, self._dtype, self._counts = shape, dtype, counts
+        self._windows = (kernel, stride, padding)
+        self._large = (
+            math.prod(shape) >= MANY
+            and math.prod(counts) > 0
+            and math.prod(kernel) <= _MOST
+            and (dtype is float32 or dtype is float64)
         )
+        covered = (counts[0] * kernel[0], counts[1] * kernel[1])
+        # windows that touch, do not overlap, and lie within x
+        inside = covered[0] <= shape[2] and covered[1] <= shape[3]
+        self.tiled = stride == kernel and padding == (0, 0) and dilation == (1, 1) and inside
+        self._empty = np.empty if self.tiled and covered == shape[2:] else np.zeros
+        self._planes, self._elements = math.prod(shape[:2]), float(math.prod(shape[2:]))
+        if self.tiled:
+            width = block_width(counts[1], _BYTES // dtype.itemsize)
+            self._template = ("tiled_pooling_kernels", "tiled_", (dtype.name, *kernel, width))
+            self._sizes = (*shape[2:], *counts)
+            self._elements *= _TILED_COST
+        else:
+            padded = padded_shape(shape, kernel, stride, padding, dilation, counts) != shape
+            self._template = ("pooling_kernels", "", (dtype.name, *kernel, padded))
+            self._sizes = (*shape[2:], *counts, *stride, *padding, *dilation)
 
     def kernel_of(self, name: str) -> NamedKernel | None:
         """Return the kernel of an operation.
@@ -117,42 +136,26 @@ class _Pool(NamedTuple):
         Args:
             name: the name of a template of `pooling_kernels`, and of `tiled_pooling_kernels` after "tiled_".
         """
-        if (
-            math.prod(self.shape) < MANY
-            or not math.prod(self.counts)
-            or math.prod(self.kernel) > _MOST
-            or not (self.dtype is float32 or self.dtype is float64)
-        ):
-            return None
-        if self.tiled:
-            width = block_width(self.counts[1], _BYTES // self.dtype.itemsize)
-            return template_kernel("tiled_pooling_kernels", f"tiled_{name}", self.dtype.name, *self.kernel, width)
-        padded = padded_shape(self.shape, self.kernel, self.stride, self.padding, self.dilation, self.counts)
-        return template_kernel("pooling_kernels", name, self.dtype.name, *self.kernel, padded != self.shape)
+        module, prefix, parameters = self._template
+        return template_kernel(module, prefix + name, *parameters) if self._large else None
 
     def run(self, kernel: NamedKernel, *arrays: Any) -> None:
         """Run a kernel for all planes; the last array is the result."""
-        used = [np.ascontiguousarray(a) for a in arrays]
-        sizes = (*self.shape[2:], *self.counts)
-        cost = _TILED_COST
-        if not self.tiled:
-            sizes += (*self.stride, *self.padding, *self.dilation)
-            cost = 1
-        kernel.run(used, sizes, math.prod(self.shape[:2]), math.prod(self.shape[2:]) * cost)
+        kernel.run([*map(np.ascontiguousarray, arrays)], self._sizes, self._planes, self._elements)
 
     def new_windows(self) -> Any:
         """Return memory for a number for each window."""
-        return np.empty((*self.shape[:2], *self.counts), self.dtype)
+        return np.empty((*self._shape[:2], *self._counts), self._dtype)
 
     def new_gradient(self) -> Any:
         """Return memory for the gradient by x: zeros, unless a kernel writes all of it."""
-        covered = self.counts[0] * self.kernel[0] == self.shape[2] and self.counts[1] * self.kernel[1] == self.shape[3]
-        return (np.empty if self.tiled and covered else np.zeros)(self.shape, self.dtype)
+        return self._empty(self._shape, self._dtype)
 
     def shares(self, count_include_pad: bool, divisor: int | None) -> Any:
         """Return the factors of the windows of a plane in average pooling."""
-        out = np.empty(self.counts, self.dtype)
-        out[...] = window_shares(
-            self.shape, self.kernel, self.stride, self.padding, self.counts, count_include_pad, divisor
-        )
+        out = np.empty(self._counts, self._dtype)
+        out[...] = window_shares(self._shape, *self._windows, self._counts, count_include_pad, divisor)
         return out
+
+
+_pool = lru_cache(256)(_Pool)
