@@ -18,12 +18,15 @@ from burnpy_array import ArrayBackend
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
+    from burnpy_numpy.block_kernel import BlockKernel
     from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
 LEAST = 64
 """The number of elements from which kernels of programs are used that are several calls of NumPy."""
 MANY = 2048
 """The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
+BLOCKS = 1 << 14
+"""The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
@@ -95,7 +98,7 @@ class Compiled(ArrayBackend):
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
         if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
-            kernel = kernel_of("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+            kernel = kernel_or_blocks("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, (), x.size)
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
@@ -163,6 +166,7 @@ class Compiled(ArrayBackend):
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _found: dict[tuple[Any, ...], Kernel | None] = {}
+_blocks: dict[tuple[Any, ...], BlockKernel | None] = {}
 _templates: dict[tuple[Any, ...], NamedKernel | None] = {}
 
 
@@ -184,6 +188,23 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
 
         kernel = _found[key] = kernel_for(name, extents, dtype.name, rest)
         return kernel
+
+
+def kernel_or_blocks(
+    name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...], size: int
+) -> Kernel | BlockKernel | None:
+    """Return the kernel of an operation, see `kernel_of`; without one, its block kernel for many elements."""
+    kernel = kernel_of(name, extents, dtype, rest)
+    if kernel is not None or size < BLOCKS:
+        return kernel
+    key = (name, extents, dtype.char, *rest)
+    try:
+        return _blocks[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import block_kernel_for
+
+        blocks = _blocks[key] = block_kernel_for(name, extents, dtype.name, rest)
+        return blocks
 
 
 def template_kernel(module: str, name: str, *parameters: Any) -> NamedKernel | None:
@@ -218,31 +239,34 @@ def block_starts(count: int, width: int) -> Any:
 def forget() -> None:
     """Look for all kernels anew, as they were turned on or off."""
     _found.clear()
+    _blocks.clear()
     _templates.clear()
 
 
-def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | BlockKernel | None:
     """Return the kernel of an elementwise operation, if the arrays are large and of one shape and a usual dtype."""
     if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64):
         return None
     if y is None:
-        return kernel_of(name, (_FULL,), x.dtype, rest)
-    return kernel_of(name, (_FULL, _FULL), x.dtype, rest) if y.shape == x.shape and y.dtype is x.dtype else None
+        return kernel_or_blocks(name, (_FULL,), x.dtype, rest, x.size)
+    if y.shape != x.shape or y.dtype is not x.dtype:
+        return None
+    return kernel_or_blocks(name, (_FULL, _FULL), x.dtype, rest, x.size)
 
 
-def applied(kernel: Kernel, *xs: Any) -> Any:
+def applied(kernel: Kernel | BlockKernel, *xs: Any) -> Any:
     """Return the result of an `elementwise_kernel`."""
     return kernel.alike(xs, (), 1)
 
 
-def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
+def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | BlockKernel | None:
     """Return the kernel of an operation along the last dimension."""
     if x.ndim and dim == x.ndim - 1 and x.shape[dim] <= LONGEST:
         return elementwise_kernel(name, rest, x, y)
     return None
 
 
-def _by_rows(kernel: Kernel, *xs: Any) -> Any:
+def _by_rows(kernel: Kernel | BlockKernel, *xs: Any) -> Any:
     """Return the result of a kernel along the last dimension."""
     return kernel.alike(xs, (), xs[0].shape[-1])
 
@@ -267,7 +291,7 @@ def _normalizing(
     full: tuple[Any, ...],
     row: tuple[Any, ...],
     column: tuple[Any, ...] = (),
-) -> Kernel | None:
+) -> Kernel | BlockKernel | None:
     """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
     x = full[-1]
     dtype = x.dtype
@@ -283,7 +307,7 @@ def _normalizing(
     ):
         return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
-    return kernel_of(name, extents, dtype, ((1,), eps))
+    return kernel_or_blocks(name, extents, dtype, ((1,), eps), x.size)
 
 
 def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:
