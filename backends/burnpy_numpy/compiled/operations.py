@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from burnpy.backend.program import Program
     from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
-LEAST = 64
-"""The number of elements from which kernels of programs are used that are several calls of NumPy."""
+LEAST = 2
+"""The number of elements from which kernels of programs are used that are several calls of NumPy. A single element may
+be one of NumPy's scalars, which kernels cannot read."""
 MANY = 2048
 """The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
 _PART = 1 << 12
@@ -40,47 +41,47 @@ class Compiled(ArrayBackend):
 
     def sigmoid(self, x: Any) -> Any:
         kernel = elementwise_kernel("sigmoid", (), x)
-        return super().sigmoid(x) if kernel is None else applied(kernel, x)
+        return super().sigmoid(x) if kernel is None else kernel.alike((x,))
 
     def erf(self, x: Any) -> Any:
         kernel = elementwise_kernel("erf", (), x)
-        return super().erf(x) if kernel is None else applied(kernel, x)
+        return super().erf(x) if kernel is None else kernel.alike((x,))
 
     def gelu(self, x: Any, approximate: bool) -> Any:
         kernel = elementwise_kernel("gelu", (approximate,), x)
-        return super().gelu(x, approximate) if kernel is None else applied(kernel, x)
+        return super().gelu(x, approximate) if kernel is None else kernel.alike((x,))
 
     def gelu_backward(self, grad: Any, x: Any, approximate: bool) -> Any:
         kernel = elementwise_kernel("gelu_backward", (approximate,), grad, x)
-        return super().gelu_backward(grad, x, approximate) if kernel is None else applied(kernel, grad, x)
+        return super().gelu_backward(grad, x, approximate) if kernel is None else kernel.alike((grad, x))
 
     def silu(self, x: Any) -> Any:
         kernel = elementwise_kernel("silu", (), x)
-        return super().silu(x) if kernel is None else applied(kernel, x)
+        return super().silu(x) if kernel is None else kernel.alike((x,))
 
     def silu_backward(self, grad: Any, x: Any) -> Any:
         kernel = elementwise_kernel("silu_backward", (), grad, x)
-        return super().silu_backward(grad, x) if kernel is None else applied(kernel, grad, x)
+        return super().silu_backward(grad, x) if kernel is None else kernel.alike((grad, x))
 
     def softplus(self, x: Any, beta: float) -> Any:
         kernel = elementwise_kernel("softplus", (beta,), x)
-        return super().softplus(x, beta) if kernel is None else applied(kernel, x)
+        return super().softplus(x, beta) if kernel is None else kernel.alike((x,))
 
     def softmax(self, x: Any, dim: int) -> Any:
         kernel = _rowwise("softmax", (1,), dim, x)
-        return super().softmax(x, dim) if kernel is None else _by_rows(kernel, x)
+        return super().softmax(x, dim) if kernel is None else kernel.alike((x,))
 
     def softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
         kernel = _rowwise("softmax_backward", (1,), dim, grad, out)
-        return super().softmax_backward(grad, out, dim) if kernel is None else _by_rows(kernel, grad, out)
+        return super().softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
 
     def log_softmax(self, x: Any, dim: int) -> Any:
         kernel = _rowwise("log_softmax", (1,), dim, x)
-        return super().log_softmax(x, dim) if kernel is None else _by_rows(kernel, x)
+        return super().log_softmax(x, dim) if kernel is None else kernel.alike((x,))
 
     def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
         kernel = _rowwise("log_softmax_backward", (1,), dim, grad, out)
-        return super().log_softmax_backward(grad, out, dim) if kernel is None else _by_rows(kernel, grad, out)
+        return super().log_softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
 
     def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
         if not _picks_in_rows(x, index, dim):
@@ -109,7 +110,7 @@ class Compiled(ArrayBackend):
             kernel = kernel_of("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
         if kernel is None:
             return super().masked_scale(x, mask, scale)
-        return kernel.alike((x, mask), (scale,), 1)
+        return kernel.alike((x, mask), (scale,))
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize", eps, dims, weight, (x,), (weight, bias))
@@ -162,6 +163,7 @@ class Compiled(ArrayBackend):
 
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
+_ONE, _TWO = (_FULL,), (_FULL, _FULL)
 _found: dict[tuple[Any, ...], Kernel | None] = {}
 _templates: dict[tuple[Any, ...], NamedKernel | None] = {}
 
@@ -176,7 +178,7 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
         dtype: the dtype of all of them.
         rest: its other arguments.
     """
-    key = (name, extents, dtype.char, *rest)
+    key = (name, extents, dtype, rest)
     try:
         return _found[key]
     except KeyError:
@@ -222,29 +224,19 @@ def forget() -> None:
 
 
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
-    """Return the kernel of an elementwise operation, if the arrays are large and of one shape and a usual dtype."""
-    if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64):
+    """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
+    dtype = x.dtype
+    if x.size < LEAST or not (dtype is float32 or dtype is float64):
         return None
     if y is None:
-        return kernel_of(name, (_FULL,), x.dtype, rest)
-    return kernel_of(name, (_FULL, _FULL), x.dtype, rest) if y.shape == x.shape and y.dtype is x.dtype else None
-
-
-def applied(kernel: Kernel, *xs: Any) -> Any:
-    """Return the result of an `elementwise_kernel`."""
-    return kernel.alike(xs, (), 1)
+        return kernel_of(name, _ONE, dtype, rest)
+    return kernel_of(name, _TWO, dtype, rest) if y.dtype is dtype and y.shape == x.shape else None
 
 
 def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an operation along the last dimension."""
-    if x.ndim and dim == x.ndim - 1 and x.shape[dim] <= LONGEST:
-        return elementwise_kernel(name, rest, x, y)
-    return None
-
-
-def _by_rows(kernel: Kernel, *xs: Any) -> Any:
-    """Return the result of a kernel along the last dimension."""
-    return kernel.alike(xs, (), xs[0].shape[-1])
+    shape = x.shape
+    return elementwise_kernel(name, rest, x, y) if dim == len(shape) - 1 and shape[dim] <= LONGEST else None
 
 
 def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
