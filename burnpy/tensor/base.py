@@ -154,7 +154,7 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return len(self.shape)
+        return len(self._primitive.shape)
 
 
 def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
 from burnpy_numpy.compiled import cache as disk
@@ -89,8 +90,8 @@ class Kernel:
         """
         given: list[Any] = []
         for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
-            if type(x) is not np.ndarray or not x.flags.c_contiguous:
-                x = np.ascontiguousarray(x)
+            if type(x) is not _ndarray or not x.flags.c_contiguous:
+                x = _contiguous(x)
             size = (rows if over_rows else 1) * (columns if over_columns else 1)
             if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
@@ -117,6 +118,20 @@ class Kernel:
                 break
         self.into((*xs, out), numbers, out.size // columns, columns)
         return out
+
+    def outputs(self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int) -> list[Any]:
+        """Compute the outputs of a program that adds up no columns, each in a shape that is given.
+
+        Args:
+            xs: the inputs, of the program's dtypes and sizes: that is not checked.
+            shapes: the shapes of the outputs.
+            rows: the number of rows, not 0.
+            columns: the number of columns, not 0.
+        """
+        results = [_empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
+        given = [x if type(x) is _ndarray and x.flags.c_contiguous else _contiguous(x) for x in xs]
+        self.into(given + results, (), rows, columns)
+        return results
 
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
         """Compute a program into memory that is given.
@@ -145,14 +160,13 @@ class Kernel:
         unit, scratch = self._unit, self._scratch
         if self._flat:
             rows, columns = 1, rows * columns
-            shared(lambda begin, end: self._function(*arrays, *numbers, begin, end, rows, columns), columns)
-            return
+        count, each = (columns, 1) if self._flat else (rows, columns)
 
         def work(begin: int, end: int) -> None:
             room = [_empty(scratch * (columns + _PADDING))] if scratch else []
-            self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, rows), rows, columns)
+            self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
 
-        shared(work, -(-rows // unit), unit * columns)
+        shared(work, -(-count // unit), unit * each)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
@@ -233,7 +247,7 @@ def ran(kernel: Any) -> None:
         note.append(kernel)
 
 
-_empty: Any = np.empty
+_ndarray, _empty = np.ndarray, np.empty
 _contiguous: Any = np.ascontiguousarray
 _SHARED = 1 << 18
 """The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims
+from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
 
 if TYPE_CHECKING:
@@ -88,10 +89,11 @@ class Compiled(ArrayBackend):
             return super().cross_entropy(x, index, dim)
         kernel = kernel_of("cross_entropy", (_FULL, "index"), x.dtype, (1,))
         columns = x.shape[-1]
-        if kernel is None or not (int(index.min()) >= 0 and int(index.max()) < columns):  # which the kernel would read
+        least, most = value_range(index)
+        if kernel is None or least < 0 or most >= columns:  # which the kernel would read
             return super().cross_entropy(x, index, dim)
-        losses, total = kernel([x, index], (), index.size, columns)
-        return losses.reshape(index.shape), total.reshape((*index.shape, 1))
+        losses, total = kernel.outputs((x, index), (index.shape, (*index.shape, 1)), index.size, columns)
+        return losses, total
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
@@ -100,7 +102,7 @@ class Compiled(ArrayBackend):
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
-        (out,) = kernel([grad, x, logsumexp], (), index.size, columns)
+        (out,) = kernel.outputs((grad, x, logsumexp), ((index.size, columns),), index.size, columns)
         out[np.arange(index.size), index.reshape(-1)] -= grad.reshape(-1)
         return out.reshape(x.shape)
 
@@ -113,18 +115,17 @@ class Compiled(ArrayBackend):
         return kernel.alike((x, mask), (scale,))
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        kernel = _normalizing("normalize", eps, dims, weight, (x,), (weight, bias))
+        kernel = _normalizing("normalize", eps, dims, (x,), (weight, bias))
         if kernel is None:
             return super().normalize(x, weight, bias, dims, eps)
-        rows, columns = _rows_and_columns(x, weight)
-        out, mean, var = kernel([x, weight, bias], (), rows, columns)
         small = (*x.shape[: dims[0]], *(1,) * len(dims))
-        return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
+        out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
+        return out, mean, var
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        kernel = _normalizing("normalize_backward", eps, dims, weight, (grad, x), (weight,), (mean, var))
+        kernel = _normalizing("normalize_backward", eps, dims, (grad, x), (weight,), (mean, var))
         if kernel is None:
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         xs = (grad, x, weight, mean, var)
@@ -148,14 +149,13 @@ class Compiled(ArrayBackend):
         return out.reshape(shape)
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        kernel = _normalizing("rms_norm", eps, dims, weight, (x,), (weight,))
+        kernel = _normalizing("rms_norm", eps, dims, (x,), (weight,))
         if kernel is None:
             return super().rms_norm(x, weight, dims, eps)
-        (out,) = kernel([x, weight], (), *_rows_and_columns(x, weight))
-        return out.reshape(x.shape)
+        return kernel.outputs((x, weight), (x.shape,), *_rows_and_columns(x, weight))[0]
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        kernel = _normalizing("rms_norm_backward", eps, dims, weight, (grad, x), (weight,))
+        kernel = _normalizing("rms_norm_backward", eps, dims, (grad, x), (weight,))
         if kernel is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
@@ -255,25 +255,31 @@ def _normalizing(
     name: str,
     eps: float,
     dims: Dims,
-    weight: Any,
     full: tuple[Any, ...],
     row: tuple[Any, ...],
     column: tuple[Any, ...] = (),
 ) -> Kernel | None:
     """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
     x = full[-1]
-    dtype = x.dtype
+    dtype, shape = x.dtype, x.shape[dims[0] :]
+    columns = math.prod(shape)
     if (
         x.size < LEAST
         or not (dtype is float32 or dtype is float64)
-        or dims[0] != x.ndim - len(dims)
-        or any(a.shape != x.shape[dims[0] :] for a in row)
-        or math.prod(weight.shape) > LONGEST
-        or any(a.dtype is not dtype for a in (*full, *row, *column))
+        or len(shape) != len(dims)
+        or columns > LONGEST
         or full[0].shape != x.shape
-        or any(a.size * math.prod(weight.shape) != x.size for a in column)
     ):
         return None
+    for a in (*full, *row, *column):
+        if a.dtype is not dtype:
+            return None
+    for a in row:
+        if a.shape != shape:
+            return None
+    for a in column:
+        if a.size * columns != x.size:
+            return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
     return kernel_of(name, extents, dtype, ((1,), eps))
 
