@@ -263,10 +263,12 @@ def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list
                 f"{operation}() takes a list or tuple of tensors, at least one, and was given {describe(x)} as number "
                 f"{k + 1}"
             )
-    first, *others = together(operation, *sequence)
-    values = [first._primitive, *[operands(first, x, operation)[1] for x in others]]
-    dtypes = [value.dtype for value in values]
-    if dtypes.count(dtypes[0]) == len(dtypes):
-        return first, values
-    dtype = reduce(promote_types, dtypes)
-    return first, [v if v.dtype == dtype else first._backend.cast(v, dtype) for v in values]
+    tensors = together(operation, *sequence)
+    first = tensors[0]
+    kind, dtype = first.__class__, first._primitive.dtype
+    values = [x._primitive if x.__class__ is kind else operands(first, x, operation)[1] for x in tensors]
+    for value in values:
+        if value.dtype is not dtype:
+            dtype = reduce(promote_types, [v.dtype for v in values])
+            return first, [v if v.dtype == dtype else first._backend.cast(v, dtype) for v in values]
+    return first, values
