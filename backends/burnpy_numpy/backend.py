@@ -46,7 +46,7 @@ from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import BLOCK, shared
 from burnpy_numpy.ufuncs import fast_methods
-from burnpy_numpy.where import blendable, blended, kept
+from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
 if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
@@ -227,7 +227,7 @@ class NumPy(
         return total(x, dims, keepdim)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
-        if blendable(condition, x):
+        if condition.size >= BLENDED and blendable(x):
             if type(y) in NUMBERS and y == 0 and math.copysign(1.0, y) > 0:
                 return kept(condition, x)
             if (

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Program
 from burnpy_numpy.block_source import NAMESPACE, in_one_pass, over_rows, source
 from burnpy_numpy.errstate import quietly, run
@@ -43,17 +44,29 @@ class BlockKernel:
         outs = [None if k in self._sums else _empty(o, rows, columns) for k, o in enumerate(self._outputs)]
         return self.into(xs, numbers, outs, rows, columns)
 
-    def alike(self, xs: Sequence[Any], numbers: Sequence[float], columns: int) -> Any:
-        """Compute the only output of a program, which is of the shape of its arrays.
+    def alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> Any:
+        """Compute the only output of a program, which is of the shape of its arrays. Their last dimension is a row.
 
         Args:
-            xs: the inputs that are arrays, of one shape and of the program's dtypes.
+            xs: the inputs that are arrays, of one shape and of the program's dtypes, not empty.
             numbers: the inputs that are numbers.
-            columns: the number of columns, not 0; any number of an elementwise program.
         """
         out = np.empty(xs[0].shape, self._outputs[0][1])
+        columns = out.shape[-1]
         self.into(xs, numbers, [out], out.size // columns, columns)
         return out
+
+    def outputs(self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int) -> list[Any]:
+        """Compute the outputs of a program that adds up no columns, each in a shape that is given.
+
+        Args:
+            xs: the inputs, of the program's dtypes and sizes.
+            shapes: the shapes of the outputs.
+            rows: the number of rows.
+            columns: the number of columns.
+        """
+        outs = [np.empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
+        return self.into(xs, (), outs, rows, columns)
 
     def into(self, xs: Sequence[Any], numbers: Sequence[float], outs: list[Any], rows: int, columns: int) -> list[Any]:
         """Compute the outputs into C-contiguous memory, and return them; None is given for sums over rows."""
@@ -77,7 +90,8 @@ class BlockKernel:
                 blockwise.append(next(arrays).reshape(shape if extent is Extent.FULL else (rows, 1)))
         for x, (extent, _) in zip(outs, self._outputs, strict=True):
             if x is not None:
-                blockwise.append(x.reshape(shape) if extent is Extent.FULL else x)
+                full, column = extent is Extent.FULL, extent is Extent.COLUMN
+                blockwise.append(x.reshape(shape) if full else x.reshape((rows, 1)) if column else x)
         sums = self._blocks(self._prepare(rows, columns, *fixed), blockwise, shape)
         for k, parts in zip(self._sums, zip(*sums, strict=True), strict=True):
             stacked = np.stack(parts)

@@ -8,14 +8,13 @@ import numpy as np
 
 BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 """The int dtypes by size in bytes."""
-_SMALL = 8192
+BLENDED = 8192
+"""The number of conditions from which this takes less time."""
 
 
-def blendable(condition: Any, x: Any) -> bool:
-    """Return whether ``condition`` is large enough to gain, and x is contiguous: its bits can be viewed as ints."""
-    return (
-        type(x) is np.ndarray and condition.size >= _SMALL and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
-    )
+def blendable(x: Any) -> bool:
+    """Return whether x is contiguous, and its bits can be viewed as ints."""
+    return type(x) is np.ndarray and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
 
 
 def kept(condition: Any, x: Any, out: Any = None) -> Any:

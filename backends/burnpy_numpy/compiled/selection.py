@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.program import Program, ProgramError
+from burnpy.backend.value_range import value_range
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_array.programs import program_of
 from burnpy_numpy.block_kernel import BlockKernel, block_kernel
@@ -55,5 +56,6 @@ def _check_index(program: Program, given: list[Any], position: int, columns: int
     if step.op != "input" or not isinstance(step.value, int):
         raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
     index = given[step.value]
-    if index.size and not (int(index.min()) >= 0 and int(index.max()) < columns):
+    least, most = value_range(index) if index.size else (0, -1)
+    if least < 0 or most >= columns:
         raise ProgramError(f"program {program.name} was given an index out of the range of its {columns} columns")
