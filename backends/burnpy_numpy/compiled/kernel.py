@@ -126,6 +126,13 @@ class Kernel:
             self._into_rows(arrays, numbers, out.size // columns, columns)
         return out
 
+    def elementwise(self, xs: Sequence[Any], numbers: Sequence[float]) -> tuple[Any, ...]:
+        """Compute the outputs of an elementwise program; see `alike`."""
+        arrays = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
+        outs = [np.empty(xs[0].shape, dtype) for _, dtype in self._outputs]
+        self.into(arrays + outs, numbers, xs[0].size)
+        return tuple(outs)
+
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], size: int) -> None:
         """Compute an elementwise program into memory that is given.
 

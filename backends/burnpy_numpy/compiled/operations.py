@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
+from burnpy_array.fused import alike
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
@@ -37,6 +39,13 @@ class Compiled(ArrayBackend):
         from burnpy_numpy.compiled.selection import run
 
         return list(self._call(run, super().run, program, xs, numbers))
+
+    def fuses(self, xs: Sequence[Any]) -> bool:
+        return xs[0].size >= LEAST and alike(xs) and _enabled()
+
+    def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
+        kernel = _fused_kernel(formula, xs, len(numbers))
+        return super().fused(formula, xs, numbers) if kernel is None else kernel.elementwise(xs, numbers)
 
     def sigmoid(self, x: Any) -> Any:
         kernel = elementwise_kernel("sigmoid", (), x)
@@ -183,6 +192,27 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
         from burnpy_numpy.compiled.selection import kernel_for  # what small arrays do without is not imported
 
         kernel = _found[key] = kernel_for(name, extents, dtype.name, rest)
+        return kernel
+
+
+def _enabled() -> bool:
+    """Return whether kernels are on."""
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first formula
+
+    return enabled()
+
+
+def _fused_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel | None:
+    """Return the kernel of a formula; None if it has none for such arrays, or kernels are off."""
+    if xs[0].size < LEAST or not alike(xs):
+        return None
+    key = (formula, len(xs), xs[0].dtype.char, numbers)
+    try:
+        return _found[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import kernel_of_formula
+
+        kernel = _found[key] = kernel_of_formula(formula, len(xs), xs[0].dtype.name, numbers)
         return kernel
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
+from burnpy.backend.program.fused import program_of as program_of_formula
 from burnpy_array.programs import program_of
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
 from burnpy_numpy.compiled.operations import LEAST, LONGEST
@@ -20,6 +22,11 @@ def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
         return None
     program = program_of(name, extents, dtype, rest)
     return None if program is None else kernel_of(program)
+
+
+def kernel_of_formula(formula: Formula, arrays: int, dtype: str, numbers: int) -> Kernel | None:
+    """Return the kernel of an elementwise formula of arrays of a dtype, and of numbers; None likewise."""
+    return kernel_of(program_of_formula(formula, dtype, arrays, numbers))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
