@@ -31,4 +31,4 @@ def alike(xs: Sequence[Any]) -> bool:
     """Return whether arrays are of one shape and of one dtype that kernels have."""
     x = xs[0]
     shape, dtype = x.shape, x.dtype
-    return (dtype is float32 or dtype is float64) and all([y.shape == shape and y.dtype is dtype for y in xs[1:]])
+    return (dtype is float32 or dtype is float64) and all(y.shape == shape and y.dtype is dtype for y in xs[1:])

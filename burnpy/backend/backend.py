@@ -23,6 +23,7 @@ from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
+from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.recurrence import Recurrence
@@ -69,6 +70,7 @@ class Backend(
     LinearAlgebra,
     Lists,
     Optimizer,
+    Padding,
     Programs,
     Runtime,
 ):
