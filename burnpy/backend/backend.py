@@ -21,9 +21,9 @@ from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.ordering import Ordering
+from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
-from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.recurrence import Recurrence
