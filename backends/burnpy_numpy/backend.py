@@ -38,6 +38,7 @@ from burnpy_numpy.linalg import LinearAlgebra
 from burnpy_numpy.matmul import MANY, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
+from burnpy_numpy.padding import Padding
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.row_sums import few, row_products, total
@@ -71,6 +72,7 @@ class NumPy(
     Softmax,
     Activation,
     Convolution,
+    Padding,
     Pooling,
     Resampling,
     Normalization,

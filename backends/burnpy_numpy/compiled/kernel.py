@@ -108,7 +108,9 @@ class Kernel:
         self.into((*xs, out), numbers, out.size // columns, columns)
         return out
 
-    def outputs(self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int) -> list[Any]:
+    def outputs(
+        self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int, numbers: Sequence[float] = ()
+    ) -> list[Any]:
         """Compute the outputs of a program that adds up no columns, each in a shape that is given.
 
         Args:
@@ -116,10 +118,11 @@ class Kernel:
             shapes: the shapes of the outputs.
             rows: the number of rows, not 0.
             columns: the number of columns, not 0.
+            numbers: the inputs that are numbers.
         """
         results = [_empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
         given = [x if type(x) is _ndarray and x.flags.c_contiguous else _contiguous(x) for x in xs]
-        self.into(given + results, (), rows, columns)
+        self.into(given + results, numbers, rows, columns)
         return results
 
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Dims
 from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
+from burnpy_array.fused import alike
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
@@ -42,6 +44,16 @@ class Compiled(ArrayBackend):
         from burnpy_numpy.compiled.selection import run
 
         return list(self._call(run, super().run, program, xs, numbers))
+
+    def fuses(self, xs: Sequence[Any]) -> bool:
+        return xs[0].size >= LEAST and alike(xs) and _enabled()
+
+    def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
+        kernel = _fused_kernel(formula, xs, len(numbers))
+        if kernel is None:
+            return super().fused(formula, xs, numbers)
+        shapes = (xs[0].shape,) * len(kernel.program.outputs)
+        return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
 
     def sigmoid(self, x: Any) -> Any:
         kernel = elementwise_kernel("sigmoid", (), x)
@@ -207,6 +219,27 @@ def kernel_or_blocks(
 
         blocks = _blocks[key] = block_kernel_for(name, extents, dtype.name, rest)
         return blocks
+
+
+def _enabled() -> bool:
+    """Return whether kernels are on."""
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first formula
+
+    return enabled()
+
+
+def _fused_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel | None:
+    """Return the kernel of a formula; None if it has none for such arrays, or kernels are off."""
+    if xs[0].size < LEAST or not alike(xs):
+        return None
+    key = (formula, len(xs), xs[0].dtype, numbers)
+    try:
+        return _found[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import kernel_of_formula
+
+        kernel = _found[key] = kernel_of_formula(formula, len(xs), xs[0].dtype.name, numbers)
+        return kernel
 
 
 def template_kernel(module: str, name: str, *parameters: Any) -> NamedKernel | None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
+from burnpy.backend.program.fused import program_of as program_of_formula
 from burnpy.backend.value_range import value_range
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_array.programs import program_of
@@ -32,6 +34,11 @@ def block_kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tupl
 
 _UNBLOCKED = frozenset((*UNARY, *BINARY, "relu", "hardtanh", "sum_of_squares"))
 """Operations that are few calls of NumPy, so that blocks gain nothing."""
+
+
+def kernel_of_formula(formula: Formula, arrays: int, dtype: str, numbers: int) -> Kernel | None:
+    """Return the kernel of an elementwise formula of arrays of a dtype, and of numbers; None likewise."""
+    return kernel_of(program_of_formula(formula, dtype, arrays, numbers))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
