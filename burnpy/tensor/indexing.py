@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.errors import ImmutableError
 from burnpy.backend.primitives import Key, Shape
 from burnpy.tensor.base import B, TensorBase, blank, owned
-from burnpy.tensor.operands import from_other_code
+from burnpy.tensor.operands import explain_memory, from_other_code
 
 if TYPE_CHECKING:
     from burnpy.tensor.at import At
@@ -67,7 +67,11 @@ class Indexing(TensorBase[B]):
         basic, indexed = keys.selection(self, key)
         if basic is not None:
             value = backend.slice(value, basic)
-        return self._like(value if indexed is None else keys.picked(backend, value, indexed))
+        try:
+            return self._like(value if indexed is None else keys.picked(backend, value, indexed))
+        except MemoryError as error:
+            explain_memory(error, "x[...]", self)
+            raise
 
     @property
     def at(self) -> At[Self, B]:

@@ -152,6 +152,18 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
         raise too_large(operation, x, y) from error
 
 
+def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> None:
+    """Raise a clear error if an operation of one tensor ran out of memory; return if a signal handler raised ``error``.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory for the result, or for what is computed on the way to it.
+    """
+    if not from_other_code(error, x._device):
+        from burnpy.backend.memory import not_allocated
+
+        raise not_allocated(operation if operation.endswith("]") else f"{operation}()", (x,), error) from error
+
+
 def from_other_code(error: BaseException, device: Any) -> bool:
     """Return whether an error that the calling frame's caller caught came from code that is neither burnpy's, NumPy's
     nor that of the device's backend: that of a signal handler, most likely, which says nothing about the arguments.

@@ -20,7 +20,7 @@ from burnpy.backend.specialised import specialised
 from burnpy.tensor.base import blank, owned
 from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dims_of, need_bool
-from burnpy.tensor.operands import explain, operands
+from burnpy.tensor.operands import explain, explain_memory, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,7 +81,11 @@ def _unary(self: Any, inplace: Any = None, out: Any = None) -> Any:
         refuse_option(self, "OPERATION", inplace=inplace, out=out)
     result = blank()
     result._device = self._device
-    result._primitive = self._backend.OPERATION(self._primitive)
+    try:
+        result._primitive = self._backend.OPERATION(self._primitive)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
 
 
@@ -125,7 +129,11 @@ def _reduction(self: Any, dim: Any = None, keepdim: Any = False, **unknown: Any)
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    try:
+        result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
 
 
@@ -143,5 +151,9 @@ def _accumulation(self: Any, dim: Any = None, keepdim: Any = False, dtype: Any =
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    try:
+        result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
