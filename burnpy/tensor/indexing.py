@@ -26,9 +26,9 @@ class Indexing(TensorBase[B]):
 
         Ints, slices, None and ``...`` mean the same as for a NumPy array. An `IntTensor`, or a list of ints, selects
         slices along its dimension, in any order and number; a `BoolTensor`, or a list of bools, those where it is True.
-        A tuple within the brackets, as in ``x[(0, 1), 2]``, is treated as a list. Several indices broadcast and select
-        elements together. The resulting dimensions replace the indexed ones, or come first if those are not adjacent,
-        as in PyTorch.
+        A tuple within the brackets, as in ``x[(0, 1), 2]``, a range and an array are treated as lists. Several indices
+        broadcast and select elements together. The resulting dimensions replace the indexed ones, or come first if
+        those are not adjacent, as in PyTorch; ints do not count there: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
 
         Raises:
             IndexRangeError: an index is out of range.

@@ -23,10 +23,20 @@ from burnpy.backend.errors import (
     OutOfMemoryError,
     ShapeError,
 )
+from burnpy.nn import Param
 
 functions: Any = burnpy  # mistakes that type checkers would find
 Mistake = tuple[Callable[[Any, Any, Any], Any], type[BurnpyError], list[str]]
+Theirs = type("Tensor", (), {"__module__": "torch.nn", "__dlpack__": None, "shape": (2,), "dtype": "torch.float32"})
 ARITHMETIC: list[Mistake] = [
+    (lambda x, i, b: x + Theirs(), KindError, ["add()", "a Tensor and a torch.Tensor", "Tensor.from_data("]),
+    (lambda x, i, b: x - x.grad, KindError, ["sub()", "grads = loss.backward()", "x.grad(grads)"]),
+    (lambda x, i, b: x @ Param(x), KindError, ["matmul()", "a Param of shape (2, 3)", ".value"]),
+    (
+        lambda x, i, b: functions.Tensor[NumPy].normal(0.0, 1.0, (2,)),
+        ArgumentError,
+        ["normal()", "0.0", "the shape comes first"],
+    ),
     (lambda x, i, b: x + x[:, :2], ShapeError, ["add()", "(2, 3)", "(2, 2)", "broadcast"]),
     (lambda x, i, b: x + i, KindError, ["Tensor", "IntTensor", "float32", "int64", ".float()"]),
     (lambda x, i, b: i * x, KindError, ["mul()", "IntTensor", ".int()"]),

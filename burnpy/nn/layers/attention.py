@@ -154,7 +154,7 @@ class MultiHeadAttention(Module[B]):
         key = query if key is None else key
         value = key if value is None else value
         for name, x in (("query", query), ("key", key), ("value", value)):
-            exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {size})")
+            exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {size})", last=size)
         q, k, v = (self._heads(x) for x in self._projected(query, key, value))
         if self.rotary_base is not None:
             q = rotary_encoding(q, offset=past if offset is None else offset, base=self.rotary_base)
