@@ -9,7 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import MANY, applied, elementwise_kernel
+from burnpy_numpy.compiled.operations import MANY, elementwise_kernel
 from burnpy_numpy.constants import constant
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.row_sums import row
@@ -17,6 +17,8 @@ from burnpy_numpy.threads import shared
 
 _SMALL = 4096
 """Arrays with fewer elements are computed in one call, with the least overhead."""
+_TWO_CALLS = 64
+"""The number of elements from which the gradient of ReLU is a kernel: below, two calls of NumPy need no compiler."""
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 _ZERO32 = _ZERO[float32]
 
@@ -29,7 +31,7 @@ class Activation(ArrayBackend):
     def relu(self, x: Any) -> Any:
         kernel = elementwise_kernel("relu", (), x) if x.size >= MANY else None
         if kernel is not None:
-            return applied(kernel, x)
+            return kernel.alike((x,))
         if x.size < _SMALL:
             try:
                 return run(_maximum, x, _ZERO32 if x.dtype is float32 else _ZERO[x.dtype])
@@ -45,9 +47,9 @@ class Activation(ArrayBackend):
         zero = _ZERO.get(out.dtype)
         if zero is None:
             return super().relu_backward(grad, out)
-        kernel = elementwise_kernel("relu_backward", (), grad, out)
+        kernel = elementwise_kernel("relu_backward", (), grad, out) if out.size >= _TWO_CALLS else None
         if kernel is not None:
-            return applied(kernel, grad, out)
+            return kernel.alike((grad, out))
         if out.size >= _SMALL:
             return super().relu_backward(grad, out)
         try:

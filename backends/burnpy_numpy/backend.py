@@ -39,6 +39,7 @@ from burnpy_numpy.lists import Lists
 from burnpy_numpy.matmul import MANY, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
+from burnpy_numpy.padding import Padding
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.row_sums import few, row_products, total
@@ -47,7 +48,7 @@ from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import shared
 from burnpy_numpy.ufuncs import fast_methods
-from burnpy_numpy.where import blendable, blended, kept
+from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
 if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
@@ -73,6 +74,7 @@ class NumPy(
     Softmax,
     Activation,
     Convolution,
+    Padding,
     Pooling,
     Resampling,
     Normalization,
@@ -228,7 +230,7 @@ class NumPy(
         return total(x, dims, keepdim)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
-        if blendable(condition, x):
+        if condition.size >= BLENDED and blendable(x):
             if type(y) in NUMBERS and y == 0 and math.copysign(1.0, y) > 0:
                 return kept(condition, x)
             if (

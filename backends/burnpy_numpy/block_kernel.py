@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Program
 from burnpy_numpy.block_source import NAMESPACE, in_one_pass, over_rows, source
 from burnpy_numpy.constants import constant
@@ -47,17 +48,29 @@ class BlockKernel:
         outs = [None if k in self._sums else _empty(o, rows, columns) for k, o in enumerate(self._outputs)]
         return self._run(xs, numbers, outs, rows, columns)
 
-    def alike(self, xs: Sequence[Any], numbers: Sequence[float], columns: int) -> Any:
-        """Compute the only output of a program, which is of the shape of its arrays.
+    def alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> Any:
+        """Compute the only output of a program, which is of the shape of its arrays. Their last dimension is a row.
 
         Args:
-            xs: the inputs that are arrays, of one shape and of the program's dtypes.
+            xs: the inputs that are arrays, of one shape and of the program's dtypes, not empty.
             numbers: the inputs that are numbers.
-            columns: the number of columns, not 0; any number of an elementwise program.
         """
         out = np.empty(xs[0].shape, self._outputs[0][1])
+        columns = out.shape[-1]
         self._run(xs, numbers, [out], out.size // columns, columns)
         return out
+
+    def outputs(self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int) -> list[Any]:
+        """Compute the outputs of a program that adds up no columns, each in a shape that is given.
+
+        Args:
+            xs: the inputs, of the program's dtypes and sizes.
+            shapes: the shapes of the outputs.
+            rows: the number of rows.
+            columns: the number of columns.
+        """
+        outs = [np.empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
+        return self._run(xs, (), outs, rows, columns)
 
     def bound(self, numbers: Sequence[float]) -> Callable[..., Any]:
         """Return the function of a block, see `burnpy_numpy.block_source.Source`, of an elementwise program."""
@@ -72,7 +85,7 @@ class BlockKernel:
 
         Args:
             block: the function that `bound` returned.
-            xs: the inputs that are arrays.
+            xs: the inputs that are arrays, of one shape.
             outs: C-contiguous memory for the outputs. It may be that of the inputs that `source` was told of.
         """
         shape, size = outs[0].shape, outs[0].size
@@ -93,7 +106,8 @@ class BlockKernel:
         self, xs: Sequence[Any], numbers: Sequence[float], outs: list[Any], rows: int, columns: int
     ) -> list[Any]:
         if self.program.elementwise:
-            return self.into(self.bound(numbers), xs, outs)
+            self._blocks(self.bound(numbers), [x.reshape(-1) for x in (*xs, *outs)], (rows * columns,))
+            return outs
         shape = (rows, columns)
         fixed, blockwise = [], []
         arrays, scalars = iter(xs), iter(numbers)
@@ -104,7 +118,10 @@ class BlockKernel:
                 fixed.append(next(arrays).reshape(-1))
             else:
                 blockwise.append(next(arrays).reshape(extent.shape(rows, columns)))
-        blockwise += [x if x.shape[0] == rows else x.reshape(shape) for x in outs if x is not None]
+        for x, (extent, _) in zip(outs, self._outputs, strict=True):
+            if x is not None:
+                full, column = extent is Extent.FULL, extent is Extent.COLUMN
+                blockwise.append(x.reshape(shape) if full else x.reshape((rows, 1)) if column else x)
         sums = self._blocks(self._prepare(rows, columns, *fixed), blockwise, shape)
         for k, parts in zip(self._sums, zip(*sums, strict=True), strict=True):
             stacked = np.stack(parts)

@@ -8,14 +8,13 @@ import numpy as np
 
 BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 """The int dtypes by size in bytes."""
-_SMALL = 8192
+BLENDED = 8192
+"""The number of conditions from which this takes less time."""
 
 
-def blendable(condition: Any, x: Any) -> bool:
-    """Return whether ``condition`` is large enough to gain, and x is contiguous: its bits can be viewed as ints."""
-    return (
-        type(x) is np.ndarray and condition.size >= _SMALL and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
-    )
+def blendable(x: Any) -> bool:
+    """Return whether x is contiguous, and its bits can be viewed as ints."""
+    return type(x) is np.ndarray and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
 
 
 def kept(condition: Any, x: Any, out: Any = None) -> Any:
@@ -37,7 +36,7 @@ def select(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     """Return `numpy.where`, or write it to ``out``: C-contiguous memory of the result's shape, and of none of these."""
     if out is None:
         return np.where(condition, x, y)
-    if blendable(condition, x) and x.shape == condition.shape == out.shape:
+    if out.size >= BLENDED and blendable(x) and x.shape == condition.shape == out.shape:
         if y.shape == out.shape and y.flags.c_contiguous:
             return blended(condition, x, y, out)
         if y.shape == () and y == 0 and not np.signbit(y):

@@ -29,6 +29,8 @@ _TINY = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
 _WASTE = 0.25
 """The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
+_USED = 0.6
+"""The value of `Windows.lanes_used` below which a convolution takes longer than a product of matrices."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
 _ROWS = 1 << 14
@@ -104,7 +106,8 @@ class CompiledConvolution(ArrayBackend):
             bias is None or bias.dtype is x.dtype
         ):
             windows = _windows(x, shape, where, groups)
-            kernel = None if windows is None else _kernel("convolution", windows.forward, x.dtype)
+            slow = windows is None or (fits(x, groups) and windows.lanes_used < _USED)
+            kernel = None if slow or windows is None else _kernel("convolution", windows.forward, x.dtype)
             if windows is not None and kernel is not None:
                 return self._call(_forward, kernel, windows, x, weight, bias)
         return None

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
+from burnpy.backend.program.fused import program_of as program_of_formula
+from burnpy.backend.value_range import value_range
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_array.programs import program_of
 from burnpy_numpy.block_kernel import BlockKernel, block_kernel
@@ -33,6 +36,11 @@ _UNBLOCKED = frozenset((*UNARY, *BINARY, "relu", "hardtanh", "sum_of_squares"))
 """Operations that are few calls of NumPy, so that blocks gain nothing."""
 
 
+def kernel_of_formula(formula: Formula, arrays: int, dtype: str, numbers: int) -> Kernel | None:
+    """Return the kernel of an elementwise formula of arrays of a dtype, and of numbers; None likewise."""
+    return kernel_of(program_of_formula(formula, dtype, arrays, numbers))
+
+
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
     """Return the results of a program: by its kernel, else block by block, else by its default."""
     xs = [np.asarray(x) for x in xs]
@@ -55,5 +63,6 @@ def _check_index(program: Program, given: list[Any], position: int, columns: int
     if step.op != "input" or not isinstance(step.value, int):
         raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
     index = given[step.value]
-    if index.size and not (int(index.min()) >= 0 and int(index.max()) < columns):
+    least, most = value_range(index) if index.size else (0, -1)
+    if least < 0 or most >= columns:
         raise ProgramError(f"program {program.name} was given an index out of the range of its {columns} columns")

@@ -77,6 +77,8 @@ class Windows:
         self.length = math.prod(weight[1:])  #: the elements of a window
         self._dilation, self._registers = dilation, registers
         self._width = min(lanes, 1 << (self.counts[1].bit_length() - 1))
+        self.lanes_used = self.counts[1] / (-(-self.counts[1] // self._width) * lanes)
+        """The share of the elements of registers that are elements of the result."""
 
     @cached_property
     def forward(self) -> Tables:
