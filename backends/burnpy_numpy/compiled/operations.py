@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 LEAST = 64
 """The number of elements from which kernels of programs are used that are several calls of NumPy."""
+FEW = 16
+"""The same for formulas, which are several calls of the backend, and several nodes of a graph."""
 MANY = 2048
-"""The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
+"""The number for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
@@ -41,7 +43,7 @@ class Compiled(ArrayBackend):
         return list(self._call(run, super().run, program, xs, numbers))
 
     def fuses(self, xs: Sequence[Any]) -> bool:
-        return xs[0].size >= LEAST and alike(xs) and _enabled()
+        return xs[0].size >= FEW and alike(xs) and _enabled()
 
     def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
         kernel = _fused_kernel(formula, xs, len(numbers))
@@ -204,7 +206,7 @@ def _enabled() -> bool:
 
 def _fused_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel | None:
     """Return the kernel of a formula; None if it has none for such arrays, or kernels are off."""
-    if xs[0].size < LEAST or not alike(xs):
+    if xs[0].size < FEW or not alike(xs):
         return None
     key = (formula, len(xs), xs[0].dtype.char, numbers)
     try:
