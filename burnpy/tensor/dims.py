@@ -33,8 +33,8 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
     >>> dim_of(-1, 3, "sum")
     2
     """
-    if dim.__class__ is int and 0 <= dim < ndim:
-        return dim
+    if dim.__class__ is int and -ndim <= dim < ndim:
+        return dim % ndim
     number = integer(dim, "dim", operation)
     if -ndim <= number < ndim:
         return number % ndim
@@ -99,6 +99,8 @@ def new_dim_of(dim: int, ndim: int, operation: str) -> int:
     Raises:
         DimError: the position is out of range.
     """
+    if dim.__class__ is int and 0 <= dim <= ndim:
+        return dim
     number = integer(dim, "dim", operation)
     if -ndim - 1 <= number <= ndim:
         return number % (ndim + 1)
@@ -187,7 +189,8 @@ def integer(number: object, name: str, operation: str) -> int:
             return index(value)
     except TypeError:
         pass
-    raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int")
+    hint = "; the shape comes first" if name == "size" and operation.partition(".")[2] in ("normal", "uniform") else ""
+    raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int{hint}")
 
 
 def _no_dim(value: Any, operation: str) -> KindError:

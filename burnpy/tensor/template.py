@@ -19,10 +19,12 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.specialised import specialised
 from burnpy.tensor.base import blank, owned
 from burnpy.tensor.call_errors import refuse, refuse_option
-from burnpy.tensor.dims import ALL, dims_of, need_bool
-from burnpy.tensor.operands import explain, operands
+from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.operands import explain, explain_memory, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
+MISSING = object()
+"""The default of a parameter that has none, in methods that collect unknown arguments."""
 
 
 def unary(declaration: F) -> F:
@@ -58,6 +60,11 @@ def accumulation(declaration: F) -> F:
     return _method(_accumulation, declaration)
 
 
+def along(declaration: F) -> F:
+    """Create a method of one dimension, with a result of the same shape; a 0-d tensor is a vector of one element."""
+    return _method(_along, declaration)
+
+
 def from_template(template: Any) -> Callable[[F], F]:
     """Create a method from a template of its own, which may have parameters that the declaration does not have."""
     return lambda declaration: _method(template, declaration)
@@ -81,7 +88,11 @@ def _unary(self: Any, inplace: Any = None, out: Any = None) -> Any:
         refuse_option(self, "OPERATION", inplace=inplace, out=out)
     result = blank()
     result._device = self._device
-    result._primitive = self._backend.OPERATION(self._primitive)
+    try:
+        result._primitive = self._backend.OPERATION(self._primitive)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
 
 
@@ -125,7 +136,11 @@ def _reduction(self: Any, dim: Any = None, keepdim: Any = False, **unknown: Any)
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    try:
+        result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
 
 
@@ -143,5 +158,30 @@ def _accumulation(self: Any, dim: Any = None, keepdim: Any = False, dtype: Any =
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    try:
+        result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
+    return result
+
+
+def _along(self: Any, dim: Any = MISSING, *more: Any, **unknown: Any) -> Any:
+    if more or unknown or dim is MISSING:
+        refuse(self, "OPERATION", unknown, *(() if dim is MISSING else (dim, *more)))
+    primitive = self._primitive
+    ndim = len(primitive.shape)
+    result = blank()
+    result._device = self._device
+    try:
+        if ndim:
+            result._primitive = self._backend.OPERATION(primitive, dim_of(dim, ndim, "OPERATION"))
+        else:
+            scalar_dim(dim, "OPERATION")
+            result._primitive = self._backend.reshape(
+                self._backend.OPERATION(self._backend.reshape(primitive, (1,)), 0), ()
+            )
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result

@@ -16,7 +16,7 @@ EVERYBODY_NEEDS = {
     "burnpy": [""],
     "burnpy.backend": [
         *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "lazy", "primitives"),
-        *("runtime", "schema", "specialised"),
+        *("runtime", "schema", "specialised", "value_range"),
     ],
     "burnpy.backend.operations": [
         *("", "activation", "attention", "base", "binary", "convolution", "creation", "dense", "distances"),
