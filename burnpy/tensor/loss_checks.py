@@ -32,7 +32,10 @@ def weighted(x: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
 
 def times_weight(b: Any, x: Any, weight: Any, least: Any, most: Any) -> Any:
     """As `weighted`, of primitives; the numbers take the place of infinities."""
-    ignored = b.discrete.bitwise_and(b.isinf(x), b.eq(weight, 0.0))
+    d, infinite = b.discrete, b.isinf(x)
+    if d.eager_checks and not d.to_numpy(infinite).any():
+        return b.mul(x, weight)
+    ignored = d.bitwise_and(infinite, b.eq(weight, 0.0))
     return b.mul(b.where(ignored, b.clamp(x, least, most), x), weight)
 
 
