@@ -21,6 +21,7 @@ from burnpy_numpy.compiled.adaptive_pooling import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
+from burnpy_numpy.compiled.distances import CompiledDistances
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.lists import CompiledLists
 from burnpy_numpy.compiled.matrices import CompiledMatrices
@@ -61,6 +62,7 @@ class NumPy(
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,
+    CompiledDistances,
     CompiledIndexing,
     CompiledMatrices,
     CompiledPointwise,
