@@ -174,6 +174,8 @@ class Unary(ArrayBase):
         return self._call(POWERS[-0.5], self.xp, x)
 
     def sigmoid(self, x: Any) -> Any:
+        if is_half(x.dtype):
+            return self.cast(self._call(sigmoid, self.xp, self.cast(x, float32)), x.dtype)
         return self._call(sigmoid, self.xp, x)
 
     def erf(self, x: Any) -> Any:
@@ -183,10 +185,10 @@ class Unary(ArrayBase):
 
 
 def sigmoid(xp: Any, x: Any) -> Any:
-    """Return 1 / (1 + exp(-x)), computed in one new array as (1 + tanh(x / 2)) / 2."""
-    half = x.dtype.type(0.5)
-    out = xp.tanh(xp.multiply(x, half))
-    if out.shape == ():  # out may be a NumPy scalar, which is immutable
-        return xp.add(xp.multiply(out, half), half)
-    xp.multiply(out, half, out)
-    return xp.add(out, half, out)
+    """Return 1 / (1 + exp(-x)), of negative x as exp(x) / (1 + exp(x)): no overflow, and exact to a few roundings."""
+    e = xp.asarray(xp.absolute(x))  # of 0-d x it may be a NumPy scalar, which is immutable
+    xp.negative(e, e)
+    xp.exp(e, e)
+    top = xp.maximum(e, xp.greater_equal(x, 0))  # 1 in place of exp(-x), which is at most 1
+    xp.add(e, 1.0, e)
+    return xp.divide(top, e, e)

@@ -35,9 +35,10 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
-from burnpy_numpy.matmul import LARGE, affine, product
+from burnpy_numpy.matmul import MANY, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
+from burnpy_numpy.padding import Padding
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.row_sums import few, row_products, total
@@ -73,6 +74,7 @@ class NumPy(
     Softmax,
     Activation,
     Convolution,
+    Padding,
     Pooling,
     Resampling,
     Normalization,
@@ -168,7 +170,7 @@ class NumPy(
         if (
             (dtype is float32 or dtype is float64)
             and weight.dtype is dtype is bias.dtype
-            and x.size * columns >= LARGE * x.shape[-1] > 0
+            and x.size * columns >= MANY * x.shape[-1] > 0
             and x.flags.c_contiguous
         ):
             out = self._call(affine, x.reshape((-1, x.shape[-1])), weight, bias)

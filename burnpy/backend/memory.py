@@ -1,9 +1,13 @@
-"""`DeviceMemory`, what `Backend.memory` returns, and the error of a device whose memory is full."""
+"""`DeviceMemory`, what `Backend.memory` returns, and the errors of memory that is full."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from burnpy.backend.decorators.tables import scaled
 from burnpy.backend.errors import DeviceError, OutOfMemoryError
@@ -61,6 +65,32 @@ def not_measured(device: object) -> DeviceError:
     """Return the error for the memory of a device that does not measure it."""
     return DeviceError(
         f"the memory of {device} was asked for, and it does not measure any; CuPy does, and NumPy on Linux"
+    )
+
+
+def not_allocated(asked: str, arguments: Iterable[object], error: MemoryError) -> OutOfMemoryError:
+    """Return the error for an operation for which the machine has no memory, with what is known of the allocation.
+
+    Args:
+        asked: the call, such as "exp()".
+        arguments: its arguments, of which shapes are named.
+        error: an `OutOfMemoryError` of the device, NumPy's error with the array's shape and dtype, or any other.
+    """
+    each: list[Any] = [
+        x for argument in arguments for x in (argument if isinstance(argument, (list, tuple)) else [argument])
+    ]
+    shapes = [str(x.shape) for x in each if isinstance(getattr(x, "shape", None), tuple)]
+    shown = " and ".join(shapes) if len(shapes) < 4 else f"{shapes[0]}, {shapes[1]} and {len(shapes) - 2} others"
+    asked = f"{asked} of shape{'s' if len(shapes) > 1 else ''} {shown}" if shapes else asked
+    if isinstance(error, OutOfMemoryError):
+        return OutOfMemoryError(f"{asked} was asked for, and {error}")
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    needed = "more memory than this machine has"
+    if isinstance(shape, tuple) and isinstance(dtype, np.dtype):
+        taken = size(math.prod(shape) * dtype.itemsize)
+        needed = f"{taken} for an array of shape {shape} and dtype {dtype}, which this machine does not have"
+    return OutOfMemoryError(
+        f"{asked} needs {needed}; compute it in parts, or let go of tensors that are needed no more"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, CallError
 from burnpy.data.base import Indexable
 from burnpy.data.batch import Batch
+from burnpy.data.checksum import checksum
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
 from burnpy.data.engines.choice import EngineChoice
@@ -92,6 +93,7 @@ class Loader(Generic[T]):
         self._engine = EngineChoice.checked(workers, engine, prefetch, "Loader()")
         self.share = Share()
         self._kept = Kept()
+        self._checksum: tuple[str | None] | None = None  # computed when a run is saved
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
@@ -120,9 +122,16 @@ class Loader(Generic[T]):
         return Epoch(engine, self.collator, epoch, start, count)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that determine the batches, as plain values; a resumed run must have the same ones."""
+        """Return the settings that determine the batches, as plain values; a resumed run must have the same ones.
+
+        The content of the dataset is among them as a checksum of some samples, where they are rows of arrays: see
+        `burnpy.data.checksum.checksum`.
+        """
+        if self._checksum is None:
+            self._checksum = (checksum(self.dataset),)
         return {
             "samples": len(self.dataset),
+            "checksum of samples": self._checksum[0],
             "batch_size": self.batch_size,
             "sampler": type(self.sampler).__name__,
             "seed": self.seed,

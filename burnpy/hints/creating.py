@@ -162,7 +162,7 @@ inference_mode | burnpy.autodiff.inference_mode()
 set_grad_enabled | burnpy.autodiff.set_grad_enabled(True)
 is_grad_enabled | burnpy.autodiff.is_grad_enabled()
 autograd | burnpy.autodiff
-vmap | func.jacobian(f, chunk_size=8)(x.inner()) | not yet; write for batches, as all operations broadcast
+vmap | func.jacobian(f, chunk_size=8)(x.inner()) | for gradients of samples; else write for batches
 
 # torch itself
 save | record.save("run.safetensors", model=model, step=3)

@@ -119,7 +119,7 @@ swa_utils | Ema | a value: ema = ema.update(model)
 """
 
 FUNC = """
-vmap | jacobian(f, chunk_size=8) | not yet; write for batches, as all operations broadcast
+vmap | jacobian(losses)(model) | for gradients of samples; else write for batches, as all operations broadcast
 grad_and_value | value_and_grad | it gives the value first
 functional_call | grad(loss)(model) | modules are trees
 functionalize | – | everything is functional already

@@ -149,6 +149,23 @@ class Variable(Subscriptable, Generic[B]):
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, device={self.device}{mark})"
 
 
+def _no_operator(self: Variable[Any], *others: object) -> NoReturn:
+    """Raise the error for arithmetic with a variable, which is not the tensor itself.
+
+    Raises:
+        KindError: always.
+    """
+    name = type(self).__name__
+    raise KindError(f"{a(name)} of shape {self.shape} is no tensor but holds one; write its .value in the expression")
+
+
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    setattr(Variable, f"__{_operator}__", _no_operator)
+    setattr(Variable, f"__r{_operator}__", _no_operator)
+for _operator in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "getitem"):
+    setattr(Variable, f"__{_operator}__", _no_operator)
+
+
 @composed
 class Param(Variable[B]):
     """A learned tensor of a module, with a unique id.

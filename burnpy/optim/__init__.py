@@ -29,6 +29,7 @@ from burnpy.optim.ema import Ema
 from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
+from burnpy.optim.layout import Layout
 from burnpy.optim.lbfgs import LBfgs
 from burnpy.optim.lion import Lion
 from burnpy.optim.nadam import NAdam
@@ -70,6 +71,7 @@ __all__ = [
     "GradientsParams",
     "Group",
     "LBfgs",
+    "Layout",
     "LinearLr",
     "Lion",
     "LrSchedule",

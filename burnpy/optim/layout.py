@@ -61,7 +61,7 @@ class BucketSpec(NamedTuple):
 
 @final
 class Layout(Generic[B]):
-    """The places of gradients in flat buckets of one dtype each: see `GradientsParams.flatten`.
+    """The places of gradients in flat buckets of one dtype each, which `GradientsParams.flatten` returns beside them.
 
     Gradients stand in the reverse order of the model's parameters, in which a backward pass finishes them; then the
     updates of buffers, by id, and `GradientsParams.found_inf`. So the layout depends on the model alone, and is the
@@ -74,6 +74,19 @@ class Layout(Generic[B]):
         places: the place of each entry.
         buckets: the dtype and size of each bucket.
         digest: equal for equal entries and buckets, in all processes.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import GradientsParams
+    >>> model = Linear(2, 1, device=Autodiff[NumPy])
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[5.0, 6.0]])).sum()
+    >>> grads = GradientsParams.from_grads(loss.backward(), model)
+    >>> buckets, layout = grads.flatten()
+    >>> [entry.path for entry in layout.entries], layout.places[1], layout.nbytes
+    (['bias', 'weight'], Place(bucket=0, start=1, stop=3), 12)
+    >>> layout.unflatten(buckets)["weight"].tolist()
+    [[5.0], [6.0]]
     """
 
     def __init__(

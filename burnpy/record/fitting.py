@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import ArgumentError, DTypeError, KindError, StateError
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError, StateError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
 from burnpy.nn.state import Entry, State, StateReport
@@ -94,11 +94,13 @@ def refuse_no_model(model: Any) -> None:
         KindError: it is not a module.
     """
     if not isinstance(model, ModuleBase):
-        kind = model.__name__ if isinstance(model, type) else type(model).__name__
-        raise KindError(
-            f"what a file has is put into a model, and not into {kind}; a class wants to be called first, and an "
-            "optimizer has load_record(record.optim, model)"
-        )
+        kind = f"the class {model.__name__}" if isinstance(model, type) else a(type(model).__name__)
+        hint = "the model comes first, and then what it is given"
+        if isinstance(model, type):
+            hint = f"make a model first, as with {model.__name__}(...)"
+        elif hasattr(model, "load_record"):
+            hint = "of an optimizer write optim.load_record(record.optim, model)"
+        raise KindError(f"weights are loaded into a model, and {kind} was given in its place; {hint}")
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:

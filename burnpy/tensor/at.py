@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.keys import Indexed, flattened, selection
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 
@@ -45,6 +46,7 @@ class AtIndex(Generic[T]):
         self._basic, self._indexed = selection(x, key)
         self._part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
 
+    @explained
     def set(self, value: T | float) -> T:
         """A copy of x with ``x[key]`` set to ``value``."""
         self = self._beside(value, "set")
@@ -56,6 +58,7 @@ class AtIndex(Generic[T]):
         flat = flattened(b, self._part, indexed)
         return self._back(b.index_put(flat, indexed.dim, indexed.index, self._spread(new)))
 
+    @explained
     def add(self, value: T | float) -> T:
         """A copy of x with ``value`` added to ``x[key]``; if the key repeats an element, all values are added."""
         self._need_numbers("add")
@@ -67,14 +70,17 @@ class AtIndex(Generic[T]):
         flat = flattened(b, self._part, indexed)
         return self._back(b.index_add(flat, indexed.dim, indexed.index, self._spread(new)))
 
+    @explained
     def mul(self, value: T | float) -> T:
         """A copy of x with ``x[key]`` multiplied by ``value``."""
         return self._reduced("mul", "mul", "prod", value)
 
+    @explained
     def min(self, value: T | float) -> T:
         """A copy of x with the minimum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("min", "minimum", "amin", value)
 
+    @explained
     def max(self, value: T | float) -> T:
         """A copy of x with the maximum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("max", "maximum", "amax", value)

@@ -204,6 +204,16 @@ def _own_globals(cls: type[Any], module_globals: dict[str, Any]) -> dict[str, An
     return _globals[key]
 
 
+def class_name(value: object) -> str:
+    """Return the name of a value's class, with its package if another one has a class of a name that is burnpy's.
+
+    >>> class_name(1.0), class_name(type("Tensor", (), {"__module__": "torch"})())
+    ('float', 'torch.Tensor')
+    """
+    name, package = type(value).__name__, type(value).__module__.partition(".")[0]
+    return f"{package}.{name}" if name.endswith("Tensor") and package != "burnpy" else name
+
+
 def describe(value: object) -> str:
     """Describe a value for an error message: short, on one line, a tensor without its elements.
 
@@ -212,6 +222,6 @@ def describe(value: object) -> str:
     """
     if isinstance(value, TensorBase) or getattr(value, "shape", None):
         array: Any = value
-        return f"{a(type(value).__name__)} of shape {tuple(array.shape)} and dtype {array.dtype}"
+        return f"{a(class_name(value))} of shape {tuple(array.shape)} and dtype {array.dtype}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 90 else f"{text[:89]}…"

@@ -19,7 +19,8 @@ CO_VARKEYWORDS: Final = 8
 
 
 def explained(function: F, owner: type | None = None) -> F:
-    """Wrap a function so that a call with wrong arguments raises a `CallError` that explains them.
+    """Wrap a function so that a call with wrong arguments raises a `CallError` that explains them, and one for which
+    NumPy finds no memory an `OutOfMemoryError`.
 
     The wrapper adds a tenth of a microsecond. Functions that take little longer themselves collect unknown arguments
     instead, and call `refuse`.
@@ -36,6 +37,10 @@ def explained(function: F, owner: type | None = None) -> F:
             trace = error.__traceback__
             if trace is None or trace.tb_next is None:  # raised by the call itself, not inside the function
                 _refuse(function, args, kwargs, error)
+            raise
+        except MemoryError as error:
+            if hasattr(error, "shape"):  # NumPy's, of an array that it could not allocate
+                _refuse_memory(function.__name__, args, error)
             raise
 
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
@@ -101,6 +106,12 @@ def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], err
     refusal = method_error(function, args, kwargs)
     if refusal is not None:
         raise refusal from error
+
+
+def _refuse_memory(operation: str, args: tuple[Any, ...], error: MemoryError) -> NoReturn:
+    from burnpy.backend.memory import not_allocated
+
+    raise not_allocated(f"{operation}()", args, error) from error
 
 
 def _renamed(copy: Any, method: Any, owner: type | None) -> Any:

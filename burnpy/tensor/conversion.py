@@ -12,6 +12,7 @@ from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError, a
 from burnpy.tensor.base import B, TensorBase, new_tensor
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.host_reads import notify, watches
+from burnpy.tensor.operands import explain_memory
 from burnpy.tensor.readonly import readonly
 
 if TYPE_CHECKING:
@@ -93,7 +94,11 @@ class Conversion(TensorBase[B]):
         return self._cast(target)
 
     def _cast(self, dtype: Any) -> Self:
-        return self if dtype == self.dtype else self._like(self._backend.cast(self._primitive, dtype))
+        try:
+            return self if dtype == self.dtype else self._like(self._backend.cast(self._primitive, dtype))
+        except MemoryError as error:
+            explain_memory(error, "to_dtype", self)
+            raise
 
     def to_numpy(self) -> NDArray[Any]:
         """The values as a read-only NumPy array, which shares the tensor's memory if that is on the CPU.

@@ -15,7 +15,7 @@ from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError, a
 from burnpy.backend.primitives import DType, KindName
-from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.base import TensorBase, class_name, describe
 from burnpy.tensor.readonly import writer
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
             f"{_OWNER[kind]}.from_data() was given a list of arrays of shapes {shapes[0]} and {shapes[-1]}"
         )
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() can make nothing of {a(type(data).__name__)} ({error}); "
+        f"{_OWNER[kind]}.from_data() can make nothing of {a(class_name(data))} ({error}); "
         "it takes numbers, nested lists of them, arrays and tensors"
     )
 

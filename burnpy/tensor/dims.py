@@ -189,7 +189,8 @@ def integer(number: object, name: str, operation: str) -> int:
             return index(value)
     except TypeError:
         pass
-    raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int")
+    hint = "; the shape comes first" if name == "size" and operation.partition(".")[2] in ("normal", "uniform") else ""
+    raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int{hint}")
 
 
 def _no_dim(value: Any, operation: str) -> KindError:

@@ -16,6 +16,7 @@ from burnpy.backend.errors import (
     KindError,
     MissingGradientError,
     NotTrackedError,
+    a,
 )
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, describe, new_tensor
@@ -234,7 +235,10 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         """Return the leaf node of a tensor: the key under which its gradient is stored."""
         if not (isinstance(leaf, TensorBase) and leaf.kind == "float"):
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
-            raise KindError(f"gradients are asked for by tensor, not by {describe(leaf)}; {hint}")
+            if hasattr(leaf, "with_values"):  # a model
+                hint = "GradientsParams.from_grads(grads, model) has those of all parameters"
+            what = a(type(leaf).__name__) if hasattr(leaf, "with_values") else describe(leaf)
+            raise KindError(f"gradients are asked for by tensor, not by {what}; {hint}")
         if leaf._device is not self._device:
             if leaf.device is self._device.inner:
                 raise DeviceError(

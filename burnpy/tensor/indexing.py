@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.errors import ImmutableError
 from burnpy.backend.primitives import Key, Shape
 from burnpy.tensor.base import B, TensorBase, blank, owned
-from burnpy.tensor.operands import from_other_code
+from burnpy.tensor.operands import explain_memory, from_other_code
 
 if TYPE_CHECKING:
     from burnpy.tensor.at import At
@@ -26,9 +26,9 @@ class Indexing(TensorBase[B]):
 
         Ints, slices, None and ``...`` mean the same as for a NumPy array. An `IntTensor`, or a list of ints, selects
         slices along its dimension, in any order and number; a `BoolTensor`, or a list of bools, those where it is True.
-        A tuple within the brackets, as in ``x[(0, 1), 2]``, is treated as a list. Several indices broadcast and select
-        elements together. The resulting dimensions replace the indexed ones, or come first if those are not adjacent,
-        as in PyTorch.
+        A tuple within the brackets, as in ``x[(0, 1), 2]``, a range and an array are treated as lists. Several indices
+        broadcast and select elements together. The resulting dimensions replace the indexed ones, or come first if
+        those are not adjacent, as in PyTorch; ints do not count there: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
 
         Raises:
             IndexRangeError: an index is out of range.
@@ -67,7 +67,11 @@ class Indexing(TensorBase[B]):
         basic, indexed = keys.selection(self, key)
         if basic is not None:
             value = backend.slice(value, basic)
-        return self._like(value if indexed is None else keys.picked(backend, value, indexed))
+        try:
+            return self._like(value if indexed is None else keys.picked(backend, value, indexed))
+        except MemoryError as error:
+            explain_memory(error, "x[...]", self)
+            raise
 
     @property
     def at(self) -> At[Self, B]:

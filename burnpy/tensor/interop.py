@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, a
-from burnpy.tensor.base import B
+from burnpy.tensor.base import B, class_name
 from burnpy.tensor.conversion import Conversion
 
 if TYPE_CHECKING:
@@ -114,6 +114,6 @@ def imported(source: Any, name: str) -> NDArray[Any]:
         raise
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(
-            f"{name}.from_dlpack() can make nothing of {a(type(source).__name__)} ({error}); "
+            f"{name}.from_dlpack() can make nothing of {a(class_name(source))} ({error}); "
             "it takes arrays that have __dlpack__ and a dtype that NumPy knows; those on a GPU with device=CuPy"
         ) from None

@@ -1,11 +1,11 @@
 """Parsing of the keys of ``x[...]`` and ``x.at[...]`` into operations that backends support.
 
-A key consists of ints, slices, None, one ``...``, int tensors, masks, lists, arrays, and nested tuples, which are
-treated as lists. Its *basic* part goes to `Backend.slice`. The remaining dimensions of that slice each have a tensor of
-indices; moved together and flattened, they are one dimension with a single 1-d index, which `Backend.index_select` and
-similar operations accept. The dimensions of the result are placed as in PyTorch: in place of the indexed ones if these
-are adjacent, else in front. Ints do not count as indices in this rule, unlike in NumPy: ``x[0, :, [1, 2]]`` is
-``x[0][:, [1, 2]]``.
+A key consists of ints, slices, None, one ``...``, int tensors, masks, lists, ranges, arrays, and nested tuples, which
+are treated as lists. Its *basic* part goes to `Backend.slice`. The remaining dimensions of that slice each have a
+tensor of indices; moved together and flattened, they are one dimension with a single 1-d index, which
+`Backend.index_select` and similar operations accept. The dimensions of the result are placed as in PyTorch: in place of
+the indexed ones if these are adjacent, else in front. Ints do not count as indices in this rule, unlike in NumPy:
+``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         | EllipsisType
         | list[Any]
         | tuple[Any, ...]
+        | range
         | np.ndarray[Any, Any]
         | None
     )
@@ -187,14 +188,14 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
     if isinstance(item, np.ndarray) and not item.ndim and item.dtype.kind in "iu":
         return int(item)  # as a 0-d tensor
-    if isinstance(item, (bool, np.bool_, list, tuple, np.ndarray)):
+    if isinstance(item, (bool, np.bool_, list, tuple, range, np.ndarray)):
         return _tensor(x, item)
     try:
         return item.__index__()
     except AttributeError:
         raise KindError(
             f"x[...] was asked with {describe(item)}; an index is an int, a slice, None, ..., an IntTensor, a "
-            "BoolTensor, or a list or tuple of ints or bools"
+            "BoolTensor, a range, or a list, tuple or array of ints or bools"
         ) from None
 
 

@@ -12,7 +12,7 @@ from burnpy.backend.dtypes import result_type
 from burnpy.backend.error_origin import OWN_PACKAGES, raised_by_other_code
 from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError, a
 from burnpy.backend.primitives import Scalar, Shape
-from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.base import TensorBase, class_name, describe
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
 
@@ -65,14 +65,17 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
             f"convert the tensor first, as in x{_CONVERSION['float' if isinstance(other, float) else 'int']}"
         )
     name = type(tensor).__name__
-    if isinstance(other, (np.ndarray, list, tuple)):
+    if isinstance(other, (list, tuple)) or hasattr(other, "__array_interface__") or hasattr(other, "__dlpack__"):
         raise KindError(
-            f"{operation}() was asked of {a(name)} and {a(type(other).__name__)}; "
+            f"{operation}() was asked of {a(name)} and {a(class_name(other))}; "
             f"make a tensor of it first: {name}.from_data(values, device=x.device)"
         )
-    raise KindError(
-        f"{operation}() was asked of {a(name)} and {describe(other)}; the other operand must be {a(name)} or a number"
-    )
+    hint = f"the other operand must be {a(name)} or a number"
+    if isinstance(getattr(other, "value", None), TensorBase):
+        hint = "write its .value, which is the tensor"
+    elif callable(other) and getattr(other, "__name__", "") == "grad":
+        hint = "tensors store no gradient: grads = loss.backward() has them, and x.grad(grads) is that of x"
+    raise KindError(f"{operation}() was asked of {a(name)} and {describe(other)}; {hint}")
 
 
 def need_floats(operation: str, x: object) -> None:
@@ -156,6 +159,18 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
         raise out_of_memory(error, operation, x, y, shape) from error
     if isinstance(error, OverflowError) and not isinstance(y, TensorBase):
         raise too_large(operation, x, y) from error
+
+
+def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> None:
+    """Raise a clear error if an operation of one tensor ran out of memory; return if a signal handler raised ``error``.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory for the result, or for what is computed on the way to it.
+    """
+    if not from_other_code(error, x._device):
+        from burnpy.backend.memory import not_allocated
+
+        raise not_allocated(operation if operation.endswith("]") else f"{operation}()", (x,), error) from error
 
 
 def from_other_code(error: BaseException, device: Any) -> bool:

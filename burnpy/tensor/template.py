@@ -20,7 +20,7 @@ from burnpy.backend.specialised import specialised
 from burnpy.tensor.base import blank, owned
 from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
-from burnpy.tensor.operands import explain, operands
+from burnpy.tensor.operands import explain, explain_memory, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
 MISSING = object()
@@ -88,7 +88,11 @@ def _unary(self: Any, inplace: Any = None, out: Any = None) -> Any:
         refuse_option(self, "OPERATION", inplace=inplace, out=out)
     result = blank()
     result._device = self._device
-    result._primitive = self._backend.OPERATION(self._primitive)
+    try:
+        result._primitive = self._backend.OPERATION(self._primitive)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
 
 
@@ -132,7 +136,11 @@ def _reduction(self: Any, dim: Any = None, keepdim: Any = False, **unknown: Any)
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    try:
+        result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
 
 
@@ -150,7 +158,11 @@ def _accumulation(self: Any, dim: Any = None, keepdim: Any = False, dtype: Any =
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
-    result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    try:
+        result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result
 
 
@@ -161,11 +173,15 @@ def _along(self: Any, dim: Any = MISSING, *more: Any, **unknown: Any) -> Any:
     ndim = len(primitive.shape)
     result = blank()
     result._device = self._device
-    if ndim:
-        result._primitive = self._backend.OPERATION(primitive, dim_of(dim, ndim, "OPERATION"))
-    else:
-        scalar_dim(dim, "OPERATION")
-        result._primitive = self._backend.reshape(
-            self._backend.OPERATION(self._backend.reshape(primitive, (1,)), 0), ()
-        )
+    try:
+        if ndim:
+            result._primitive = self._backend.OPERATION(primitive, dim_of(dim, ndim, "OPERATION"))
+        else:
+            scalar_dim(dim, "OPERATION")
+            result._primitive = self._backend.reshape(
+                self._backend.OPERATION(self._backend.reshape(primitive, (1,)), 0), ()
+            )
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
     return result

@@ -567,7 +567,8 @@ X = leaf([1.0, 2.0])
 WRONG_GRADIENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("too few", lambda g: g, errors.ArgumentError, r"F\.backward\(\) returned 1 gradient, where 2 are needed"),
     ("too many", lambda g: (g, None, g), errors.ArgumentError, r"returned 3 gradients, where 2 are needed"),
-    ("shape", lambda g: (g.sum(), None), errors.ShapeError, r"gradient 0 a tensor of shape \(\), where shape \(2,\)"),
+    ("shape", lambda g: (g.sum(), None), errors.ShapeError, r"of shape \(\), where shape \(2,\) .* one element"),
+    ("large", lambda g: (g[:, None] * g, None), errors.ShapeError, r"shape \(2, 2\), where shape \(2,\) .* sum what"),
     ("dtype", lambda g: (g.to_dtype("float32"), None), errors.DTypeError, r"gradient 0 .*float32, where float64"),
     ("an int tensor", lambda g: (g.int(), None), errors.KindError, r"gradient 0 an IntTensor, where a Tensor"),
     ("an array", lambda g: (g.to_numpy(), None), errors.KindError, r"ndarray .*where a Tensor of shape \(2,\)"),

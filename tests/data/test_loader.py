@@ -15,7 +15,19 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, Balanced, Batch, BatchRandom, BucketByLength, Loader, Transform, Weighted, collate
+from burnpy.data import (
+    ArrayDataset,
+    Balanced,
+    Batch,
+    BatchRandom,
+    BucketByLength,
+    Loader,
+    Transform,
+    Weighted,
+    collate,
+    from_sequence,
+)
+from burnpy.data.checksum import checksum
 from burnpy.data.collate import Collator
 from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
@@ -356,6 +368,7 @@ def test_batches_on_an_autodiff_device() -> None:
 def test_settings_tell_what_a_resumed_run_needs() -> None:
     assert loader().settings() == {
         "samples": N,
+        "checksum of samples": checksum(loader().dataset),
         "batch_size": 4,
         "sampler": "Shuffled",
         "seed": 5,
@@ -363,6 +376,23 @@ def test_settings_tell_what_a_resumed_run_needs() -> None:
         "ranks": 1,
     }
     assert loader().shard(0, 2).settings() != loader().settings() == loader(workers=3).settings()
+
+
+def test_checksums_of_samples() -> None:
+    x, y = np.arange(300.0), np.arange(300) % 7
+    data = ArrayDataset(x=x, y=y)
+    same = [
+        ArrayDataset(y=y.copy(), x=x.copy()),
+        ArrayDataset(x=x[:100], y=y[:100]) + ArrayDataset(x=x[100:], y=y[100:]),
+    ]
+    same += [ArrayDataset(x=x).zip(ArrayDataset(y=y)), data.subset(range(300)), data.subset(np.ones(300, bool))]
+    assert {checksum(other) for other in same} == {checksum(data)}
+    assert len(checksum(data) or "") == 8
+    others = [ArrayDataset(x=x, z=y), ArrayDataset(x=x + 1, y=y), ArrayDataset(x=x.astype("f4"), y=y), data.window(2)]
+    others += [data.subset(np.arange(300)[::-1]), data.subset(range(299)), ArrayDataset(x=x)]
+    assert len({checksum(data), *(checksum(other) for other in others)}) == len(others) + 1
+    unread = [data.map(dict), data.map_random(jittered), data.subset([]), from_sequence([1, 2])]
+    assert [checksum(other) for other in unread] == [None] * 4
 
 
 def test_shards_of_mixed_samples_make_up_the_batches() -> None:

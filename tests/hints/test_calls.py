@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def methods(cls: Any) -> Iterator[tuple[str, Any]]:
     """The public methods of a class, its factories included."""
     for name in dir(cls):
         found = getattr(cls, name)
-        if not name.startswith("_") and inspect.isroutine(found):
+        if not name.startswith("_") and inspect.isroutine(found) and not isinstance(found, cached_property):
             yield name, found
 
 

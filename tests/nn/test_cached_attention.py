@@ -10,7 +10,14 @@ import pytest
 import burnpy
 from burnpy import Autodiff, Generator, Tensor
 from burnpy.backend import NumPy, errors
-from burnpy.nn import KeyValueCache, MultiHeadAttention, RotaryEncoding, TransformerDecoder, functional
+from burnpy.nn import (
+    KeyValueCache,
+    MultiHeadAttention,
+    RotaryEncoding,
+    TransformerDecoder,
+    TransformerEncoder,
+    functional,
+)
 from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]
@@ -90,6 +97,25 @@ def test_a_decoder_decodes_one_position_after_the_other() -> None:
         wrong_cache: Any = wrong
         with pytest.raises(errors.KindError, match="a tuple of 2 caches, one for each layer"):
             model(x, memory, cache=wrong_cache)
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1, 1), (3, 1)])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_causal_encoder_generates_one_position_after_the_other(norm_first: bool, chunks: tuple[int, ...]) -> None:
+    model = TransformerEncoder(2, 8, 2, feedforward=12, norm_first=norm_first, device=Train).astype("float64").eval()
+    x = drawn(2, 4, 8)
+    whole, cache, start = model(x, causal=True), model.empty_cache(2), 0
+    for chunk in chunks:
+        y, cache = model(x[:, start : start + chunk], causal=True, cache=cache)
+        np.testing.assert_allclose(y.to_numpy(), whole[:, start : start + chunk].to_numpy(), rtol=1e-9, atol=1e-12)
+        start += chunk
+    assert [each.length for each in cache] == [4, 4]
+    y, one = model.layers[0](x, causal=True, cache=model.empty_cache(2)[0])
+    assert (y.tolist(), one.length) == (model.layers[0](x, causal=True).tolist(), 4)
+    with pytest.raises(
+        errors.KindError, match=r"TransformerEncoder\(\) takes a tuple of 2 caches, .* empty_cache\(batch\)"
+    ):
+        model(x, cache=WRONG[:1])
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -363,3 +363,39 @@ def test_a_type_error_inside_of_forward_stays_what_it_is() -> None:
         with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)") as raised:
             call()
         assert not isinstance(raised.value, errors.BurnpyError)
+
+
+def test_arithmetic_with_a_parameter() -> None:
+    weight: Any = LAYER.weight
+    mistakes: list[Callable[[], Any]] = [
+        *(lambda: weight + 1, lambda: 2.0 * weight, lambda: -weight, lambda: weight[0], lambda: weight @ weight),
+        *(lambda: weight > 0, lambda: abs(weight), lambda: 1 / weight, lambda: [*weight]),
+    ]
+    for mistake in mistakes:
+        with pytest.raises(
+            errors.KindError, match=r"a Param of shape \(2, 2\) is no tensor but holds one; write its \.value"
+        ):
+            mistake()
+
+
+def test_other_libraries_arrays_and_parameters_in_place_of_tensors() -> None:
+    x: Any
+    theirs = type("Tensor", (), {"__module__": "torch"})()
+    for x, words in (
+        (theirs, r"as x, and was given a torch\.Tensor; make one of it first: Tensor\.from_data"),
+        (np.ones((2, 2)), r"as x, and was given an ndarray; make one of it first: Tensor\.from_data"),
+        (LAYER.weight, r"as x, and was given a Param; write its \.value"),
+        (None, "as x, and was given None$"),
+    ):
+        with pytest.raises(errors.KindError, match=words):
+            LAYER(x)
+    with pytest.raises(
+        errors.ShapeError, match=r"takes query of shape \(N, length, 4\), and was given shape \(1, 2, 3\)"
+    ):
+        nn.MultiHeadAttention(4, 2, device=NumPy)(Tensor[NumPy].ones((1, 2, 3)))
+
+
+def test_gradients_of_a_model_are_asked_for_by_parameter() -> None:
+    grads: Any = LAYER(Tensor[Train].ones((1, 2))).sum().backward()
+    with pytest.raises(errors.KindError, match=r"not by a Linear; GradientsParams\.from_grads\(grads, model\) has"):
+        grads[LAYER]

@@ -12,8 +12,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn import BatchNorm, Linear, Module, Sequential
-from burnpy.optim import GradientsParams, GradScaler
-from burnpy.optim.layout import Layout
+from burnpy.optim import GradientsParams, GradScaler, Layout
 
 Train = Autodiff[NumPy]
 

@@ -285,3 +285,15 @@ def test_scalars_of_numpy_are_no_arrays() -> None:
     wanted = np.exp(x) / np.exp(x).sum()
     wanted[7] -= 1
     np.testing.assert_allclose(gradient, wanted, atol=1e-12)
+
+
+def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
+    from burnpy_numpy.compiled.pooling_kernels import avg_pool
+
+    kernel = kernels.named_kernel(avg_pool, "float32", 2, 2, False)
+    assert kernel is not None
+    x, shares, out = (np.zeros(16, np.float32) for _ in range(3))
+    sizes: list[Any] = [4, 4, 2, 2, 2, 2, 0, 0, 1, "1"]
+    with pytest.raises(TypeError):
+        kernel((x, shares, out), sizes, 0, 1)
+    assert not out.any()

@@ -161,8 +161,13 @@ def test_ints_that_the_model_has_no_room_for(tmp_path: Path) -> None:
 
 def test_what_a_record_is_applied_to(record: Record) -> None:
     wrong: Any
-    for wrong in (Linear, Adam(), None):
-        with pytest.raises(errors.KindError, match=r"into a model, and not into .*load_record\(record\.optim, model\)"):
+    hints = {
+        Linear: r"make a model first",
+        Adam(): r"load_record\(record\.optim, model\)",
+        None: "the model comes first",
+    }
+    for wrong, hint in hints.items():
+        with pytest.raises(errors.KindError, match=f"weights are loaded into a model, and .* was given .*; .*{hint}"):
             record.apply_to(wrong)
     with pytest.raises(errors.KindError, match=r"not a Record; .* write record\.apply_to\(model\)"):
         mlp().load_record(record)  # type: ignore[arg-type]  # which is the point

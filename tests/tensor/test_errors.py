@@ -23,10 +23,20 @@ from burnpy.backend.errors import (
     OutOfMemoryError,
     ShapeError,
 )
+from burnpy.nn import Param
 
 functions: Any = burnpy  # mistakes that type checkers would find
 Mistake = tuple[Callable[[Any, Any, Any], Any], type[BurnpyError], list[str]]
+Theirs = type("Tensor", (), {"__module__": "torch.nn", "__dlpack__": None, "shape": (2,), "dtype": "torch.float32"})
 ARITHMETIC: list[Mistake] = [
+    (lambda x, i, b: x + Theirs(), KindError, ["add()", "a Tensor and a torch.Tensor", "Tensor.from_data("]),
+    (lambda x, i, b: x - x.grad, KindError, ["sub()", "grads = loss.backward()", "x.grad(grads)"]),
+    (lambda x, i, b: x @ Param(x), KindError, ["matmul()", "a Param of shape (2, 3)", ".value"]),
+    (
+        lambda x, i, b: functions.Tensor[NumPy].normal(0.0, 1.0, (2,)),
+        ArgumentError,
+        ["normal()", "0.0", "the shape comes first"],
+    ),
     (lambda x, i, b: x + x[:, :2], ShapeError, ["add()", "(2, 3)", "(2, 2)", "broadcast"]),
     (lambda x, i, b: x + i, KindError, ["Tensor", "IntTensor", "float32", "int64", ".float()"]),
     (lambda x, i, b: i * x, KindError, ["mul()", "IntTensor", ".int()"]),
@@ -351,6 +361,31 @@ def test_a_result_that_no_memory_holds(operation: Callable[[Any, Any], Any], wor
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]])
+def test_operations_of_one_tensor_that_no_memory_holds(device: Any) -> None:
+    x = Tensor.ones((1, 1), device=device).expand(1 << 24, 1 << 24)
+    i = IntTensor.ones((1, 1), device=device).expand(1 << 24, 1 << 24)
+    shape = r"\(16777216, 16777216\)"
+    calls: list[tuple[str, Callable[[], object]]] = [
+        (rf"exp\(\) of shape {shape} needs 1024.00 TiB for an array of shape {shape} and dtype float32", x.exp),
+        (rf"neg\(\) of shape {shape} needs", lambda: -i),
+        (rf"isnan\(\) of shape {shape} needs", x.isnan),
+        (rf"gelu\(\) of shape {shape} needs", x.gelu),
+        (rf"cumsum\(\) of shape {shape} needs", lambda: x.cumsum(dim=0)),
+        (rf"clamp\(\) of shape {shape} needs", lambda: x.clamp(0.0, 1.0)),
+        (rf"to_dtype\(\) of shape {shape} needs", x.double),
+        (r"x\[\.\.\.\] of shape .* needs", lambda: x[[0, 1]].expand(1 << 24, 2, 1 << 24)[[0, 1] * (1 << 20)]),
+        (r"set\(\) needs", lambda: x.at[0].set(1.0)),
+        (rf"cat\(\) of shapes {shape} and {shape} needs", lambda: burnpy.cat([x, x])),
+        (rf"stack\(\) of shapes {shape}, {shape} and 2 others needs", lambda: burnpy.stack([x, x, x, x])),
+        (r"zeros\(\) needs 4096.00 TiB", lambda: Tensor.zeros((1 << 50,), device=device)),
+    ]
+    for words, call in calls:
+        with pytest.raises(OutOfMemoryError, match=words) as caught:
+            call()
+        assert "compute it in parts" in str(caught.value)
+
+
 def test_more_elements_than_can_be_addressed() -> None:
     x = Tensor[NumPy].ones((1, 1))
     mistakes: list[Callable[[], Any]] = [
@@ -365,15 +400,18 @@ def test_more_elements_than_can_be_addressed() -> None:
 @pytest.mark.parametrize("wrong", [AttributeError("no such thing"), KeyError(3), ValueError("odd"), MemoryError()])
 def test_a_mistake_in_a_backend_is_not_disguised(wrong: Exception) -> None:
     class Wrong(NumPy):
-        """A backend with a mistake in each of three operations."""
+        """A backend with a mistake in each of four operations."""
 
         def add(self, x: Any, y: Any) -> Any:
             raise wrong
 
         lt = matmul = add
 
+        def exp(self, x: Any) -> Any:
+            raise wrong
+
     x: Any = Tensor.ones((2, 2), device=Wrong)
-    operations: list[Callable[[], Any]] = [lambda: x + x, lambda: x + 1.0, lambda: x < x, lambda: x @ x]
+    operations: list[Callable[[], Any]] = [lambda: x + x, lambda: x + 1.0, lambda: x < x, lambda: x @ x, x.exp]
     for operation in operations:
         with pytest.raises(OutOfMemoryError if isinstance(wrong, MemoryError) else type(wrong)) as caught:
             operation()

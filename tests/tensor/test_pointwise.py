@@ -63,6 +63,18 @@ def test_the_ends_of_the_floats() -> None:
     assert x.isinf().tolist() == [True, False, False, False, True, False]
 
 
+@pytest.mark.parametrize("size", [0, 1, 8, 3000])  # 0-d, computed by NumPy, and by a kernel where there are any
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sigmoids_of_far_negative_numbers(dtype: str, size: int) -> None:
+    values = [-710.0, -100.0, -88.0, -17.0, -3.0, -0.5, 0.0, 2.0, 40.0]
+    array = np.resize(values, size) if size else np.array(-100.0)
+    wanted = np.vectorize(lambda v: math.exp(v) / (1 + math.exp(v)), otypes=[dtype])(array)
+    x = Tensor[NumPy].from_data(array, dtype=dtype)
+    tolerance: dict[str, Any] = {"rtol": 4 * np.finfo(dtype).eps, "atol": float(np.finfo(dtype).smallest_subnormal)}
+    np.testing.assert_allclose(x.sigmoid().to_numpy(), wanted, **tolerance)
+    np.testing.assert_allclose(x.silu().to_numpy(), wanted * array.astype(dtype), **tolerance | {"atol": 1e-42})
+
+
 def test_round_is_to_even() -> None:
     assert Tensor[NumPy].from_data([-1.5, -0.5, 0.5, 1.5, 2.5]).round().tolist() == [-2.0, -0.0, 0.0, 2.0, 2.0]
 

@@ -24,9 +24,9 @@ IMAGES = np.random.default_rng(0).normal(size=(60, 1, 6, 6)).astype(np.float32)
 DATA = ArrayDataset(x=IMAGES, y=(IMAGES.mean((1, 2, 3)) > 0).astype(np.int64))
 
 
-def loader(device: Any, workers: int = 0, batch_size: int = 16) -> Loader[Any]:
+def loader(device: Any, workers: int = 0, batch_size: int = 16, data: Any = DATA) -> Loader[Any]:
     make = collate(device=device, transform=[Shift(1)])
-    return Loader(DATA, make, batch_size=batch_size, shuffle=True, seed=3, workers=workers)
+    return Loader(data, make, batch_size=batch_size, shuffle=True, seed=3, workers=workers)
 
 
 def step(model: Any, batch: Batch[Any]) -> Step[Any]:
@@ -34,7 +34,9 @@ def step(model: Any, batch: Batch[Any]) -> Step[Any]:
     return Step(burnpy.cross_entropy(logits, batch.y), accuracy=Accuracy.of(logits, batch.y))
 
 
-def fit(workers: int, folder: Path, cut: int | None = None, resume: Any = None, batch_size: int = 16) -> Any:
+def fit(
+    workers: int, folder: Path, cut: int | None = None, resume: Any = None, batch_size: int = 16, data: Any = DATA
+) -> Any:
     def stop(event: Any) -> Any:
         return Stop("cut") if isinstance(event, BatchEnd) and event.step == cut else None
 
@@ -43,7 +45,7 @@ def fit(workers: int, folder: Path, cut: int | None = None, resume: Any = None, 
     saved = Checkpoints(folder, every=Steps(1), keep=None)
     learner: Any = Learner(step, step, optim=AdamW(), lr=1e-2, callbacks=[saved, stop])
     valid = Loader(DATA, collate(device=NumPy), batch_size=40)
-    return learner.fit(model, loader(Train, workers, batch_size), valid, epochs=2, resume=resume)
+    return learner.fit(model, loader(Train, workers, batch_size, data), valid, epochs=2, resume=resume)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -89,3 +91,6 @@ def test_other_data_are_named(tmp_path: Path) -> None:
     fit(0, tmp_path, cut=2)
     with pytest.raises(ArgumentError, match="batches was 4 and is 3, batch_size was 16 and is 20"):
         fit(0, tmp_path, resume="auto", batch_size=20)
+    other = ArrayDataset(x=IMAGES[::-1], y=np.zeros(60, np.int64))
+    with pytest.raises(ArgumentError, match=r"differs: checksum of samples was '[0-9a-f]{8}' and is '[0-9a-f]{8}'$"):
+        fit(0, tmp_path, resume="auto", data=other)

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,21 +25,10 @@ from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
 from burnpy_numpy.compiled import cache as disk
 from burnpy_numpy.compiled import lists, operations
-from burnpy_numpy.compiled.compiler import Kernel as Function
-from burnpy_numpy.compiled.compiler import (
-    Unsupported,
-    compile_text,
-    llvm,
-    load,
-    load_entry,
-    machine,
-    vector_bytes,
-)
+from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
 from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit, with_entry
-from burnpy_numpy.compiled.entry import Entry
+from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
 from burnpy_numpy.threads import COUNT, shared
-
-F = TypeVar("F")
 
 _kernels: dict[Program, Kernel | None] = {}
 _named: dict[tuple[Any, ...], NamedKernel | None] = {}
@@ -119,7 +108,9 @@ class Kernel:
         self.into((*xs, out), numbers, out.size // columns, columns)
         return out
 
-    def outputs(self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int) -> list[Any]:
+    def outputs(
+        self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int, numbers: Sequence[float] = ()
+    ) -> list[Any]:
         """Compute the outputs of a program that adds up no columns, each in a shape that is given.
 
         Args:
@@ -127,10 +118,11 @@ class Kernel:
             shapes: the shapes of the outputs.
             rows: the number of rows, not 0.
             columns: the number of columns, not 0.
+            numbers: the inputs that are numbers.
         """
         results = [_empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
         given = [x if type(x) is _ndarray and x.flags.c_contiguous else _contiguous(x) for x in xs]
-        self.into(given + results, (), rows, columns)
+        self.into(given + results, numbers, rows, columns)
         return results
 
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
@@ -198,42 +190,39 @@ class Named(NamedTuple):
     text: str
 
 
-def address(x: Any) -> Any:
-    """Return the address of an array's data, faster than ``x.ctypes.data``, where kernels are enabled."""
-    return ctypes.c_void_p.from_address(id(x) + _HEAD).value
-
-
-_HEAD = object.__basicsize__
-
-
 class NamedKernel:
     """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
 
     __slots__ = ("_function", "program", "text")
 
-    def __init__(self, program: Named, text: str, function: Function) -> None:
+    def __init__(self, program: Named, text: str, function: Entry) -> None:
         self.program, self.text, self._function = program, text, function
 
-    def __call__(self, addresses: Sequence[int], sizes: Sequence[int], begin: int, end: int) -> None:
-        """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked."""
-        table = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._function(table, (ctypes.c_int64 * len(sizes))(*sizes), begin, end, 0, 0)
+    def __call__(self, table: Sequence[Any], sizes: Sequence[int], begin: int, end: int) -> None:
+        """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked.
+
+        Args:
+            table: C-contiguous arrays, or addresses.
+            sizes: its sizes.
+            begin: the first block.
+            end: the block after the last.
+        """
+        self._function(begin, end, len(table), *table, *sizes)
 
     def run(self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float) -> None:
         """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
 
         Args:
-            arrays: the C-contiguous arrays of its table; their shapes and dtypes are not checked.
+            arrays: its table, see `__call__`; shapes and dtypes of arrays are not checked.
             sizes: its sizes.
             blocks: the number of blocks.
             each: the number of elements of a block, for `shared`.
         """
-        table = (ctypes.c_void_p * len(arrays))(*map(address, arrays))
-        numbers = (ctypes.c_int64 * len(sizes))(*sizes)
+        function, length = self._function, len(arrays)
         if COUNT == 1 or blocks * each < _SHARED:
-            self._function(table, numbers, 0, blocks, 0, 0)
+            function(0, blocks, length, *arrays, *sizes)
         else:
-            shared(lambda begin, end: self._function(table, numbers, begin, end, 0, 0), blocks, each)
+            shared(lambda begin, end: function(begin, end, length, *arrays, *sizes), blocks, each)
         self.note()
 
     def note(self) -> None:
@@ -302,7 +291,7 @@ def _made(program: Program) -> Kernel | None:
         text = with_entry(program, text, layout)
     except ProgramError:
         return None
-    function = loaded(program.name, program.key, text, load_entry)
+    function = loaded(program.name, program.key, text)
     return None if function is None else Kernel(program, text, layout, function)
 
 
@@ -319,15 +308,15 @@ def named_kernel(template: Callable[..., str], *parameters: Any) -> NamedKernel 
     try:
         return _named[key]
     except KeyError:
-        text, name = template(*parameters), template.__name__
-        function = loaded(name, repr(key), text, load)
+        text, name = template(*parameters) + TABLE_ENTRY, template.__name__
+        function = loaded(name, repr(key), text)
         sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
         kernel = None if function is None else NamedKernel(Named(name, sentence), text, function)
         return _named.setdefault(key, kernel)
 
 
-def loaded(name: str, key: str, text: str, load: Callable[[bytes], F]) -> F | None:
-    """Return what ``load`` makes of the code of a text, which is read from the disk if it has it.
+def loaded(name: str, key: str, text: str) -> Entry | None:
+    """Return the function ``entry`` of a text, whose code is read from the disk if it has it.
 
     None, with a warning, if compiling it fails.
     """

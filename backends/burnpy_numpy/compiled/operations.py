@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Dims
 from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
+from burnpy_array.fused import alike
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
+    from burnpy_numpy.block_kernel import BlockKernel
     from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
 LEAST = 2
@@ -26,6 +29,8 @@ LEAST = 2
 be one of NumPy's scalars, which kernels cannot read."""
 MANY = 2048
 """The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
+BLOCKS = 1 << 14
+"""The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
@@ -39,6 +44,16 @@ class Compiled(ArrayBackend):
         from burnpy_numpy.compiled.selection import run
 
         return list(self._call(run, super().run, program, xs, numbers))
+
+    def fuses(self, xs: Sequence[Any]) -> bool:
+        return xs[0].size >= LEAST and alike(xs) and _enabled()
+
+    def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
+        kernel = _fused_kernel(formula, xs, len(numbers))
+        if kernel is None:
+            return super().fused(formula, xs, numbers)
+        shapes = (xs[0].shape,) * len(kernel.program.outputs)
+        return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
 
     def sigmoid(self, x: Any) -> Any:
         kernel = elementwise_kernel("sigmoid", (), x)
@@ -98,7 +113,7 @@ class Compiled(ArrayBackend):
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
         if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
-            kernel = kernel_of("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+            kernel = kernel_or_blocks("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, (), x.size)
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
@@ -165,6 +180,7 @@ class Compiled(ArrayBackend):
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _ONE, _TWO = (_FULL,), (_FULL, _FULL)
 _found: dict[tuple[Any, ...], Kernel | None] = {}
+_blocks: dict[tuple[Any, ...], BlockKernel | None] = {}
 _templates: dict[tuple[Any, ...], NamedKernel | None] = {}
 
 
@@ -185,6 +201,44 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
         from burnpy_numpy.compiled.selection import kernel_for  # what small arrays do without is not imported
 
         kernel = _found[key] = kernel_for(name, extents, dtype.name, rest)
+        return kernel
+
+
+def kernel_or_blocks(
+    name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...], size: int
+) -> Kernel | BlockKernel | None:
+    """Return the kernel of an operation, see `kernel_of`; without one, its block kernel for many elements."""
+    kernel = kernel_of(name, extents, dtype, rest)
+    if kernel is not None or size < BLOCKS:
+        return kernel
+    key = (name, extents, dtype, rest)
+    try:
+        return _blocks[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import block_kernel_for
+
+        blocks = _blocks[key] = block_kernel_for(name, extents, dtype.name, rest)
+        return blocks
+
+
+def _enabled() -> bool:
+    """Return whether kernels are on."""
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first formula
+
+    return enabled()
+
+
+def _fused_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel | None:
+    """Return the kernel of a formula; None if it has none for such arrays, or kernels are off."""
+    if xs[0].size < LEAST or not alike(xs):
+        return None
+    key = (formula, len(xs), xs[0].dtype, numbers)
+    try:
+        return _found[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import kernel_of_formula
+
+        kernel = _found[key] = kernel_of_formula(formula, len(xs), xs[0].dtype.name, numbers)
         return kernel
 
 
@@ -220,20 +274,23 @@ def block_starts(count: int, width: int) -> Any:
 def forget() -> None:
     """Look for all kernels anew, as they were turned on or off."""
     _found.clear()
+    _blocks.clear()
     _templates.clear()
 
 
-def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | BlockKernel | None:
     """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
     dtype = x.dtype
     if x.size < LEAST or not (dtype is float32 or dtype is float64):
         return None
     if y is None:
-        return kernel_of(name, _ONE, dtype, rest)
-    return kernel_of(name, _TWO, dtype, rest) if y.dtype is dtype and y.shape == x.shape else None
+        return kernel_or_blocks(name, _ONE, dtype, rest, x.size)
+    if y.dtype is not dtype or y.shape != x.shape:
+        return None
+    return kernel_or_blocks(name, _TWO, dtype, rest, x.size)
 
 
-def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
+def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | BlockKernel | None:
     """Return the kernel of an operation along the last dimension."""
     shape = x.shape
     return elementwise_kernel(name, rest, x, y) if dim == len(shape) - 1 and shape[dim] <= LONGEST else None
@@ -258,7 +315,7 @@ def _normalizing(
     full: tuple[Any, ...],
     row: tuple[Any, ...],
     column: tuple[Any, ...] = (),
-) -> Kernel | None:
+) -> Kernel | BlockKernel | None:
     """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
     x = full[-1]
     dtype, shape = x.dtype, x.shape[dims[0] :]
@@ -281,7 +338,7 @@ def _normalizing(
         if a.size * columns != x.size:
             return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
-    return kernel_of(name, extents, dtype, ((1,), eps))
+    return kernel_or_blocks(name, extents, dtype, ((1,), eps), x.size)
 
 
 def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:

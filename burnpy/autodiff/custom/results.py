@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,8 +31,10 @@ def misfit(returned: object, like: Kept, device: Any) -> Exception | None:
         hint = "; use .inner()" if returned.device.inner is device else ""
         return DeviceError(f"a tensor on {returned.device}, where one on {device} is needed{hint}")
     if returned.shape != like.shape:
+        larger = math.prod(returned.shape) > math.prod(like.shape)
         return ShapeError(
-            f"a tensor of shape {returned.shape}, where shape {like.shape} is needed; sum what was broadcast"
+            f"a tensor of shape {returned.shape}, where shape {like.shape} is needed; "
+            + ("sum what was broadcast" if larger else "it has one element for each of the argument's")
         )
     if returned.dtype != like.dtype:
         return DTypeError(

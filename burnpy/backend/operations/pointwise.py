@@ -243,10 +243,11 @@ class Unary(OperationsBase):
         """Reciprocal of the square root: 1 / √x."""
         return self.reciprocal(self.sqrt(x))
 
-    @derived(POINTWISE, flops=4)
+    @derived(POINTWISE, flops=6)
     def sigmoid(self, x: Float) -> Float:
-        """Logistic sigmoid 1 / (1 + exp(-x)), computed as (1 + tanh(x / 2)) / 2, which does not overflow."""
-        return self.mul(self.add(self.tanh(self.mul(x, 0.5)), 1.0), 0.5)
+        """Logistic sigmoid 1 / (1 + exp(-x)), for negative x as exp(x) / (1 + exp(x)), which does not overflow."""
+        e = self.exp(self.neg(self.abs(x)))
+        return self.div(self.where(self.lt(x, 0.0), e, 1.0), self.add(e, 1.0))
 
     @derived(POINTWISE, flops=9)
     def erf(self, x: Float) -> Float:

@@ -10,7 +10,7 @@ import numpy as np
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.base import TensorBase, class_name
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
@@ -45,9 +45,13 @@ def _together(operation: str, required: int, tensors: dict[str, Any]) -> list[An
     present = [x for x in tensors.values() if x is not None]
     for k, (name, x) in enumerate(tensors.items()):
         if (x is not None or k < required) and (not isinstance(x, TensorBase) or x.kind != "float"):
-            what = "None" if x is None else a(type(x).__name__)
+            what = "None" if x is None else a(class_name(x))
             what += f" of dtype {x.dtype}" if isinstance(x, TensorBase) else ""
-            hint = "; convert it with x.float()" if isinstance(x, TensorBase) else ""
+            hint = "" if x is None else "; make one of it first: Tensor.from_data(values, device=device)"
+            if isinstance(x, TensorBase):
+                hint = "; convert it with x.float()"
+            elif isinstance(getattr(x, "value", None), TensorBase):
+                hint = "; write its .value, which is the tensor"
             raise KindError(f"{operation}() takes a float Tensor as {name}, and was given {what}{hint}")
     placed = list(together(operation, *present))
     if any(x.dtype != placed[0].dtype for x in placed):
@@ -72,13 +76,15 @@ def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str
         raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}")
 
 
-def exact_dims(operation: str, name: str, shape: Shape, count: int, form: str, hint: str = "") -> None:
-    """Check that a tensor of this shape has exactly ``count`` dimensions.
+def exact_dims(
+    operation: str, name: str, shape: Shape, count: int, form: str, hint: str = "", last: int | None = None
+) -> None:
+    """Check that a tensor of this shape has exactly ``count`` dimensions, and the size ``last`` in the last one.
 
     Raises:
-        ShapeError: it has another number of dimensions.
+        ShapeError: it has another number of dimensions, or another size there.
     """
-    if len(shape) != count:
+    if len(shape) != count or (last is not None and shape[-1] != last):
         raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}{hint}")
 
 

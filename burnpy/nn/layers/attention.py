@@ -29,7 +29,22 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 
 
 class KeyValueCache(NamedTuple, Generic[B]):
-    """The keys and values of the positions that a `MultiHeadAttention` has seen; a value, which nothing changes."""
+    """The keys and values of the S positions that a `MultiHeadAttention` has seen, for the positions that follow.
+
+    `MultiHeadAttention.empty_cache` is the first one, and each call with ``cache=`` returns the next beside its output.
+    A cache never changes, so that several continuations can begin from one.
+
+    Attributes:
+        key: shape (N, heads of keys, S, size / heads).
+        value: of the same shape.
+
+    >>> from burnpy.backend import NumPy
+    >>> attention, x = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
+    >>> prompt, cache = attention(x, causal=True, cache=attention.empty_cache(1))
+    >>> y, longer = attention(x[:, :1], causal=True, cache=cache)
+    >>> cache.length, longer.length, longer.key.shape
+    (3, 4, (1, 2, 4, 4))
+    """
 
     key: Tensor[B]  #: shape (N, heads of keys, S, size / heads)
     value: Tensor[B]  #: of the same shape
@@ -154,7 +169,7 @@ class MultiHeadAttention(Module[B]):
         key = query if key is None else key
         value = key if value is None else value
         for name, x in (("query", query), ("key", key), ("value", value)):
-            exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {size})")
+            exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {size})", last=size)
         q, k, v = (self._heads(x) for x in self._projected(query, key, value))
         if self.rotary_base is not None:
             q = rotary_encoding(q, offset=past if offset is None else offset, base=self.rotary_base)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import KindError, a
-from burnpy.nn.layers.attention import KeyValueCache
 from burnpy.nn.layers.transformer_base import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
-from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.attention import MultiHeadAttention
+    from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
     from burnpy.nn.layers.dropout import Dropout
     from burnpy.nn.layers.layer_norm import LayerNorm
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -204,22 +201,6 @@ class TransformerDecoder(TransformerStack[B]):
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Return the result of `forward`."""
             ...
-
-    @explained
-    def empty_cache(self, batch: int) -> tuple[KeyValueCache[B], ...]:
-        """Return a cache of no positions for each layer, for ``batch`` sequences, with which to begin."""
-        return tuple(layer.self_attn.empty_cache(batch) for layer in self.layers)
-
-    def _caches(self, cache: Any) -> tuple[KeyValueCache[B] | None, ...]:
-        """Return a cache, or None, for each layer."""
-        if cache is None:
-            return (None,) * self.count
-        if not isinstance(cache, tuple) or len(cache) != self.count or isinstance(cache, KeyValueCache):
-            raise KindError(
-                f"TransformerDecoder() takes a tuple of {self.count} caches, one for each layer, and was given "
-                f"{a(type(cache).__name__)}; begin with decoder.empty_cache(batch)"
-            )
-        return cache
 
     def valid(self: TransformerDecoder[Autodiff[I]]) -> TransformerDecoder[I]:
         """Return the same layers on the inner backend."""

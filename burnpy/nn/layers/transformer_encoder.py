@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.nn.layers.transformer_base import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.layers.attention import KeyValueCache
     from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+
+if TYPE_CHECKING:
+
+    class Masks(TypedDict, Generic[B], total=False):
+        """The masks that a call of an encoder takes as keyword arguments, for type checkers."""
+
+        mask: BoolTensor[B] | Tensor[B] | None
+        key_mask: BoolTensor[B] | None
+        causal: bool
 
 
 class TransformerEncoderLayer(TransformerLayer[B]):
@@ -52,14 +64,39 @@ class TransformerEncoderLayer(TransformerLayer[B]):
         mask: BoolTensor[B] | Tensor[B] | None = None,
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
-    ) -> Tensor[B]:
-        """Map (N, T, size) to the same shape; masks as in `MultiHeadAttention`, true where attention is allowed."""
+        cache: KeyValueCache[B] | None = None,
+    ) -> Any:
+        """Map x (N, T, size) to the same shape.
+
+        Masks are as in `MultiHeadAttention`, true where attention is allowed. With a cache of the keys and values of
+        earlier positions, the result is a pair of the output and the next cache.
+        """
+        next_cache: KeyValueCache[B] | None = None
 
         def self_attention(x: Tensor[B]) -> Tensor[B]:
-            return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal)
+            nonlocal next_cache
+            if cache is None:
+                return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal)
+            out, next_cache = self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache)
+            return out
 
         x = self._residual(x, self_attention, self.norm1, self.dropout1)
-        return self._residual(x, self._feed_forward, self.norm2, self.dropout2)
+        x = self._residual(x, self._feed_forward, self.norm2, self.dropout2)
+        return x if next_cache is None else (x, next_cache)
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
+        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
+        ) -> Tensor[B]: ...
+        @overload
+        def __call__(
+            self, x: Tensor[B], *, cache: KeyValueCache[B], **masks: Unpack[Masks[B]]
+        ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Return the result of `forward`."""
+            ...
 
     def valid(self: TransformerEncoderLayer[Autodiff[I]]) -> TransformerEncoderLayer[I]:
         """Return the same layer on the inner backend."""
@@ -91,8 +128,18 @@ class TransformerEncoder(TransformerStack[B]):
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
     >>> model = TransformerEncoder(2, 8, 2, feedforward=16, device=NumPy)
-    >>> model(Tensor[NumPy].ones((2, 5, 8))).shape
+    >>> x = Tensor[NumPy].ones((2, 5, 8))
+    >>> model(x, causal=True).shape
     (2, 5, 8)
+
+    A decoder of text, which has no memory to attend to, is an encoder with ``causal=True``. To generate, give it one
+    position after the other, and the keys and values of the earlier ones as a cache:
+
+    >>> cache = model.empty_cache(2)
+    >>> for t in range(5):
+    ...     y, cache = model(x[:, t : t + 1], causal=True, cache=cache)
+    >>> y.shape, cache[0].length
+    ((2, 1, 8), 5)
     """
 
     layers: tuple[TransformerEncoderLayer[B], ...]
@@ -105,11 +152,37 @@ class TransformerEncoder(TransformerStack[B]):
         mask: BoolTensor[B] | Tensor[B] | None = None,
         key_mask: BoolTensor[B] | None = None,
         causal: bool = False,
-    ) -> Tensor[B]:
-        """Map (N, T, size) to the same shape; masks as in `MultiHeadAttention`, true where attention is allowed."""
-        for layer in self.layers:
-            x = layer(x, mask=mask, key_mask=key_mask, causal=causal)
-        return x if self.norm is None else self.norm(x)
+        cache: tuple[KeyValueCache[B], ...] | None = None,
+    ) -> Any:
+        """Map x (N, T, size) to the same shape.
+
+        Masks are as in `MultiHeadAttention`, true where attention is allowed. With a cache for each layer, at first
+        `empty_cache`, the result is a pair of the output and the next cache.
+        """
+        masks: Masks[B] = {"mask": mask, "key_mask": key_mask, "causal": causal}
+        next_caches: list[KeyValueCache[B]] = []
+        for layer, layer_cache in zip(self.layers, self._caches(cache), strict=True):
+            if layer_cache is None:
+                x = layer(x, **masks)
+            else:
+                x, next_cache = layer(x, **masks, cache=layer_cache)
+                next_caches.append(next_cache)
+        x = x if self.norm is None else self.norm(x)
+        return x if cache is None else (x, tuple(next_caches))
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
+        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
+        ) -> Tensor[B]: ...
+        @overload
+        def __call__(
+            self, x: Tensor[B], *, cache: tuple[KeyValueCache[B], ...], **masks: Unpack[Masks[B]]
+        ) -> tuple[Tensor[B], tuple[KeyValueCache[B], ...]]: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Return the result of `forward`."""
+            ...
 
     def valid(self: TransformerEncoder[Autodiff[I]]) -> TransformerEncoder[I]:
         """Return the same layers on the inner backend."""
