@@ -14,7 +14,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LONGEST, LEAST, kernel_of, template_kernel
+from burnpy_numpy.compiled.operations import LEAST, LONGEST, kernel_of, template_kernel
 from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
