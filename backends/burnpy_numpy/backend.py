@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
 
 _dot: Any = np.ndarray.dot
+_where: Any = np.where
+_concatenate: Any = np.concatenate
 
 
 class NumPy(
@@ -241,7 +243,18 @@ class NumPy(
                 and y.flags.c_contiguous
             ):
                 return blended(condition, x, y)
+        if type(y) is np.ndarray:
+            try:
+                return run(_where, condition, x, y)
+            except RuntimeError:
+                return quietly(_where, condition, x, y)
         return super().where(condition, x, y)
+
+    def cat(self, xs: Sequence[Any], dim: int) -> Any:
+        try:
+            return run(_concatenate, xs, dim)
+        except RuntimeError:
+            return quietly(_concatenate, xs, dim)
 
     def _erf(self, x: Any) -> Any:
         return erf(x)
