@@ -36,6 +36,7 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
+from burnpy_numpy.lists import Lists
 from burnpy_numpy.matmul import MANY, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
@@ -46,7 +47,7 @@ from burnpy_numpy.row_sums import few, row_products, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
-from burnpy_numpy.threads import BLOCK, shared
+from burnpy_numpy.threads import shared
 from burnpy_numpy.ufuncs import fast_methods
 from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
@@ -73,6 +74,7 @@ class NumPy(
     CompiledSampling,
     CompiledScans,
     CompiledLists,
+    Lists,
     Softmax,
     Activation,
     Convolution,
@@ -94,7 +96,6 @@ class NumPy(
     """
 
     xp = np
-    _update_block = BLOCK
 
     def __init__(self) -> None:
         super().__init__()
