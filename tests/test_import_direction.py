@@ -22,7 +22,18 @@ DOOR = "burnpy.tensor.autodiff_tools"
 """The one module that imports what is above it, by a table of names that it imports at their first use."""
 
 CORE = (
-    *("autodiff", "buffer_updates", "codegen", "current", "engine", "graph", "instrumented", "modes", "multi_output"),
+    *(
+        "autodiff",
+        "buffer_updates",
+        "codegen",
+        "current",
+        "engine",
+        "fused",
+        "graph",
+        "instrumented",
+        "modes",
+        "multi_output",
+    ),
     *(
         "rounded_operands",
         "forward.dual",

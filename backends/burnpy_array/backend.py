@@ -8,6 +8,7 @@ from burnpy_array.convolution import Convolution
 from burnpy_array.creation import Creation
 from burnpy_array.dense import Dense
 from burnpy_array.elementary import Elementary
+from burnpy_array.fused import Fused
 from burnpy_array.indexing import Indexing
 from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
@@ -38,6 +39,7 @@ class ArrayBackend(
     Attention,
     LinearAlgebra,
     Optimizer,
+    Fused,
 ):
     """A backend on top of an array module with NumPy's interface.
 

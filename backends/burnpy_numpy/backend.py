@@ -35,9 +35,10 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
-from burnpy_numpy.matmul import LARGE, affine, product
+from burnpy_numpy.matmul import MANY, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
+from burnpy_numpy.padding import Padding
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.row_sums import few, row_products, total
@@ -46,7 +47,7 @@ from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import BLOCK, shared
 from burnpy_numpy.ufuncs import fast_methods
-from burnpy_numpy.where import blendable, blended, kept
+from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
 if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
@@ -71,6 +72,7 @@ class NumPy(
     Softmax,
     Activation,
     Convolution,
+    Padding,
     Pooling,
     Resampling,
     Normalization,
@@ -166,7 +168,7 @@ class NumPy(
         if (
             (dtype is float32 or dtype is float64)
             and weight.dtype is dtype is bias.dtype
-            and x.size * columns >= LARGE * x.shape[-1] > 0
+            and x.size * columns >= MANY * x.shape[-1] > 0
             and x.flags.c_contiguous
         ):
             out = self._call(affine, x.reshape((-1, x.shape[-1])), weight, bias)
@@ -227,7 +229,7 @@ class NumPy(
         return total(x, dims, keepdim)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
-        if blendable(condition, x):
+        if condition.size >= BLENDED and blendable(x):
             if type(y) in NUMBERS and y == 0 and math.copysign(1.0, y) > 0:
                 return kept(condition, x)
             if (

@@ -15,6 +15,7 @@ from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
+from burnpy_numpy import pointwise_convolution as pointwise
 from burnpy_numpy.threads import COUNT, shared
 
 _MANY = 12
@@ -29,6 +30,8 @@ class Convolution(ArrayBackend):
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        if _pointwise(x, weight.shape, padding, groups):
+            return self._call(pointwise.forward, x, weight, None, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, None, (stride, padding, dilation))
         return super().conv2d(x, weight, stride, padding, dilation, groups)
@@ -36,6 +39,8 @@ class Convolution(ArrayBackend):
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if _pointwise(x, weight.shape, padding, groups):
+            return self._call(pointwise.forward, x, weight, bias, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, bias, (stride, padding, dilation))
         return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
@@ -43,6 +48,8 @@ class Convolution(ArrayBackend):
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if _pointwise(grad, weight.shape, padding, groups):
+            return self._call(pointwise.by_input, grad, weight, shape, stride)
         if fits(weight, groups):
             reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
             if (
@@ -56,9 +63,22 @@ class Convolution(ArrayBackend):
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if grad.size and _pointwise(x, shape, padding, groups):
+            return self._call(pointwise.by_weight, grad, x, shape, stride)
         if fits(x, groups):
             return self._call(_by_weight, grad, x, shape, (stride, padding, dilation))
         return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
+
+
+def _pointwise(x: Any, weight: Shape, padding: Pair, groups: int) -> bool:
+    """Return whether windows have one element, so that a convolution is products of matrices of x as it lies."""
+    return (
+        weight[2:] == (1, 1)
+        and padding == (0, 0)
+        and groups == 1
+        and x.size > 0
+        and (x.dtype is float32 or x.dtype is float64)
+    )
 
 
 def fits(x: Any, groups: int) -> bool:

@@ -6,14 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.dtypes import float32
 from burnpy_numpy import threads
-from burnpy_numpy.openblas import gemm, openblas
+from burnpy_numpy.compiled.operations import template_kernel
+from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
 
 LITTLE = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
 
 LARGE = 1 << 17
-"""The number of elements from which a sum takes longer than to have OpenBLAS add to a matrix."""
+"""The number of elements from which a sum takes longer than to have OpenBLAS add to a matrix, called from Python."""
+
+MANY = 1 << 10
+"""The same where a kernel calls it."""
 
 _DEAR = 16
 """The number of multiplications that count as one element in `burnpy_numpy.threads.shared`."""
@@ -39,30 +44,51 @@ def product(x: Any, y: Any) -> Any:
     return out
 
 
-def affine(x: Any, y: Any, bias: Any) -> Any:
-    """Return x @ y + bias for large C-contiguous x and a row ``bias`` of one dtype; None if OpenBLAS cannot add to it.
+def affine(x: Any, weight: Any, bias: Any) -> Any:
+    """Return x @ weight + bias for C-contiguous matrices x and a row ``bias`` of one dtype; None without OpenBLAS.
 
-    The rows are filled with the bias, to which the product is added: OpenBLAS would fill them with zeros.
+    The rows are filled with the bias, to which the product is added: OpenBLAS would fill them with zeros. By a kernel,
+    or else, if there are many elements, by calls of Python.
     """
-    (rows, inner), columns, item = x.shape, y.shape[1], x.itemsize
-    add, own = gemm(x.dtype), _ours()
-    transposed = not y.flags.c_contiguous
-    if add is None or (transposed and not y.flags.f_contiguous) or (own and rows < columns):
+    (rows, inner), columns, single = x.shape, weight.shape[1], x.dtype is float32
+    transposed = not weight.flags.c_contiguous
+    blas, own = cblas_gemm(single), _ours()
+    if blas is None or (transposed and not weight.flags.f_contiguous) or (own and rows < columns):
+        return None
+    dtype, width = ("float32", 16) if single else ("float64", 8)
+    kernel = template_kernel("dense_kernels", "affine", dtype, width, transposed, blas.long)
+    if kernel is None and rows * columns < LARGE:
         return None
     out = np.empty((rows, columns), x.dtype)
-    left, right, target = x.ctypes.data, y.ctypes.data, out.ctypes.data
-    matrix = (right, inner if transposed else columns)
+    if kernel is None:
+        work = _filled_and_added(x, weight, bias, out, transposed)
+    else:
+        table, sizes = (x, weight, np.ascontiguousarray(bias), out), (inner, columns)
+
+        def work(start: int, stop: int) -> None:
+            kernel(table, sizes, start, stop)
+
+        kernel.note()
+    if own:
+        threads.shared(work, rows, inner * columns / _DEAR, products=True)
+    else:
+        work(0, rows)
+    return out
+
+
+def _filled_and_added(x: Any, weight: Any, bias: Any, out: Any, transposed: bool) -> threads.Work:
+    """Return the function that computes rows of `affine` without a kernel."""
+    add, item = gemm(x.dtype), x.itemsize
+    inner, columns = weight.shape
+    left, target = x.ctypes.data, out.ctypes.data
+    matrix = (weight.ctypes.data, inner if transposed else columns)
 
     def work(start: int, stop: int) -> None:
         out[start:stop] = bias
         sizes, place = (stop - start, columns, inner), target + start * columns * item
         add(sizes, (left + start * inner * item, inner), matrix, transposed, (place, columns))
 
-    if own:
-        threads.shared(work, rows, inner * columns / _DEAR, products=True)
-    else:
-        work(0, rows)
-    return out
+    return work
 
 
 def _ours() -> bool:

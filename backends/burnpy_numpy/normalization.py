@@ -1,5 +1,5 @@
-"""Normalisation block by block, for the two most common layouts: over the last dimensions, as rows of a matrix, and
-over all dimensions but the channels. A block stays in the cache from its first sum to its last product."""
+"""Normalisation over all dimensions but the channels, block by block. A block stays in the cache from its first sum to
+its last product. Rows are normalised by programs, see `burnpy_numpy.compiled.operations`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ class Normalization(ArrayBackend):
     """Normalisation for NumPy; other layouts use the implementation of `burnpy_array`."""
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        if are_rows(x, weight, dims) and bias.shape == weight.shape:
-            return _rows(x, weight, bias, dims, eps)
         if are_channels(x, weight, dims) and bias.shape == weight.shape:
             return _channels(x, weight, bias, dims, eps)
         return super()._normalize(x, weight, bias, dims, eps)
@@ -35,23 +33,9 @@ class Normalization(ArrayBackend):
     def _normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        if are_rows(x, weight, dims):
-            return _rows_backward(grad, x, weight, mean, var, dims, eps)
         if are_channels(x, weight, dims):
             return _channels_backward(grad, x, weight, mean, var, eps)
         return super()._normalize_backward(grad, x, weight, mean, var, dims, eps)
-
-
-def are_rows(x: Any, weight: Any, dims: Dims) -> bool:
-    """Return whether ``dims`` are the last dims, of supported length and dtype, and the weight has their shape."""
-    length = math.prod(weight.shape)
-    return (
-        bool(x.size)
-        and (x.dtype is float32 or x.dtype is float64)
-        and dims[0] == x.ndim - len(dims)
-        and weight.shape == x.shape[dims[0] :]
-        and 8 <= length <= _LONG
-    )
 
 
 def are_channels(x: Any, weight: Any, dims: Dims) -> bool:
@@ -70,63 +54,6 @@ def _blocks(begin: int, end: int, each: int) -> Iterator[slice]:
     step = max(1, BLOCK // each)
     for start in range(begin, end, step):
         yield slice(start, min(start + step, end))
-
-
-def _rows(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-    length = math.prod(weight.shape)
-    flat = x.reshape((-1, length))
-    out = np.empty(flat.shape, x.dtype)
-    mean, var = np.empty((2, flat.shape[0], 1), x.dtype)
-    weights, biases, ones = weight.reshape(-1), bias.reshape(-1), row(1, length, x.dtype)
-
-    def work(begin: int, end: int) -> None:
-        for block in _blocks(begin, end, length):
-            part, out_part = flat[block], out[block]
-            mean[block, 0] = part.dot(ones)
-            mean[block] /= length
-            np.subtract(part, mean[block], out_part)
-            var[block, 0] = _einsum("ij,ij->i", out_part, out_part)
-            var[block] /= length
-            np.multiply(out_part, _scale(var[block], eps), out_part)
-            np.multiply(out_part, weights, out_part)
-            np.add(out_part, biases, out_part)
-
-    shared(work, flat.shape[0], length, products=True)
-    small = (*x.shape[: dims[0]], *(1,) * len(dims))
-    return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
-
-
-def _rows_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-    length = math.prod(weight.shape)
-    flat, grads = x.reshape((-1, length)), grad.reshape((-1, length))
-    means, scales = mean.reshape((-1, 1)), _scale(var.reshape((-1, 1)), eps)
-    out = np.empty(flat.shape, x.dtype)
-    weights, ones = weight.reshape(-1), row(1, length, x.dtype)
-    totals: dict[int, Any] = {}
-
-    def work(begin: int, end: int) -> None:
-        grad_weight, grad_bias = totals[begin] = np.zeros((2, length), x.dtype)
-        spare: Any = np.empty((min(max(1, BLOCK // length), end - begin), length), x.dtype)
-        for block in _blocks(begin, end, length):
-            part, out_part = grads[block], out[block]
-            normal = spare[: part.shape[0]]
-            np.subtract(flat[block], means[block], normal)
-            np.multiply(normal, scales[block], normal)
-            column_ones = row(1, part.shape[0], x.dtype)
-            np.multiply(part, normal, out_part)
-            np.add(grad_weight, column_ones.dot(out_part), grad_weight)
-            np.add(grad_bias, column_ones.dot(part), grad_bias)
-            np.multiply(part, weights, out_part)
-            level = out_part.dot(ones)
-            along = _einsum("ij,ij->i", out_part, normal)
-            np.multiply(normal, (along / length)[:, None], normal)
-            np.subtract(out_part, normal, out_part)
-            np.subtract(out_part, (level / length)[:, None], out_part)
-            np.multiply(out_part, scales[block], out_part)
-
-    shared(work, flat.shape[0], length, products=True)
-    grad_weight, grad_bias = in_order(totals)
-    return out.reshape(x.shape), grad_weight.reshape(weight.shape), grad_bias.reshape(weight.shape)
 
 
 def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:

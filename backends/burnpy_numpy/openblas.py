@@ -37,7 +37,29 @@ def openblas() -> Threads | None:
     return None
 
 
-_ROWS_IN_ORDER, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # CBLAS's constants
+ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112  # CBLAS's constants
+
+
+class Gemm(NamedTuple):
+    """CBLAS's ``gemm`` for a dtype, in OpenBLAS."""
+
+    function: Any  #: it releases the interpreter's lock
+    long: bool  #: whether its sizes are 64-bit ints, not 32-bit ones
+
+
+@cache
+def cblas_gemm(single: bool) -> Gemm | None:
+    """The function for float32 if ``single``, else for float64; None as for `openblas`."""
+    if openblas() is None:
+        return None
+    library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
+    for name in _NAMES:  # those of CBLAS begin and end as those of OpenBLAS do
+        try:
+            function = library[name.format("sgemm" if single else "dgemm").replace("openblas_", "cblas_")]
+        except AttributeError:
+            continue
+        return Gemm(function, name.endswith("64_"))
+    return None
 
 
 @cache
@@ -47,26 +69,20 @@ def gemm(dtype: Any) -> Any:
     It takes the number of rows, of columns and of products to add up for each element; and for the matrices the address
     and the distance of rows, of the second one also whether it is transposed. The interpreter's lock is released.
     """
-    if openblas() is None:
-        return None
-    library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
     single = dtype == np.float32
-    for name in _NAMES:  # those of CBLAS begin and end as those of OpenBLAS do
-        try:
-            function = library[name.format("sgemm" if single else "dgemm").replace("openblas_", "cblas_")]
-        except AttributeError:
-            continue
-        size = ctypes.c_int64 if name.endswith("64_") else ctypes.c_int32
-        number = ctypes.c_float if single else ctypes.c_double
-        matrix = (ctypes.c_void_p, size)
-        function.argtypes = (*(ctypes.c_int,) * 3, size, size, size, number, *matrix, *matrix, number, *matrix)
-        function.restype = None
+    found = cblas_gemm(single)
+    if found is None:
+        return None
+    function, size = found.function, ctypes.c_int64 if found.long else ctypes.c_int32
+    number = ctypes.c_float if single else ctypes.c_double
+    matrix = (ctypes.c_void_p, size)
+    function.argtypes = (*(ctypes.c_int,) * 3, size, size, size, number, *matrix, *matrix, number, *matrix)
+    function.restype = None
 
-        def add(sizes: tuple[int, int, int], x: Any, y: Any, transposed: bool, out: Any, f: Any = function) -> None:
-            f(_ROWS_IN_ORDER, _AS_IT_IS, _TRANSPOSED if transposed else _AS_IT_IS, *sizes, 1.0, *x, *y, 1.0, *out)
+    def add(sizes: tuple[int, int, int], x: Any, y: Any, transposed: bool, out: Any) -> None:
+        function(ROW_MAJOR, NO_TRANS, TRANS if transposed else NO_TRANS, *sizes, 1.0, *x, *y, 1.0, *out)
 
-        return add
-    return None
+    return add
 
 
 # No lock is taken below, as signal handlers, which may raise and may multiply matrices too, can run between any two

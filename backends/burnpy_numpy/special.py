@@ -1,4 +1,4 @@
-"""The error function, which NumPy does not have."""
+"""The error function and the sigmoid, which NumPy does not have."""
 
 from __future__ import annotations
 
@@ -28,14 +28,28 @@ the first coefficient is positive, the formula is correct for the largest x too,
 _ERF = constants(*(c * math.sqrt(2) * 2 ** (len(_PHI) - 1 - k) for k, c in enumerate(_PHI)))
 """The same polynomial scaled so that erf(x) = tanh(x · p(x²))."""
 ONE, HALF = constants(1.0, 0.5)
+_HALF64 = np.array(0.5)
 
 
-def erf(x: Any) -> Any:
-    """The error function, of float32 with a relative error below 4e-7, or of float64 to full precision."""
+def erf(x: Any, out: Any = None) -> Any:
+    """The error function, of float32 with a relative error below 4e-7, or of float64 to full precision.
+
+    It is written to ``out`` if that is given: an array of the shape and dtype of x, which has other memory.
+    """
     if x.dtype is not float32:
-        return _exact(x)
+        exact = _exact(x)
+        return exact if out is None else np.copyto(out, exact)
     x = np.asarray(x)
-    return tanh_of(x, _ERF, np.empty_like(x), np.empty_like(x))
+    return tanh_of(x, _ERF, np.empty_like(x), np.empty_like(x) if out is None else out)
+
+
+def sigmoid(x: Any, out: Any = None) -> Any:
+    """1 / (1 + exp(-x)) of an array, computed as (1 + tanh(x / 2)) / 2; ``out`` is as of `erf`."""
+    half = HALF if x.dtype is float32 else _HALF64
+    out = np.multiply(x, half, out)
+    np.tanh(out, out)
+    np.multiply(out, half, out)
+    return np.add(out, half, out)
 
 
 def tanh_of(x: Any, polynomial: tuple[Any, ...], squared: Any, out: Any) -> Any:

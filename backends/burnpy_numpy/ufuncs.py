@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array.pointwise import BINARY, UNARY, operation
-from burnpy_numpy.compiled.operations import MANY, applied, elementwise_kernel
+from burnpy_numpy.compiled.operations import MANY, elementwise_kernel
 from burnpy_numpy.constants import known
 from burnpy_numpy.errstate import quietly, run
 
@@ -64,7 +64,7 @@ def _compiled(self: Any, x: Any) -> Any:
     if x.size >= MANY:
         kernel = elementwise_kernel(OPERATION, (), x)
         if kernel is not None:
-            return applied(kernel, x)
+            return kernel.alike((x,))
     try:
         return run(FUNCTION, x)
     except RuntimeError:
@@ -91,7 +91,7 @@ def _compiled_binary(self: Any, x: Any, y: Any) -> Any:
     if x.size >= MANY and type(y) is ndarray:
         kernel = elementwise_kernel(OPERATION, (), x, y)
         if kernel is not None:
-            return applied(kernel, x, y)
+            return kernel.alike((x, y))
     return self._binary(FUNCTION, x, y)
 
 

@@ -46,12 +46,31 @@ EXPRESSIONS = {
 }
 """The tiny operations, as most peers write them: x and y have 8 elements, m and w are 8×8, all of them float32."""
 
+NETWORKS = {
+    "sigmoid": "x.sigmoid()",
+    "silu": "F.silu(x)",
+    "gelu": "F.gelu(x)",
+    "log_softmax": "m.log_softmax(dim=1)",
+    "cross_entropy": "F.cross_entropy(m, classes)",
+    "layer_norm": "F.layer_norm(m, (8,), x, y)",
+    "mean": "x.mean()",
+    "max": "x.max()",
+    "x > y": "x > y",
+    "where": "where(mask, m, w)",
+    "reshape": "x.reshape(2, 4)",
+    "transpose": "m.transpose(0, 1)",
+    "cat": "cat([x, y], 0)",
+    "stack": "stack([x, y], 0)",
+    "x[classes]": "x[classes]",
+}
+"""More of them, for burnpy and PyTorch, as PyTorch writes them: classes are 8 ints and mask is 8×8 bools."""
+
 
 class Peer(ABC):
     """The interface of a library to the benchmarks. It is created in the process that measures the library."""
 
     package: ClassVar[str]
-    expressions: ClassVar[Mapping[str, str]]  #: `EXPRESSIONS`, as this peer writes them
+    expressions: ClassVar[Mapping[str, str]]  #: `EXPRESSIONS`, and perhaps `NETWORKS`, as this peer writes them
 
     @abstractmethod
     def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:

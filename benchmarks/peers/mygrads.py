@@ -33,7 +33,7 @@ class MyGrad(Peer):
         return f"({expression}).backward({seed or ''}); {read}"
 
     def leaf(self, array: Array) -> Any:
-        return mygrad.tensor(array, constant=False)
+        return mygrad.tensor(array, constant=array.dtype.kind != "f")
 
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         f(*leaves).backward()

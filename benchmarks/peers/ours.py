@@ -8,23 +8,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
+from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training
 from benchmarks.tasks import Task
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, stack, where
 from burnpy.backend import NumPy, Profiled
+from burnpy.nn import functional
 
 Train: TypeAlias = Autodiff[NumPy]
 
 
 class Burnpy(Peer):
     package = "burnpy"
-    expressions = EXPRESSIONS
+    expressions = EXPRESSIONS | NETWORKS | {"silu": "x.silu()", "gelu": "x.gelu()"}
 
     def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        return {name: _class(array)[NumPy].from_data(array) for name, array in arrays.items()}
+        return {name: _class(array)[NumPy].from_data(array) for name, array in arrays.items()} | _FUNCTIONS
 
     def tracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        return {name: self.leaf(array) for name, array in arrays.items()}
+        return {name: self.leaf(array) for name, array in arrays.items()} | _FUNCTIONS
 
     def differentiated(self, expression: str, leaves: Sequence[str], seed: str | None) -> str:
         read = "; ".join(f"grads[{leaf}]" for leaf in leaves)
@@ -57,7 +58,10 @@ class Burnpy(Peer):
 
 
 def _class(array: Array) -> Any:
-    return IntTensor if array.dtype.kind == "i" else Tensor
+    return {"i": IntTensor, "b": BoolTensor}.get(array.dtype.kind, Tensor)
+
+
+_FUNCTIONS = {"F": functional, "cat": cat, "stack": stack, "where": where}
 
 
 PEER = Burnpy()

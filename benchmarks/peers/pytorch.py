@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn import functional
 
-from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
+from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training
 from benchmarks.tasks import Task
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -18,15 +19,15 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 class PyTorch(Peer):
     package = "torch"
-    expressions = EXPRESSIONS
+    expressions = EXPRESSIONS | NETWORKS
 
     def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         torch.set_grad_enabled(False)
-        return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()} | _FUNCTIONS
 
     def tracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         torch.set_grad_enabled(True)
-        return {name: self.leaf(array) for name, array in arrays.items()} | {"torch": torch}
+        return {name: self.leaf(array) for name, array in arrays.items()} | _FUNCTIONS
 
     def differentiated(self, expression: str, leaves: Sequence[str], seed: str | None) -> str:
         return f"torch.autograd.grad({expression}, ({', '.join(leaves)},), {seed})"
@@ -55,4 +56,5 @@ class PyTorch(Peer):
         return inference(task)
 
 
+_FUNCTIONS = {"torch": torch, "F": functional, "cat": torch.cat, "stack": torch.stack, "where": torch.where}
 PEER = PyTorch()

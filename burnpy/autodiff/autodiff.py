@@ -12,11 +12,12 @@ from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import NotTrackedError
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import declarations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from burnpy.autodiff.engine import Ready
 
@@ -151,6 +152,14 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         return propagate_watched(
             self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers, ready=ready
         )
+
+    def fused(self, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...] = ()) -> tuple[Tracked, ...]:
+        """As on any backend, recorded as one operation; operation by operation where a `Strategy` looks at each."""
+        if self.computing is not self.inner or not self.inner.fuses([x.value for x in xs]):
+            return formula(self, *xs, *numbers)
+        from burnpy.autodiff.fused import recorded as recorded_formula
+
+        return recorded_formula(self, formula, xs, numbers)
 
     def wants_rule_context(self) -> bool:
         """Return whether the inner device needs to know which rule is running."""

@@ -21,6 +21,7 @@ from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.ordering import Ordering
+from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
@@ -69,6 +70,7 @@ class Backend(
     LinearAlgebra,
     Lists,
     Optimizer,
+    Padding,
     Programs,
     Runtime,
 ):

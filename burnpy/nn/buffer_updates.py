@@ -20,8 +20,7 @@ from burnpy.backend.errors import ModuleError, ShapeError
 from burnpy.backend.primitives import DType
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.transform import Transforms
-from burnpy.nn.tree import joined, variables_in
-from burnpy.nn.variable import Variable
+from burnpy.nn.tree import own_variables
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
 
@@ -141,7 +140,7 @@ def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -
         ModuleError: an update is for a buffer that the module does not have, or `Module.updated` of a layer names a
             path that is not its buffer.
     """
-    known = {variable.id: variable for variable in module._variables().values()}
+    known = {variable._id for variable in module._variables().values()}
     unknown = [key for key in updates if key not in known]
     if unknown:
         raise ModuleError(
@@ -150,11 +149,11 @@ def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -
         )
     values: dict[str, TensorBase[Any]] = {}
     for path, layer in module.named_modules().items():
-        own = _own(layer)
+        own = own_variables(layer)
         layer_updates = {
-            name: BufferUpdate(transfer(updates[variable.id], variable.device), variable.shape)
+            name: BufferUpdate(transfer(updates[variable._id], variable.device), variable.shape)
             for name, variable in own.items()
-            if variable.id in updates
+            if variable._id in updates
         }
         if not layer_updates:
             continue
@@ -163,16 +162,6 @@ def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -
                 raise ModuleError(f"{type(layer).__name__}.updated() names {name!r}, which is no buffer at {path!r}")
             values[own[name].id] = value
     return values
-
-
-def _own(layer: ModuleBase[Any]) -> dict[str, Variable[Any]]:
-    """The variables of a module itself, by name, without those of its submodules."""
-    own: dict[str, Variable[Any]] = {}
-    below = [joined(path, "") for path in layer.named_modules() if path]
-    for path, variable in variables_in(layer).items():
-        if not path.startswith(tuple(below)):
-            own[path] = variable
-    return own
 
 
 @lru_cache(maxsize=64)

@@ -188,20 +188,17 @@ class Transforms(ModuleBase[B]):
             ModuleError: an id is not the module's.
             ShapeError: a value has another shape or dtype.
         """
+        return self._with_variables(self._renewed(values))
+
+    def _renewed(self, values: Mapping[str, TensorBase[Any]]) -> dict[str, Variable[Any]]:
+        """Return variables with new values, by id, for `_with_variables`; raise what `with_values` raises."""
         device: Any = self.device
         inner = _plain_inner(device)
-        paths = {variable._id: path for path, variable in self._variables().items()}
-        unknown = [key for key in values if key not in paths]
-        if unknown:
-            raise ModuleError(
-                f"with_values() was given the id {unknown[0]}, which {type(self).__name__} does not hold"
-                + (f", nor {len(unknown) - 1} more" if unknown[1:] else "")
-            )
-
-        def valued(path: str, variable: Variable[Any]) -> Variable[Any]:
+        renewed: dict[str, Variable[Any]] = {}
+        for path, variable in self._variables().items():
             value: Any = values.get(variable._id)
             if value is None:
-                return variable
+                continue
             new, old = value._primitive, variable._value._primitive
             if new.shape != old.shape or new.dtype != old.dtype or value.kind != variable.kind:
                 raise ShapeError(
@@ -209,10 +206,21 @@ class Transforms(ModuleBase[B]):
                     f"for {path}, which is of shape {variable.shape} and dtype {variable.dtype}"
                 )
             if value._device is inner:
-                return variable._with_primitive(device, device.lift(new) if variable.kind == "float" else new)
-            return variable._with_value(transfer(value.detach(), device))
+                lifted = device.lift(new) if variable.kind == "float" else new
+                renewed[variable._id] = variable._with_primitive(device, lifted)
+            else:
+                renewed[variable._id] = variable._with_value(transfer(value.detach(), device))
+        unknown = [key for key in values if key not in renewed]
+        if unknown:
+            raise ModuleError(
+                f"with_values() was given the id {unknown[0]}, which {type(self).__name__} does not hold"
+                + (f", nor {len(unknown) - 1} more" if unknown[1:] else "")
+            )
+        return renewed
 
-        return self._rebuilt(valued)
+    def _with_variables(self, renewed: Mapping[str, Variable[Any]]) -> Self:
+        """Return the module with other variables of the same ids."""
+        return self._rebuilt(lambda path, variable: renewed.get(variable._id, variable))
 
     def _rebuilt(
         self,

@@ -102,6 +102,17 @@ def variables_in(tree: Any) -> dict[str, Variable[Any]]:
     return variables
 
 
+def own_variables(tree: Any, path: str = "") -> dict[str, Variable[Any]]:
+    """Return the variables of a module itself by path, without those of the modules within."""
+    own: dict[str, Variable[Any]] = {}
+    for name, part in children(tree):
+        if isinstance(part, Variable):
+            own[joined(path, name)] = part
+        elif not isinstance(part, TreeNode):
+            own |= own_variables(part, joined(path, name))
+    return own
+
+
 def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
     """Create a module from validated fields, without calling ``__init__``."""
     out = object.__new__(cls)

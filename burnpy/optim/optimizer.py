@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateEr
 from burnpy.backend.operations.lists import unless
 from burnpy.backend.operations.optimizer import Step
 from burnpy.nn.attribute_errors import missing_attribute
-from burnpy.nn.buffer_updates import stepped
+from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.call_errors import Explaining
 from burnpy.nn.module import Module
 from burnpy.optim.checks import at_least_zero
@@ -223,7 +223,7 @@ class Optimizer(metaclass=Explaining):
         states, unseen = memory.states, memory.unseen
         device, pending = self._pending(memory, model, param_grads)
         # Updates of buffers may raise an error, so compute them before anything changes.
-        with_buffers = stepped(model, {}, param_grads.buffer_updates) if param_grads._updates else model
+        buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
         found_inf = param_grads._found_inf  # where true, the step is to change nothing
         skips = found_inf is not None and device.eager_checks and bool(found_inf.item())
         found = None if found_inf is None or device.eager_checks else found_inf._primitive
@@ -255,7 +255,7 @@ class Optimizer(metaclass=Explaining):
                 unseen.update(values)
             if self.master_weights:
                 rounded = {**rounded, **dict(zip((m.param._id for m in members), after[0], strict=True))}
-        new = with_buffers.with_values(values)
+        new = model._with_variables({**buffers, **model._renewed(values)})
         replaced = memory.with_replaced([item.param._value for item in pending])
         if not in_place:
             unseen.difference_update(values)

@@ -110,7 +110,10 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
 
     def _like(self, primitive: Value) -> Self:
         """Return a tensor of this one's kind and device that holds ``primitive``."""
-        return new_tensor(type(self), self._device, primitive)  # type: ignore[no-any-return]  # of that class
+        out: Self = new(type(self))
+        out._device = self._device
+        out._primitive = primitive
+        return out
 
     def _float(self, primitive: Value) -> Tensor[B]:
         """Return a float tensor on this one's device that holds ``primitive``."""
@@ -151,7 +154,7 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return len(self.shape)
+        return len(self._primitive.shape)
 
 
 def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:

@@ -81,13 +81,13 @@ def composed(owner: C) -> C:
     return owner
 
 
-def refuse(tensor: object, operation: str, unknown: Mapping[str, object]) -> NoReturn:
-    """Raise the error for unknown arguments of a tensor method.
+def refuse(tensor: object, operation: str, unknown: Mapping[str, object], *args: object) -> NoReturn:
+    """Raise the error for unknown arguments of a tensor method, or for the wrong number of ``args``.
 
     Raises:
         CallError: always.
     """
-    _refuse(getattr(type(tensor), operation), (tensor,), unknown, None)
+    _refuse(getattr(type(tensor), operation), (tensor, *args), unknown, None)
     raise AssertionError(f"{operation}() takes {', '.join(unknown)}")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
+from burnpy.backend.value_range import value_range
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.index_checks import in_range, out_of_range
@@ -28,9 +30,14 @@ def counted_targets(
         IndexRangeError: a class is out of range.
     """
     _classes_fit(operation, log_p, target, dim)
-    shape, classes = log_p.shape, log_p.shape[dim]
+    shape = log_p.shape
+    classes = shape[dim]
     d = log_p.device.discrete
     index = target._primitive
+    if d.eager_checks and 0 not in shape:
+        least, most = value_range(d.to_numpy(index))
+        if least >= 0 and most < classes and not least <= ignore_index <= most:
+            return (index if index.dtype is int64 else d.cast(index, int64)), None
     if d.eager_checks and not (d.to_numpy(index) == ignore_index).any():
         return in_range(d, index, classes, False, f"{operation}()", dim, shape), None
     counted = d.ne(index, ignore_index)
@@ -45,7 +52,8 @@ def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> N
         what = describe(target)
         raise KindError(f"{operation}() takes its classes as an IntTensor, and was given {what}")
     together(operation, log_p, target)  # raises an error if they cannot be combined
-    shape, classes = log_p.shape, log_p.shape[dim]
+    shape = log_p.shape
+    classes = shape[dim]
     if target.shape != shape[:dim] + shape[dim + 1 :]:
         classes_last = target.shape == shape[:-1]  # the layout of language models
         way_out = (

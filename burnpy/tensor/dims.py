@@ -33,8 +33,8 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
     >>> dim_of(-1, 3, "sum")
     2
     """
-    if dim.__class__ is int and 0 <= dim < ndim:
-        return dim
+    if dim.__class__ is int and -ndim <= dim < ndim:
+        return dim % ndim
     number = integer(dim, "dim", operation)
     if -ndim <= number < ndim:
         return number % ndim
@@ -99,6 +99,8 @@ def new_dim_of(dim: int, ndim: int, operation: str) -> int:
     Raises:
         DimError: the position is out of range.
     """
+    if dim.__class__ is int and 0 <= dim <= ndim:
+        return dim
     number = integer(dim, "dim", operation)
     if -ndim - 1 <= number <= ndim:
         return number % (ndim + 1)

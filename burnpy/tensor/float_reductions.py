@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.tensor.base import B
-from burnpy.tensor.dims import DimsLike, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.dims import DimsLike, dims_of, need_bool
 from burnpy.tensor.reductions import NumberReductions
-from burnpy.tensor.template import accumulation
+from burnpy.tensor.template import accumulation, along
 
 
 class FloatReductions(NumberReductions[B]):
@@ -50,6 +50,7 @@ class FloatReductions(NumberReductions[B]):
         need_bool(keepdim, "logsumexp")
         return self._like(self._backend.logsumexp(self._primitive, dims, keepdim))
 
+    @along
     def softmax(self, dim: int) -> Self:
         """The softmax along ``dim``: exp(x) divided by its sum, without overflow; NaN where all elements are -inf.
 
@@ -58,16 +59,9 @@ class FloatReductions(NumberReductions[B]):
         >>> Tensor[NumPy].from_data([[1.0, 1.0], [1000.0, 0.0]]).softmax(dim=1).tolist()
         [[0.5, 0.5], [1.0, 0.0]]
         """
-        return self._along("softmax", dim)
+        ...
 
+    @along
     def log_softmax(self, dim: int) -> Self:
         """The logarithm of the softmax along ``dim``, accurate where softmax underflows."""
-        return self._along("log_softmax", dim)
-
-    def _along(self, operation: str, dim: int) -> Self:
-        """Return an operation along one dimension; a 0-d tensor is treated as a vector of one element."""
-        b, x = self._backend, self._primitive
-        if x.shape:
-            return self._like(getattr(b, operation)(x, dim_of(dim, len(x.shape), operation)))
-        scalar_dim(dim, operation)
-        return self._like(b.reshape(getattr(b, operation)(b.reshape(x, (1,)), 0), ()))
+        ...

@@ -8,6 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import IndexRangeError, KindError
 from burnpy.backend.primitives import Bool, Int, Shape
+from burnpy.backend.value_range import value_range
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import together
 
@@ -53,7 +54,7 @@ def in_range(
         index = d.where(d.ne(index, ignored), index, 0)
     if d.eager_checks or not size:
         values = d.to_numpy(index)
-        least, most = (int(values.min()), int(values.max())) if values.size else (0, -1)
+        least, most = value_range(values) if values.size else (0, -1)
         if most > high or least < low:
             raise out_of_range(most if most > high else least, size, negative, operation, dim, shape)
         negative = least < 0

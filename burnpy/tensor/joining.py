@@ -123,25 +123,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     >>> where(x < 0, 10, x).tolist()
     [10.0, 2.0]
     """
-    if isinstance(x, TensorBase) and isinstance(y, TensorBase):
-        x, y = together("where", x, y)
-    tensor = x if isinstance(x, TensorBase) else y
-    if not isinstance(tensor, TensorBase):
-        raise KindError(
-            f"where() was asked to choose between {describe(x)} and {describe(y)}; one of them must be a tensor"
-        )
-    mask = condition_of(tensor, condition, "where")
-    backend: Any = tensor._backend
-    if tensor is x:
-        first, second = x._primitive, operands(x, y, "where")[1]
-        if isinstance(y, TensorBase):
-            first, second = _promoted(backend, first, second)
-    else:
-        first, second = backend.full((), number(y, x, "where"), y.dtype), y._primitive
-    shapes = [v.shape for v in (mask, first, second) if not isinstance(v, (int, float))]
-    if broadcast_shape(*shapes) is None:
-        raise ShapeError(f"where() was asked of shapes {', '.join(map(str, shapes))}, which do not broadcast")
-    return tensor._like(backend.where(mask, first, second))
+    return chosen(condition, x, y)
 
 
 @overload
@@ -192,6 +174,34 @@ def _need_tensor(operation: str, x: object) -> None:
         raise KindError(f"{operation}() takes tensors, and was given {describe(x)}; make a tensor of it first")
 
 
+def chosen(condition: Any, x: Any, y: Any) -> Any:
+    """Return the result of `where`.
+
+    Raises:
+        KindError: the condition is not a `BoolTensor`, x and y are of two kinds, or both are numbers.
+        ShapeError: the shapes do not broadcast.
+    """
+    if isinstance(x, TensorBase) and isinstance(y, TensorBase):
+        x, y = together("where", x, y)
+    tensor = x if isinstance(x, TensorBase) else y
+    if not isinstance(tensor, TensorBase):
+        raise KindError(
+            f"where() was asked to choose between {describe(x)} and {describe(y)}; one of them must be a tensor"
+        )
+    mask = condition_of(tensor, condition, "where")
+    backend: Any = tensor._backend
+    if tensor is x:
+        first, second = x._primitive, operands(x, y, "where")[1]
+        if isinstance(y, TensorBase):
+            first, second = _promoted(backend, first, second)
+    else:
+        first, second = backend.full((), number(y, x, "where"), y.dtype), y._primitive
+    shapes = [mask.shape, first.shape] if isinstance(second, (int, float)) else [mask.shape, first.shape, second.shape]
+    if broadcast_shape(*shapes) is None:
+        raise ShapeError(f"where() was asked of shapes {', '.join(map(str, shapes))}, which do not broadcast")
+    return tensor._like(backend.where(mask, first, second))
+
+
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
     """Return the primitive of a mask for ``x``.
 
@@ -207,6 +217,8 @@ def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
 
 
 def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
+    if x.dtype is y.dtype:
+        return x, y
     dtype = result_type(x, y)
     return (x if x.dtype == dtype else backend.cast(x, dtype)), (y if y.dtype == dtype else backend.cast(y, dtype))
 
@@ -226,9 +238,10 @@ def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
         )
     resolved = dim_of(dim, len(shape), operation)
     for k, value in enumerate(values):
-        if value.shape[:resolved] != shape[:resolved] or value.shape[resolved + 1 :] != shape[resolved + 1 :]:
+        other = value.shape
+        if other != shape and (other[:resolved] != shape[:resolved] or other[resolved + 1 :] != shape[resolved + 1 :]):
             raise ShapeError(
-                f"{operation}() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}) "
+                f"{operation}() was asked to join shapes {shape} and {other} (the first and number {k + 1}) "
                 f"along dim {resolved}; all other sizes must be equal"
             )
     return first._like(first._backend.cat(values, resolved))
@@ -241,13 +254,21 @@ def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list
         ArgumentError: ``tensors`` is not a list or tuple of tensors, or is empty.
     """
     sequence = tensors if isinstance(tensors, (list, tuple)) else ()
-    wrong = [f"{describe(x)} as number {k + 1}" for k, x in enumerate(sequence) if not isinstance(x, TensorBase)]
-    if not sequence or wrong:
+    if not sequence:
         single = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else describe(tensors)
-        what = wrong[0] if wrong else single
-        raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, and was given {what}")
-    tensors = together(operation, *tensors)
+        raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, and was given {single}")
+    for k, x in enumerate(sequence):
+        if not isinstance(x, TensorBase):
+            raise ArgumentError(
+                f"{operation}() takes a list or tuple of tensors, at least one, and was given {describe(x)} as number "
+                f"{k + 1}"
+            )
+    tensors = together(operation, *sequence)
     first = tensors[0]
-    values = [operands(first, x, operation)[1] for x in tensors]
-    dtype = reduce(promote_types, [v.dtype for v in values])
-    return first, [v if v.dtype == dtype else first._backend.cast(v, dtype) for v in values]
+    kind, dtype = first.__class__, first._primitive.dtype
+    values = [x._primitive if x.__class__ is kind else operands(first, x, operation)[1] for x in tensors]
+    for value in values:
+        if value.dtype is not dtype:
+            dtype = reduce(promote_types, [v.dtype for v in values])
+            return first, [v if v.dtype == dtype else first._backend.cast(v, dtype) for v in values]
+    return first, values

@@ -75,6 +75,11 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
         DeviceError: an index is on another device.
     """
     shape = x.shape
+    if isinstance(key, TensorBase) and key.kind == "int" and key.ndim and shape:  # the common case: x[indices]
+        together("x[...]", x, key)
+        index = in_range(x.device, key._primitive, shape[0], True, "x[...]", 0, shape)
+        flat = index if key.ndim == 1 else x.device.discrete.reshape(index, (math.prod(index.shape),))
+        return Selection(None, Indexed(None, 0, shape[:1], flat, index.shape))
     basic: list[Any] = []
     indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
     dim = place = 0  # of x, and of the slice

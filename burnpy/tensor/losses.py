@@ -248,6 +248,7 @@ def _class_dim(operation: str, logits: Tensor[Any]) -> int:
     """Return the dimension of the classes: 1, or 0 for logits of shape (C,)."""
     if not isinstance(logits, Tensor):
         raise KindError(f"{operation}() takes a float Tensor, and was given {describe(logits)}")
-    if logits.ndim == 0:
+    ndim = logits.ndim
+    if ndim == 0:
         raise DimError(f"{operation}() was asked of a 0-d tensor; it needs the shape (C,), (N, C) or (N, C, ...)")
-    return min(logits.ndim - 1, 1)
+    return 1 if ndim > 1 else 0

@@ -113,8 +113,14 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
         DeviceError: the tensors are on unrelated devices.
         EscapedError: a tensor is on a level whose function has returned.
     """
-    device = common_device(operation, [x._device for x in tensors])
-    return tuple([x if x._device is device else raised(x, device) for x in tensors])
+    device = tensors[0]._device
+    for x in tensors:
+        if x._device is not device:
+            device = common_device(operation, [x._device for x in tensors])
+            return tuple([x if x._device is device else raised(x, device) for x in tensors])
+    if hasattr(device, "refuse"):
+        device.refuse(operation)
+    return tensors
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
@@ -209,6 +215,9 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
     >>> broadcast_shape((2, 1), (3,))
     (2, 3)
     """
+    first = shapes[0]
+    if shapes.count(first) == len(shapes):
+        return first
     reversed_shape: list[int] = []
     for sizes in zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
         wide = {size for size in sizes if size != 1} or {1}

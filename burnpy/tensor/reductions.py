@@ -110,14 +110,16 @@ class NumberReductions(TensorBase[B]):
         ([5.0, 4.0], [1, 0])
         """
         need_bool(keepdim, "max")
+        primitive = self._primitive
+        ndim = len(primitive.shape)
         if dim is None:
-            self._need_elements(ALL[self.ndim], "max")
-            return self._like(self._backend.amax(self._primitive, ALL[self.ndim], keepdim))
-        if not self.ndim:
+            self._need_elements(ALL[ndim], "max")
+            return self._like(self._backend.amax(primitive, ALL[ndim], keepdim))
+        if not ndim:
             return self._of_scalar("max", dim)
-        resolved = dim_of(dim, self.ndim, "max")
+        resolved = dim_of(dim, ndim, "max")
         self._need_elements((resolved,), "max")
-        values, indices = self._backend.max_dim(self._primitive, resolved, keepdim)
+        values, indices = self._backend.max_dim(primitive, resolved, keepdim)
         return Selection(self._like(values), self._int(indices))
 
     @overload
@@ -133,14 +135,16 @@ class NumberReductions(TensorBase[B]):
             ShapeError: there are no elements.
         """
         need_bool(keepdim, "min")
+        primitive = self._primitive
+        ndim = len(primitive.shape)
         if dim is None:
-            self._need_elements(ALL[self.ndim], "min")
-            return self._like(self._backend.amin(self._primitive, ALL[self.ndim], keepdim))
-        if not self.ndim:
+            self._need_elements(ALL[ndim], "min")
+            return self._like(self._backend.amin(primitive, ALL[ndim], keepdim))
+        if not ndim:
             return self._of_scalar("min", dim)
-        resolved = dim_of(dim, self.ndim, "min")
+        resolved = dim_of(dim, ndim, "min")
         self._need_elements((resolved,), "min")
-        values, indices = self._backend.min_dim(self._primitive, resolved, keepdim)
+        values, indices = self._backend.min_dim(primitive, resolved, keepdim)
         return Selection(self._like(values), self._int(indices))
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> IntTensor[B]:
@@ -202,7 +206,7 @@ class NumberReductions(TensorBase[B]):
 
     def _need_elements(self, dims: tuple[int, ...], operation: str) -> None:
         """Raise a `ShapeError` if there are no elements to reduce."""
-        shape = self.shape
+        shape = self._primitive.shape
         if 0 in shape and any(shape[d] == 0 for d in dims):
             over = f"dim {dims[0]}" if len(dims) == 1 else f"dims {dims}"
             raise ShapeError(

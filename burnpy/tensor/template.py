@@ -19,10 +19,12 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.specialised import specialised
 from burnpy.tensor.base import blank, owned
 from burnpy.tensor.call_errors import refuse, refuse_option
-from burnpy.tensor.dims import ALL, dims_of, need_bool
+from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.operands import explain, explain_memory, operands
 
 F = TypeVar("F", bound=Callable[..., Any])
+MISSING = object()
+"""The default of a parameter that has none, in methods that collect unknown arguments."""
 
 
 def unary(declaration: F) -> F:
@@ -56,6 +58,11 @@ def reduction(declaration: F) -> F:
 def accumulation(declaration: F) -> F:
     """Create a `reduction` that also takes the ``dtype`` to compute in."""
     return _method(_accumulation, declaration)
+
+
+def along(declaration: F) -> F:
+    """Create a method of one dimension, with a result of the same shape; a 0-d tensor is a vector of one element."""
+    return _method(_along, declaration)
 
 
 def from_template(template: Any) -> Callable[[F], F]:
@@ -153,6 +160,27 @@ def _accumulation(self: Any, dim: Any = None, keepdim: Any = False, dtype: Any =
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
     try:
         result._primitive = self._backend.OPERATION(primitive, dims, keepdim)
+    except MemoryError as error:
+        explain_memory(error, "OPERATION", self)
+        raise
+    return result
+
+
+def _along(self: Any, dim: Any = MISSING, *more: Any, **unknown: Any) -> Any:
+    if more or unknown or dim is MISSING:
+        refuse(self, "OPERATION", unknown, *(() if dim is MISSING else (dim, *more)))
+    primitive = self._primitive
+    ndim = len(primitive.shape)
+    result = blank()
+    result._device = self._device
+    try:
+        if ndim:
+            result._primitive = self._backend.OPERATION(primitive, dim_of(dim, ndim, "OPERATION"))
+        else:
+            scalar_dim(dim, "OPERATION")
+            result._primitive = self._backend.reshape(
+                self._backend.OPERATION(self._backend.reshape(primitive, (1,)), 0), ()
+            )
     except MemoryError as error:
         explain_memory(error, "OPERATION", self)
         raise

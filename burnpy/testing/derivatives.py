@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -75,27 +75,28 @@ def by_reverse(problem: Problem, only: int | None = None) -> list[NDArray[Any]]:
     ]
 
 
-def by_forward(problem: Problem, k: int, direction: NDArray[Any]) -> list[NDArray[Any]]:
-    """Compute the tangent of each result for the tangent ``direction`` of input k; zeros if it has none."""
+def by_forward(problem: Problem, directions: Mapping[int, NDArray[Any]]) -> list[NDArray[Any]]:
+    """Compute the tangent of each result for tangents of the inputs at some positions; zeros if it has none."""
     inner: Any = problem.inputs[0].device
     device: Any = Forward(inner)
     duals = []
     for j, x in enumerate(problem.inputs):
-        dual = device.dual(x._primitive, inner.from_numpy(direction)) if j == k else device.lift(x._primitive)
+        tangent = inner.from_numpy(directions[j]) if j in directions else None
+        dual = device.lift(x._primitive) if tangent is None else device.dual(x._primitive, tangent)
         duals.append(new_tensor(Tensor, device, dual))
     tangents = [(out, out._primitive.tangent) for out in results(problem.function, duals)]
     return [np.zeros(out.shape, out.dtype) if t is None else _array(inner, t) for out, t in tangents]
 
 
-def by_differences(problem: Problem, k: int, direction: NDArray[Any]) -> float:
-    """Compute the derivative of the weighted sum of the results, by input k along ``direction``."""
+def by_differences(problem: Problem, directions: Mapping[int, NDArray[Any]]) -> float:
+    """Compute the derivative of the weighted sum of the results, along directions of the inputs at some positions."""
     inner: Any = problem.inputs[0].device
-    here = problem.inputs[k].to_numpy()
     sides = []
     for step in (problem.eps, -problem.eps):
-        moved = problem.inputs[k]._like(inner.from_numpy(here + step * direction))
-        outs = results(problem.function, [*problem.inputs[:k], moved, *problem.inputs[k + 1 :]])
-        sides.append([out.to_numpy() for out in outs])
+        moved = list(problem.inputs)
+        for k, direction in directions.items():
+            moved[k] = moved[k]._like(inner.from_numpy(moved[k].to_numpy() + step * direction))
+        sides.append([out.to_numpy() for out in results(problem.function, moved)])
     # Subtract before summing: the rounding error of each sum would be that of its largest element.
     parts = zip(*sides, problem.weights, strict=True)
     return float(sum(((up - down) * weight.to_numpy()).sum() for up, down, weight in parts) / (2 * problem.eps))

@@ -69,7 +69,8 @@ def gradcheck(
         check_undefined_grad: if there are several results, check that an undefined gradient of one counts as zeros.
         check_forward_ad: check forward mode, `Forward`.
         check_backward_ad: check reverse mode, `Autodiff`.
-        fast_mode: check along random directions only, whose number is independent of the size of the inputs.
+        fast_mode: check along random directions of all inputs at once, whose number is independent of the number and
+            the size of the inputs; where they find an error, each input is checked, to name it.
         elements: inputs with more elements are checked along random directions only, in any case.
         seed: the seed of the random weights and directions.
 
@@ -223,14 +224,48 @@ def _check(problem: Problem, options: Options) -> None:
     _deterministic(problem, options.nondet_tol)
     _unchanged(problem, "the function")
     gradients = _gradients(problem, options) if options.backward else []
+    if options.elements:
+        _check_each(problem, gradients, options)
+    else:
+        try:
+            _check_together(problem, gradients, options)
+        except GradcheckError:
+            _check_each(problem, gradients, options)  # to name the input
+            raise
+    _unchanged(problem, "forward mode")
+
+
+def _check_each(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
+    """Check the derivatives by one input after the other."""
     for k, x in enumerate(problem.inputs):
         for name, direction in _directions(problem.generator, x.shape, options.elements):
-            expected = by_differences(problem, k, direction)
-            if options.backward:
-                _compare("reverse", k, name, float((gradients[k] * direction).sum()), expected, options)
-            if options.forward:
-                _compare("forward", k, name, _forward(problem, k, direction), expected, options)
-    _unchanged(problem, "forward mode")
+            _check_along(problem, {k: direction}, f"input {k}, {name}", gradients, options)
+
+
+def _check_together(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
+    """Check the derivatives as all inputs move at once: tangents one by one in one direction, together in another."""
+    for d, apart in enumerate((True, False)):
+        shapes = [(k, x.shape) for k, x in enumerate(problem.inputs) if 0 not in x.shape]
+        directions = {k: _direction(problem.generator, shape) for k, shape in shapes}
+        _check_along(problem, directions, f"all inputs, random direction {d}", gradients, options, apart)
+
+
+def _check_along(
+    problem: Problem,
+    directions: dict[int, NDArray[Any]],
+    name: str,
+    gradients: list[NDArray[Any]],
+    options: Options,
+    apart: bool = False,
+) -> None:
+    """Check the derivative along directions of some inputs; in forward mode with a pass for each, if ``apart``."""
+    expected = by_differences(problem, directions)
+    if options.backward:
+        actual = sum(float((gradients[k] * direction).sum()) for k, direction in directions.items())
+        _compare("reverse", name, actual, expected, options)
+    if options.forward:
+        passes = [{k: direction} for k, direction in directions.items()] if apart else [directions]
+        _compare("forward", name, sum(_forward(problem, name, each) for each in passes), expected, options)
 
 
 def _gradients(problem: Problem, options: Options) -> list[NDArray[Any]]:
@@ -265,13 +300,13 @@ def _check_undefined(problem: Problem, gradients: list[NDArray[Any]], options: O
             )
 
 
-def _forward(problem: Problem, k: int, direction: NDArray[Any]) -> float:
+def _forward(problem: Problem, name: str, directions: dict[int, NDArray[Any]]) -> float:
     """Compute the derivative of the weighted sum of the results in forward mode."""
-    tangents = by_forward(problem, k, direction)
+    tangents = by_forward(problem, directions)
     for j, (tangent, weight) in enumerate(zip(tangents, problem.weights, strict=True)):
         if (tangent.shape, tangent.dtype) != (weight.shape, weight.dtype):
             raise GradcheckError(
-                f"the tangent of result {j}, by input {k}, has shape {tangent.shape} and dtype "
+                f"the tangent of result {j}, by {name}, has shape {tangent.shape} and dtype "
                 f"{tangent.dtype}, and the result has {weight.shape} and {weight.dtype}"
             )
     return sum(float((t * w.to_numpy()).sum()) for t, w in zip(tangents, problem.weights, strict=True))
@@ -292,11 +327,11 @@ def _directions(
     return directions
 
 
-def _compare(mode: str, k: int, name: str, actual: float, expected: float, options: Options) -> None:
+def _compare(mode: str, name: str, actual: float, expected: float, options: Options) -> None:
     atol, rtol = options.atol, options.rtol
     if not abs(actual - expected) <= atol + rtol * abs(expected):  # so that NaN fails
         raise GradcheckError(
-            f"the derivative by input {k}, {name}: {mode} mode gives {actual!r}, central differences give {expected!r} "
+            f"the derivative by {name}: {mode} mode gives {actual!r}, central differences give {expected!r} "
             f"(of the results' weighted sum; accepted were {atol} + {rtol} × the latter)"
         )
 
@@ -319,4 +354,6 @@ def _unchanged(problem: Problem, who: str) -> None:
 
 
 def _same(x: NDArray[Any], y: NDArray[Any], tolerance: float = 0.0) -> bool:
-    return x.shape == y.shape and x.dtype == y.dtype and np.allclose(x, y, 0.0, tolerance, equal_nan=True)
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    return x.tobytes() == y.tobytes() or np.allclose(x, y, 0.0, tolerance, equal_nan=True)

@@ -126,9 +126,36 @@ def test_fast_mode_checks_random_directions_only(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "by_differences", counted)
     x = Tensor[NumPy].from_data([0.1, 0.2, 0.3, 0.4], dtype="float64")
     assert gradcheck(lambda x: x.sin(), x, fast_mode=True)
-    assert len(asked) == 2
+    assert gradcheck(lambda x, y: x.sin() * y, (x, Y), fast_mode=True)
+    assert len(asked) == 2 + 2
     assert gradcheck(lambda x: x.sin(), x)
-    assert len(asked) == 2 + 6
+    assert len(asked) == 2 + 2 + 6
+
+
+def test_fast_mode_names_the_input() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x.sin() * y.detach()
+
+    with pytest.raises(GradcheckError, match="input 1, random direction 0: reverse mode gives 0"):
+        gradcheck(f, (X, Y), fast_mode=True)
+
+
+@pytest.mark.parametrize("tangents", [1, 2])
+def test_fast_mode_tries_tangents_alone_and_together(tangents: int) -> None:
+    class Product(autodiff.Function):
+        @staticmethod
+        def forward(ctx: autodiff.Context, x: Any, y: Any) -> Any:
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def jvp(ctx: autodiff.Context, dx: Any, dy: Any) -> Any:
+            x, y = ctx.saved_tensors
+            wrong = 1.01 if sum(bool((t != 0.0).any().item()) for t in (dx, dy)) == tangents else 1.0
+            return (dx * y + x * dy) * wrong
+
+    with pytest.raises(GradcheckError, match="forward mode gives"):
+        gradcheck(Product.apply, (X, X + 1.0), fast_mode=True, check_backward_ad=False)
 
 
 def test_one_of_two_modes_can_be_left_out_but_not_both() -> None:

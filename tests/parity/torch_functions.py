@@ -223,6 +223,7 @@ NONE = {
     **dict.fromkeys(("gru", "lstm", "rnn"), "the layers are compared in test_nn.py"),
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
+    "pad_ends": "functional.pad is compared in test_shape_programs.py",
     "recurrence": "cumprod and logcumsumexp, whose gradients it computes, are compared",
     "run": "PyTorch has no programs",
     **dict.fromkeys(

@@ -106,7 +106,7 @@ def test_every_length_and_nothing_beyond_it(dtype: str) -> None:
     for length in range(1, 70):
         x = np.linspace(-2, 2, length).astype(dtype)
         room = np.full(length + 70, 9.0, dtype)
-        run.into([x, room[:length]], (), length)
+        run.into([x, room[:length]], (), 1, length)
         np.testing.assert_allclose(room[:length], x / (1 + np.exp(-x)), rtol=1e-6)
         assert (room[length:] == 9.0).all()
 
@@ -211,7 +211,7 @@ def test_numbers_are_read_at_each_call() -> None:
 def test_an_output_may_have_the_memory_of_an_input() -> None:
     program = trace(lambda b, x, y: (b.add(x, y), b.sub(x, y)), (full("float64"), full("float64")))
     x, y = np.arange(40.0).reshape(1, 40), np.ones((1, 40))
-    kernel_of(program).into([x, y, x, y], (), 40)
+    kernel_of(program).into([x, y, x, y], (), 1, 40)
     np.testing.assert_array_equal(x[0], np.arange(40) + 1)
     np.testing.assert_array_equal(y[0], np.arange(40) - 1)
 
@@ -235,23 +235,25 @@ def test_what_kernels_cannot_do_is_left_to_the_interpreter(f: Callable[..., Any]
     np.testing.assert_array_equal(D.run(program, [x], ())[0], found)
 
 
-def test_operations_use_kernels_for_large_arrays_alone(noted: list[Any]) -> None:
+def test_operations_use_kernels_for_all_but_single_elements(noted: list[Any]) -> None:
     x = np.linspace(-3, 3, 96 * 64, dtype=np.float32).reshape(96, 64)
-    large = {
+    several = {
         "sigmoid": D.sigmoid(x),
         "gelu": D.gelu(x, False),
         "silu": D.silu(x),
         "softmax": D.softmax(x, 1),
         "normalize": D.normalize(x, x[0], x[1], (1,), 1e-5)[0],
     }
-    assert [kernel.program.name for kernel in noted] == list(large)
+    assert [kernel.program.name for kernel in noted] == list(several)
     noted.clear()
     for dtype in (np.float16, np.float32):
-        small = x[:6, :10].astype(dtype)
-        D.gelu(small if dtype is np.float32 else x.astype(dtype), False)
-        D.softmax(small, 1)
+        given = (x[:1, :1] if dtype is np.float32 else x).astype(dtype)
+        D.gelu(given, False)
+        D.softmax(given, 1)
     D.softmax(x, 0)
     assert not noted
+    D.softmax(x[0, :2], 0)
+    assert [kernel.program.name for kernel in noted] == ["softmax"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_allclose(D.silu(x.T), D.silu(x).T)
@@ -283,3 +285,15 @@ def test_scalars_of_numpy_are_no_arrays() -> None:
     wanted = np.exp(x) / np.exp(x).sum()
     wanted[7] -= 1
     np.testing.assert_allclose(gradient, wanted, atol=1e-12)
+
+
+def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
+    from burnpy_numpy.compiled.pooling_kernels import avg_pool
+
+    kernel = kernels.named_kernel(avg_pool, "float32", 2, 2, False)
+    assert kernel is not None
+    x, shares, out = (np.zeros(16, np.float32) for _ in range(3))
+    sizes: list[Any] = [4, 4, 2, 2, 2, 2, 0, 0, 1, "1"]
+    with pytest.raises(TypeError):
+        kernel((x, shares, out), sizes, 0, 1)
+    assert not out.any()

@@ -119,22 +119,38 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
 }
 
 
-def _max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
-    """The gradient of max pooling of numbers of which many are equal, some NaN, and some windows all -inf."""
-    given = np.round(x(3, 5, 20, 13))
-    given[0, 0, 3, 4], given[1, 2, 5:12, 3:9] = np.nan, -np.inf
-    out = D.max_pool2d(given, kernel, stride, padding, dilation, True)
-    return "max_pool2d_backward", (x(*out.shape), given, out, kernel, stride, padding, dilation), ("max_pool_backward",)
+POOLED = np.round(x(3, 5, 20, 13))
+"""Numbers of which many are equal, some NaN, and some windows all -inf."""
+POOLED[0, 0, 3, 4], POOLED[1, 2, 5:12, 3:9] = np.nan, -np.inf
+
+
+def _max_pool(
+    kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool = True
+) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
+    """The gradient of max pooling."""
+    out = D.max_pool2d(POOLED, kernel, stride, padding, dilation, ceil_mode)
+    used = "max_pool_backward" if ceil_mode else "tiled_max_pool_backward"
+    return "max_pool2d_backward", (x(*out.shape), POOLED, out, kernel, stride, padding, dilation), (used,)
 
 
 CASES |= {
+    "linear": ("linear", (x(70, 90), x(90, 37), x(37)), ("affine",)),
+    "linear, transposed weight": ("linear", (x(5, 14, 90), x(37, 90).T, x(37)), ("affine",)),
+}
+TILES = ((2, 2), (3, 1), (1, 3), (4, 13), (5, 12))
+CASES |= {
+    **{
+        f"max_pool2d, tiles of {tile}": ("max_pool2d", (POOLED, tile, tile, (0, 0), (1, 1), False), ("tiled_max_pool",))
+        for tile in TILES
+    },
+    **{f"max_pool2d, tiles of {t}, backward": _max_pool(t, t, (0, 0), (1, 1), ceil_mode=False) for t in TILES},
     "max_pool2d, backward": _max_pool((2, 2), (2, 2), (0, 0), (1, 1)),
     "max_pool2d, overlapping, backward": _max_pool((3, 3), (2, 1), (1, 1), (1, 1)),
-    "avg_pool2d": ("avg_pool2d", (x(3, 5, 20, 13), (2, 2), (2, 2), (0, 0), False, True, None), ("avg_pool",)),
+    "avg_pool2d": ("avg_pool2d", (x(3, 5, 20, 13), (2, 2), (2, 2), (0, 0), False, True, None), ("tiled_avg_pool",)),
     "avg_pool2d, backward": (
         "avg_pool2d_backward",
         (x(3, 5, 10, 6), (3, 5, 20, 13), (2, 2), (2, 2), (0, 0), True, 3),
-        ("avg_pool_backward",),
+        ("tiled_avg_pool_backward",),
     ),
     "avg_pool2d, padded": ("avg_pool2d", (x(3, 5, 20, 13), (3, 4), (2, 3), (1, 2), True, False, None), ("avg_pool",)),
     "avg_pool2d, padded, backward": (
@@ -187,6 +203,7 @@ def test_kernels_agree_with_numpy(case: str, dtype: str, noted: list[Any], monke
         np.testing.assert_array_equal(a, b)
     monkeypatch.setattr(kernel, "_failure", ["off for this test"])
     monkeypatch.setattr(operations, "_found", {})
+    monkeypatch.setattr(operations, "_templates", {})
     noted.clear()
     wanted = results(name, given)
     assert not noted

@@ -1,5 +1,4 @@
-"""Composed elementwise functions give the same numbers as one program and step by step, and are one where nothing is
-recorded."""
+"""Composed elementwise functions give the same numbers as one program and step by step, and so do their gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, Tensor, func
+from burnpy.autodiff import Balanced
 from burnpy.backend import NumPy, Profiled
 from burnpy.nn import functional
 
@@ -17,6 +17,7 @@ Train = Autodiff[NumPy]
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "lerp from the start": lambda x, y: x.lerp(y, 0.3),
     "lerp from the end": lambda x, y: x.lerp(y, 0.7),
+    "lerp by a tensor": lambda x, y: x.lerp(y, x),
     "nansum": lambda x, y: x.nansum(dim=1) + y.nansum(dim=1),
     "smooth_l1_loss": lambda x, y: functional.smooth_l1_loss(x, y, reduction="none"),
     "smooth_l1_loss, beta": lambda x, y: functional.smooth_l1_loss(x, y, beta=0.3, reduction="none"),
@@ -45,19 +46,63 @@ def test_large_tensors_agree_with_their_rows_and_with_tracked_ones(name: str, dt
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_they_run_as_programs_where_nothing_is_recorded(name: str) -> None:
+def test_they_run_as_programs(name: str) -> None:
+    if not NumPy().fuses(pair("float32")):
+        pytest.skip("without llvmlite, formulas are computed operation by operation")
     with Profiled.record() as profile:
         FUNCTIONS[name](*(Tensor[Profiled[NumPy]].from_data(a) for a in pair("float32")))
     assert "run" in {row.operation for row in profile.by_operation()}
     with Profiled.record() as profile:
-        FUNCTIONS[name](*(Tensor[Autodiff[Profiled[NumPy]]].from_data(a).require_grad() for a in pair("float32")))
-    assert "run" not in {row.operation for row in profile.by_operation()}
+        x, y = (Tensor[Autodiff[Profiled[NumPy]]].from_data(a).require_grad() for a in pair("float32"))
+        FUNCTIONS[name](x, y).sum().backward()
+    calls = sum(row.calls for row in profile.by_operation() if row.operation == "run")
+    assert calls == 2 * (2 if name == "nansum" else 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_of_large_tensors_agree_with_those_of_operations(name: str, dtype: str) -> None:
+    f, arrays = FUNCTIONS[name], pair(dtype)
+    found, wanted = (
+        _gradients(f, [Tensor[device].from_data(a) for a in arrays]) for device in (Train, Autodiff[Balanced[NumPy]])
+    )
+    bound = 1e-6 if dtype == "float32" else 1e-14
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=bound, atol=10 * bound)
+
+
+def _gradients(f: Callable[[Any, Any], Any], xs: list[Any]) -> list[Any]:
+    x, y = leaves = [a.require_grad() for a in xs]
+    out = f(x, y)
+    grads = (out * out).sum().backward()
+    return [grads[a].to_numpy() for a in leaves]
+
+
+def test_second_derivatives_of_large_tensors() -> None:
+    def loss(x: Any) -> Any:
+        return functional.huber_loss(x, x * 0.5, delta=0.4, reduction="sum")
+
+    rng = np.random.default_rng(0)
+    x, direction = (Tensor[NumPy].from_data(rng.normal(size=(40, 60))) for _ in range(2))
+    found = func.hvp(loss, x, direction)[1]
+    wanted = np.where(np.abs(x.to_numpy()) < 0.8, 0.25 * direction.to_numpy(), 0.0)
+    np.testing.assert_allclose(found.to_numpy(), wanted)
+
+
+def test_a_gradient_that_a_function_does_not_have_is_zero() -> None:
+    x = Tensor[Train].from_data(np.full((40, 70), np.inf)).require_grad()
+    (out,) = x._backend.fused(_first, (x._primitive, x._primitive))
+    assert x.grad(x._like(out).sum().backward()).to_numpy().tolist() == np.ones((40, 70)).tolist()
+
+
+def _first(b: Any, x: Any, y: Any) -> tuple[Any]:
+    return (b.where(b.eq(y, y), x, 0.0),)
 
 
 def test_small_tensors_and_other_dtypes_do_without() -> None:
     x, y = (Tensor[Profiled[NumPy]].from_data(a) for a in pair("float32"))
     with Profiled.record() as profile:
-        x[:10].lerp(y[:10], 0.3)
+        x[0, :50].lerp(y[0, :50], 0.3)
         x.to_dtype("float16").lerp(y.to_dtype("float16"), 0.3)
         x.lerp(y[0], 0.3)
     assert "run" not in {row.operation for row in profile.by_operation()}

@@ -151,8 +151,6 @@ def _run(
         rows: the number of rows of scratch memory.
         block: the number of queries whose weights are kept.
     """
-    from burnpy_numpy.compiled.kernel import address
-
     (mask, offset, scale), (xs, out, totals) = settings, given
     arrays = [*map(_readable, xs), *out]
     q, _, v = arrays[:3]
@@ -166,14 +164,13 @@ def _run(
         masks, mask_row = _places(lead, 1, strides[:-2]), strides[-2]
     places = _places(lead, item, *[x.strides[:-2] for x in arrays])
     tables = (*arrays, totals, places, np.array(scale, q.dtype), allowed, places if masks is None else masks)
-    addresses = [address(x) for x in tables]
     steps = [x.strides[-2] // item for x in arrays]
     first = keys if offset is None else min(max(offset, -queries), keys)
     sizes = (queries, keys, size, values, line, first, mask_row, block, *steps)
 
     def work(begin: int, end: int) -> None:
         scratch = np.empty(rows * line, q.dtype)
-        kernel([address(scratch), *addresses], sizes, begin, end)
+        kernel([scratch, *tables], sizes, begin, end)
 
     shared(work, math.prod(lead), queries * keys * (size + values) / _PRODUCTS)
     kernel.note()

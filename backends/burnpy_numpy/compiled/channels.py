@@ -12,7 +12,6 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.compiled.operations import LONGEST, MANY
-from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
@@ -65,15 +64,12 @@ class _Groups:
             planes = np.arange(members * groups) * each
             weights, steps = planes % (groups * each), (1, 1)
         self._tables, self._count = (planes, weights), len(planes)
-        self._addresses = tuple([table.ctypes.data for table in self._tables])
         self._sizes, self._elements = (each, size, *steps), each * size
 
     def run(self, kernel: NamedKernel, arrays: tuple[Any, ...]) -> None:
         """Run a kernel for all groups."""
-        used = [np.ascontiguousarray(a) for a in arrays]
-        addresses = (*[a.ctypes.data for a in used], *self._addresses)
-        shared(lambda begin, end: kernel(addresses, self._sizes, begin, end), self._count, self._elements)
-        kernel.note()
+        used = [*map(np.ascontiguousarray, arrays), *self._tables]
+        kernel.run(used, self._sizes, self._count, self._elements)
 
 
 _groups = lru_cache(maxsize=256)(_Groups)

@@ -6,19 +6,15 @@ Code that was just compiled and code from the disk are loaded in the same way, a
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from burnpy_numpy.compiled.entry import SYMBOLS, Entry, builtin
+from burnpy_numpy.openblas import cblas_gemm
 
 _engines: list[Any] = []
 """The engines that hold the loaded code until the process ends."""
 
-Kernel = Callable[[Any, Any, int, int, int, int], None]
-_PROTOTYPE = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
-)
 _EXTERNAL = {"burnpy_sin": "sin", "burnpy_cos": "cos"}
 """Functions of the C library, by the name under which kernels call them."""
 
@@ -46,6 +42,10 @@ def llvm() -> Any:
         binding.add_symbol(name, _address_in_c(function))
     for name in ("memcpy", "memset", "memmove"):  # which LLVM may write in place of a loop
         binding.add_symbol(name, _address_in_c(name))
+    for dtype in ("float32", "float64"):
+        blas = cblas_gemm(dtype == "float32")
+        if blas is not None:
+            binding.add_symbol(f"burnpy_gemm_{dtype}", ctypes.cast(blas.function, ctypes.c_void_p).value)
     for name in SYMBOLS:
         binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
     return binding
@@ -115,24 +115,14 @@ def compile_text(text: str) -> bytes:
     return bytes(target.emit_object(module))
 
 
-def load(code: bytes) -> Kernel:
-    """Load an object file and return its function ``kernel``."""
-    return _PROTOTYPE(_loaded(code, "kernel"))
-
-
-def load_entry(code: bytes) -> Entry:
+def load(code: bytes) -> Entry:
     """Load an object file and return its function ``entry`` as a built-in one of Python."""
-    return builtin(_loaded(code, "entry"))
-
-
-def _loaded(code: bytes, name: str) -> int:
-    """Load an object file and return the address of a function."""
     binding = llvm()
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target())
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    address: int = engine.get_function_address(name)
+    address: int = engine.get_function_address("entry")
     if not address:
-        raise RuntimeError(f"compiled code has no function {name}")
+        raise RuntimeError("compiled code has no function entry")
     _engines.append(engine)
-    return address
+    return builtin(address)

@@ -29,6 +29,8 @@ _TINY = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
 _WASTE = 0.25
 """The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
+_USED = 0.6
+"""The value of `Windows.lanes_used` below which a convolution takes longer than a product of matrices."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
 _ROWS = 1 << 14
@@ -104,7 +106,8 @@ class CompiledConvolution(ArrayBackend):
             bias is None or bias.dtype is x.dtype
         ):
             windows = _windows(x, shape, where, groups)
-            kernel = None if windows is None else _kernel("convolution", windows.forward, x.dtype)
+            slow = windows is None or (fits(x, groups) and windows.lanes_used < _USED)
+            kernel = None if slow or windows is None else _kernel("convolution", windows.forward, x.dtype)
             if windows is not None and kernel is not None:
                 return self._call(_forward, kernel, windows, x, weight, bias)
         return None
@@ -180,21 +183,16 @@ def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
 
 
 def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
-    from burnpy_numpy.compiled.kernel import address
-
     tables, members, o = windows.forward, x.shape[0], weight.shape[0]
     weight = np.ascontiguousarray(weight)
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     out = np.empty((members, o, *windows.counts), x.dtype)
-    addresses = (address(weight), address(out), address(added), *windows.forward_addresses)
     far, tiles = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1]
     blocks = len(tables.channels)
-    step = out.itemsize * o * far
 
     def work(begin: int, end: int, first: int = 0, last: int = blocks) -> None:
         for start, stop, source in windows.parts(x, begin, end):
-            table = [source, *addresses]
-            table[2] += start * step
+            table = (source, weight, out[start:], added, *windows.forward_tables)
             sizes = (stop - start, windows.length, tiles, windows.member, o * far, far)
             kernel(table, sizes, first, last)
 
@@ -208,8 +206,6 @@ def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: A
 
 
 def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
-    from burnpy_numpy.compiled.kernel import address
-
     tables, members, o = windows.backward, x.shape[0], grad.shape[1]
     grad = np.ascontiguousarray(grad)
     far = windows.counts[0] * windows.counts[1]
@@ -219,17 +215,13 @@ def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
     rows = np.ascontiguousarray(tables.channels * far)
     most = max(64, _ROWS // (size * tables.width * x.itemsize))
     several = max(1, most // vectors)
-    arrays = (grad, sums, tables.elements, tables.places, tables.targets, rows, tables.sources)
-    addresses = [address(a) for a in arrays]
 
     def work(first: int, last: int) -> None:
         for start, stop, source in windows.parts(x, 0, members):
             for begin in range(0, vectors, most):
                 end = min(begin + most, vectors)
-                table = [source, *addresses]
-                table[1] += start * o * far * x.itemsize
-                table[4] += 8 * begin
-                table[5] += 8 * begin
+                places, targets = tables.places[begin:], tables.targets[begin:]
+                table = (source, grad[start:], sums, tables.elements, places, targets, rows, tables.sources)
                 whole = min(max(tables.whole - begin, 0), end - begin)
                 sizes = (stop - start, several, columns, whole, end - begin, windows.member, o * far, tables.left)
                 kernel(table, sizes, first, last)

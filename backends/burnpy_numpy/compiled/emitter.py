@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from burnpy.backend.program import Extent, Instruction, Program
 from burnpy.backend.program.schedule import Schedule
-from burnpy_numpy.compiled.entry import entry_text
+from burnpy_numpy.compiled.entry import program_entry
 from burnpy_numpy.compiled.functions import FUNCTIONS, definition
 from burnpy_numpy.compiled.instructions import applied
 from burnpy_numpy.compiled.vectors import Vector, Writer
@@ -67,10 +67,10 @@ def emit(program: Program, vector_bytes: int) -> tuple[str, Layout]:
 
 
 def with_entry(program: Program, text: str, layout: Layout) -> str:
-    """Return the text of a kernel with the function by which Python calls it: see `entry_text`."""
+    """Return the text of a kernel with the function by which Python calls it: see `program_entry`."""
     scalars = sum(i.extent is Extent.SCALAR for i in program.inputs)
     arrays = len(program.inputs) - scalars + len(program.outputs) + (layout.scratch > 0)
-    return "\n".join([text, entry_text(arrays, scalars, layout.flat)])
+    return "\n".join([text, program_entry(arrays, scalars, layout.flat)])
 
 
 class _Emitter:

@@ -1,7 +1,7 @@
-"""Kernels of programs as built-in functions of Python: a call takes a tenth of the time of one through ctypes.
+"""Kernels as built-in functions of Python: a call takes a tenth of the time of one through ctypes.
 
 The code of a kernel has a function ``entry`` besides, by the convention of CPython's ``METH_FASTCALL``: it is given an
-array of Python objects. Those of a kernel's table are NumPy arrays, and come first, so that nothing has to be copied.
+array of Python objects.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-Entry = Callable[..., int]
+Entry = Callable[..., Any]
 SYMBOLS = (
     "PyLong_AsLongLong",
     "PyFloat_AsDouble",
     "PyLong_FromLongLong",
+    "PyErr_Occurred",
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
+    "PyLong_Type",
 )
-"""The functions of Python's C interface that the code calls."""
+"""The functions and types of Python's C interface to which the code refers."""
 _LONG = 1 << 12
 """The number of elements above which Python's lock is released."""
 _FASTCALL = 0x80
@@ -26,11 +28,12 @@ _methods: list[_Method] = []
 """The definitions to which the built-in functions refer, until the process ends."""
 
 
-def entry_text(arrays: int, numbers: int, flat: bool) -> str:
-    """Return the text of ``entry``, for a module that defines ``kernel``.
+def program_entry(arrays: int, numbers: int, flat: bool) -> str:
+    """Return the text of ``entry``, for a module that defines the ``kernel`` of a program.
 
-    Its arguments are the arrays of the table, the numbers as floats, ``begin``, ``end``, ``rows`` and ``columns``. They
-    are not checked. Python's lock is released if there is much to do.
+    Its arguments are the arrays of the table, which come first so that nothing has to be copied, the numbers as floats,
+    ``begin``, ``end``, ``rows`` and ``columns``. They are not checked. Python's lock is released if there is much to
+    do.
 
     Args:
         arrays: the number of arrays.
@@ -76,6 +79,75 @@ def entry_text(arrays: int, numbers: int, flat: bool) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+TABLE_ENTRY = f"""
+declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyErr_Occurred()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+@PyLong_Type = external global i8
+define ptr @entry(ptr %self, ptr %args, i64 %count) {{
+entry:
+  %end_at = getelementptr ptr, ptr %args, i64 1
+  %length_at = getelementptr ptr, ptr %args, i64 2
+  %given = getelementptr ptr, ptr %args, i64 3
+  %begin_object = load ptr, ptr %args
+  %end_object = load ptr, ptr %end_at
+  %length_object = load ptr, ptr %length_at
+  %begin = call i64 @PyLong_AsLongLong(ptr %begin_object)
+  %end = call i64 @PyLong_AsLongLong(ptr %end_object)
+  %length = call i64 @PyLong_AsLongLong(ptr %length_object)
+  %left = sub i64 %count, 3
+  %values = alloca i64, i64 %left
+  br label %head
+head:
+  %k = phi i64 [0, %entry], [%next, %stored]
+  %more = icmp slt i64 %k, %left
+  br i1 %more, label %body, label %converted
+body:
+  %at = getelementptr ptr, ptr %given, i64 %k
+  %object = load ptr, ptr %at
+  %type_at = getelementptr i8, ptr %object, i64 {object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)}
+  %type = load ptr, ptr %type_at
+  %is_int = icmp eq ptr %type, @PyLong_Type
+  %is_size = icmp sge i64 %k, %length
+  %converts = or i1 %is_int, %is_size
+  br i1 %converts, label %number, label %array
+number:
+  %number_value = call i64 @PyLong_AsLongLong(ptr %object)
+  br label %stored
+array:
+  %data_at = getelementptr i8, ptr %object, i64 {object.__basicsize__}
+  %data = load i64, ptr %data_at
+  br label %stored
+stored:
+  %value = phi i64 [%number_value, %number], [%data, %array]
+  %place = getelementptr i64, ptr %values, i64 %k
+  store i64 %value, ptr %place
+  %next = add i64 %k, 1
+  br label %head
+converted:
+  %error = call ptr @PyErr_Occurred()
+  %failed = icmp ne ptr %error, null
+  br i1 %failed, label %refused, label %run
+refused:
+  ret ptr null
+run:
+  %sizes = getelementptr i64, ptr %values, i64 %length
+  %state = call ptr @PyEval_SaveThread()
+  call void @kernel(ptr %values, ptr %sizes, i64 %begin, i64 %end)
+  call void @PyEval_RestoreThread(ptr %state)
+  %result = call ptr @PyLong_FromLongLong(i64 0)
+  ret ptr %result
+}}
+"""
+"""The text of ``entry``, for a module that defines the ``kernel`` of a template.
+
+Its arguments are ``begin``, ``end``, the length of the table, the table, which are NumPy arrays or addresses as ints,
+and the sizes. They are not checked, but that sizes are ints. Python's lock is released.
+"""
 
 
 class _Method(ctypes.Structure):

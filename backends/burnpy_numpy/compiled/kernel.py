@@ -15,30 +15,20 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
 from burnpy_numpy.compiled import cache as disk
 from burnpy_numpy.compiled import lists, operations
-from burnpy_numpy.compiled.compiler import Kernel as Function
-from burnpy_numpy.compiled.compiler import (
-    Unsupported,
-    compile_text,
-    llvm,
-    load,
-    load_entry,
-    machine,
-    vector_bytes,
-)
+from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
 from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit, with_entry
-from burnpy_numpy.compiled.entry import Entry
+from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
 from burnpy_numpy.threads import COUNT, shared
-
-F = TypeVar("F")
 
 _kernels: dict[Program, Kernel | None] = {}
 _named: dict[tuple[Any, ...], NamedKernel | None] = {}
@@ -49,10 +39,22 @@ _failure: list[str] = []
 class Kernel:
     """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
 
-    __slots__ = ("_arrays", "_function", "_outputs", "_unit", "layout", "program", "text")
+    __slots__ = (
+        "_arrays",
+        "_dtype",
+        "_flat",
+        "_function",
+        "_outputs",
+        "_scratch",
+        "_unit",
+        "layout",
+        "program",
+        "text",
+    )
 
     def __init__(self, program: Program, text: str, layout: Layout, function: Entry) -> None:
         self.program, self.text, self.layout = program, text, layout
+        self._flat, self._scratch = layout.flat, layout.scratch
         self._function, self._unit = function, CHUNK if layout.sums else 1
         self._arrays = [
             (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
@@ -61,6 +63,7 @@ class Kernel:
         ]
         steps = [program.instructions[k] for k in program.outputs]
         self._outputs = [(step.extent is Extent.FULL, dtype_of(step.dtype)) for step in steps]
+        self._dtype = self._outputs[0][1]
 
     def __call__(self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> Sequence[Any]:
         """Compute the outputs, on several threads if there are many elements.
@@ -74,11 +77,10 @@ class Kernel:
         Raises:
             ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
         """
-        layout = self.layout
         given: list[Any] = []
         for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
-            if type(x) is not np.ndarray or not x.flags.c_contiguous:
-                x = np.ascontiguousarray(x)
+            if type(x) is not _ndarray or not x.flags.c_contiguous:
+                x = _contiguous(x)
             size = (rows if over_rows else 1) * (columns if over_columns else 1)
             if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
@@ -87,63 +89,76 @@ class Kernel:
             given.append(x)
         results = self._memory(rows, columns)
         given += results
-        if layout.flat:
-            self.into(given, numbers, rows * columns)
-            return results
-        self._into_rows(given, numbers, rows, columns)
-        return [self._added(k, x, columns) for k, x in enumerate(results)] if layout.sums else results
+        self.into(given, numbers, rows, columns)
+        return [self._added(k, x, columns) for k, x in enumerate(results)] if self._unit > 1 else results
 
-    def _into_rows(self, arrays: list[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
-        """Compute a program that is not elementwise into memory that is given after the inputs."""
-        unit, scratch = self._unit, self.layout.scratch
-        if COUNT == 1 or rows * columns < _SHARED:
-            if scratch:
-                arrays = [*arrays, np.empty(scratch * (columns + _PADDING))]
-            self._function(*arrays, *numbers, 0, rows, rows, columns)
-        else:
-
-            def work(begin: int, end: int) -> None:
-                room = [np.empty(scratch * (columns + _PADDING))] if scratch else []
-                self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, rows), rows, columns)
-
-            shared(work, -(-rows // unit), unit * columns)
-        ran(self)
-
-    def alike(self, xs: Sequence[Any], numbers: Sequence[float], columns: int) -> Any:
-        """Compute the only output of a program, which is of the shape of its arrays.
+    def alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> Any:
+        """Compute the only output of a program, which is of the shape of its arrays. Their last dimension is a row.
 
         Args:
-            xs: the arrays, of one shape and of the program's dtypes, and no scalars: that is not checked.
+            xs: the arrays, of one shape and of the program's dtypes, not empty and no scalars: that is not checked.
             numbers: the inputs that are numbers.
-            columns: the number of columns, not 0; any number of an elementwise program.
         """
-        arrays = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in xs]
-        out = np.empty(xs[0].shape, self._outputs[0][1])
-        arrays.append(out)
-        if self.layout.flat:
-            self.into(arrays, numbers, out.size)
-        else:
-            self._into_rows(arrays, numbers, out.size // columns, columns)
+        shape = xs[0].shape
+        out, columns = _empty(shape, self._dtype), shape[-1]
+        for x in xs:
+            if not x.flags.c_contiguous:
+                xs = [*map(_contiguous, xs)]
+                break
+        self.into((*xs, out), numbers, out.size // columns, columns)
         return out
 
-    def into(self, arrays: Sequence[Any], numbers: Sequence[float], size: int) -> None:
-        """Compute an elementwise program into memory that is given.
+    def outputs(
+        self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int, numbers: Sequence[float] = ()
+    ) -> list[Any]:
+        """Compute the outputs of a program that adds up no columns, each in a shape that is given.
 
         Args:
-            arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs. They must be
-                C-contiguous, of the program's dtypes and of one size: that is not checked.
+            xs: the inputs, of the program's dtypes and sizes: that is not checked.
+            shapes: the shapes of the outputs.
+            rows: the number of rows, not 0.
+            columns: the number of columns, not 0.
             numbers: the inputs that are numbers.
-            size: the number of elements, not 0.
         """
-        if COUNT == 1 or size < _SHARED:
+        results = [_empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
+        given = [x if type(x) is _ndarray and x.flags.c_contiguous else _contiguous(x) for x in xs]
+        self.into(given + results, numbers, rows, columns)
+        return results
+
+    def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
+        """Compute a program into memory that is given.
+
+        Args:
+            arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs if the program
+                is elementwise. They must be C-contiguous, of the program's dtypes and sizes: that is not checked.
+            numbers: the inputs that are numbers.
+            rows: the number of rows, not 0.
+            columns: the number of columns, not 0; the elements of an elementwise program may be divided at will.
+        """
+        size = rows * columns
+        if size >= _SHARED and COUNT > 1:
+            self._share(arrays, numbers, rows, columns)
+        elif self._flat:
             self._function(*arrays, *numbers, 0, size, 1, size)
+        elif self._scratch:
+            self._function(*arrays, _empty(self._scratch * (columns + _PADDING)), *numbers, 0, rows, rows, columns)
         else:
+            self._function(*arrays, *numbers, 0, rows, rows, columns)
+        if executed:
+            ran(self)
 
-            def work(begin: int, end: int) -> None:
-                self._function(*arrays, *numbers, begin, end, 1, size)
+    def _share(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
+        """Compute a program on several threads."""
+        unit, scratch = self._unit, self._scratch
+        if self._flat:
+            rows, columns = 1, rows * columns
+        count, each = (columns, 1) if self._flat else (rows, columns)
 
-            shared(work, size)
-        ran(self)
+        def work(begin: int, end: int) -> None:
+            room = [_empty(scratch * (columns + _PADDING))] if scratch else []
+            self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
+
+        shared(work, -(-count // unit), unit * each)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
@@ -175,42 +190,39 @@ class Named(NamedTuple):
     text: str
 
 
-def address(x: Any) -> Any:
-    """Return the address of an array's data, faster than ``x.ctypes.data``, where kernels are enabled."""
-    return ctypes.c_void_p.from_address(id(x) + _HEAD).value
-
-
-_HEAD = object.__basicsize__
-
-
 class NamedKernel:
     """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
 
     __slots__ = ("_function", "program", "text")
 
-    def __init__(self, program: Named, text: str, function: Function) -> None:
+    def __init__(self, program: Named, text: str, function: Entry) -> None:
         self.program, self.text, self._function = program, text, function
 
-    def __call__(self, addresses: Sequence[int], sizes: Sequence[int], begin: int, end: int) -> None:
-        """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked."""
-        table = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._function(table, (ctypes.c_int64 * len(sizes))(*sizes), begin, end, 0, 0)
+    def __call__(self, table: Sequence[Any], sizes: Sequence[int], begin: int, end: int) -> None:
+        """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked.
+
+        Args:
+            table: C-contiguous arrays, or addresses.
+            sizes: its sizes.
+            begin: the first block.
+            end: the block after the last.
+        """
+        self._function(begin, end, len(table), *table, *sizes)
 
     def run(self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float) -> None:
         """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
 
         Args:
-            arrays: the C-contiguous arrays of its table; their shapes and dtypes are not checked.
+            arrays: its table, see `__call__`; shapes and dtypes of arrays are not checked.
             sizes: its sizes.
             blocks: the number of blocks.
             each: the number of elements of a block, for `shared`.
         """
-        table = (ctypes.c_void_p * len(arrays))(*map(address, arrays))
-        numbers = (ctypes.c_int64 * len(sizes))(*sizes)
+        function, length = self._function, len(arrays)
         if COUNT == 1 or blocks * each < _SHARED:
-            self._function(table, numbers, 0, blocks, 0, 0)
+            function(0, blocks, length, *arrays, *sizes)
         else:
-            shared(lambda begin, end: self._function(table, numbers, begin, end, 0, 0), blocks, each)
+            shared(lambda begin, end: function(begin, end, length, *arrays, *sizes), blocks, each)
         self.note()
 
     def note(self) -> None:
@@ -224,6 +236,8 @@ def ran(kernel: Any) -> None:
         note.append(kernel)
 
 
+_ndarray, _empty = np.ndarray, np.empty
+_contiguous: Any = np.ascontiguousarray
 _SHARED = 1 << 18
 """The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
 _PADDING = 64
@@ -277,7 +291,7 @@ def _made(program: Program) -> Kernel | None:
         text = with_entry(program, text, layout)
     except ProgramError:
         return None
-    function = loaded(program.name, program.key, text, load_entry)
+    function = loaded(program.name, program.key, text)
     return None if function is None else Kernel(program, text, layout, function)
 
 
@@ -294,15 +308,15 @@ def named_kernel(template: Callable[..., str], *parameters: Any) -> NamedKernel 
     try:
         return _named[key]
     except KeyError:
-        text, name = template(*parameters), template.__name__
-        function = loaded(name, repr(key), text, load)
+        text, name = template(*parameters) + TABLE_ENTRY, template.__name__
+        function = loaded(name, repr(key), text)
         sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
         kernel = None if function is None else NamedKernel(Named(name, sentence), text, function)
         return _named.setdefault(key, kernel)
 
 
-def loaded(name: str, key: str, text: str, load: Callable[[bytes], F]) -> F | None:
-    """Return what ``load`` makes of the code of a text, which is read from the disk if it has it.
+def loaded(name: str, key: str, text: str) -> Entry | None:
+    """Return the function ``entry`` of a text, whose code is read from the disk if it has it.
 
     None, with a warning, if compiling it fails.
     """

@@ -5,7 +5,6 @@ The arrays of a list are divided into parts of `PART` elements, whatever the num
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -14,10 +13,10 @@ import numpy as np
 
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
-from burnpy_numpy.compiled.compiler import Kernel as Function
-from burnpy_numpy.compiled.compiler import load, vector_bytes
+from burnpy_numpy.compiled.compiler import vector_bytes
 from burnpy_numpy.compiled.emitter import emit
-from burnpy_numpy.compiled.kernel import NamedKernel, address, enabled, loaded, named_kernel, ran
+from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
+from burnpy_numpy.compiled.kernel import NamedKernel, enabled, loaded, named_kernel, ran
 from burnpy_numpy.compiled.loops import Loops
 from burnpy_numpy.compiled.vectors import Vector
 from burnpy_numpy.threads import COUNT, shared
@@ -26,15 +25,20 @@ PART = 1 << 14
 """The number of elements of a part of an array."""
 
 _DRIVER = """
-define void @kernel(ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %arrays, i64 %count) {
+define void @kernel(ptr %table, ptr %sizes, i64 %begin, i64 %end) {
 entry:
   %which_at = getelementptr ptr, ptr %table, i64 1
   %starts_at = getelementptr ptr, ptr %table, i64 2
   %stops_at = getelementptr ptr, ptr %table, i64 3
+  %numbers_at = getelementptr ptr, ptr %table, i64 4
+  %count_at = getelementptr i64, ptr %sizes, i64 1
   %tables = load ptr, ptr %table
   %which = load ptr, ptr %which_at
   %starts = load ptr, ptr %starts_at
   %stops = load ptr, ptr %stops_at
+  %numbers = load ptr, ptr %numbers_at
+  %arrays = load i64, ptr %sizes
+  %count = load i64, ptr %count_at
   br label %head
 head:
   %part = phi i64 [%begin, %entry], [%next, %body]
@@ -59,8 +63,8 @@ done:
 }
 """
 """The loop over parts, around the kernel of an elementwise program. The table: the addresses of the arrays of each
-position, and for each part its position, its start and its stop. ``count`` is how many numbers each position has for
-itself, 0 if all have the same."""
+position, for each part its position, its start and its stop, and the numbers. The sizes: how many arrays a position
+has, and how many numbers for itself, 0 if all have the same."""
 
 
 class ListKernel:
@@ -68,7 +72,7 @@ class ListKernel:
 
     __slots__ = ("_function", "program", "results", "text")
 
-    def __init__(self, program: Program, text: str, function: Function) -> None:
+    def __init__(self, program: Program, text: str, function: Entry) -> None:
         self.program, self.text, self._function = program, text, function
         self.results = len(program.outputs)
 
@@ -85,12 +89,11 @@ class ListKernel:
         parts, which, starts, stops, _ = parts_of(sizes)
         if parts:
             values, count = _packed(numbers, len(sizes))
-            table = (ctypes.c_void_p * 4)(address(ids), address(which), address(starts), address(stops))
-            function = self._function
+            given = (5, ids, which, starts, stops, values, columns, count)
             if COUNT == 1 or parts == 1:
-                function(table, values, 0, parts, columns, count)
+                self._function(0, parts, *given)
             else:
-                shared(lambda begin, end: function(table, values, begin, end, columns, count), parts, PART)
+                shared(lambda begin, end: self._function(begin, end, *given), parts, PART)
         ran(self)
 
 
@@ -100,8 +103,8 @@ def _packed(numbers: tuple[Any, ...], positions: int) -> tuple[Any, int]:
         each = np.empty((positions, len(numbers)))
         for k, x in enumerate(numbers):
             each[:, k] = x
-        return each.ctypes, len(numbers)
-    return (ctypes.c_double * len(numbers))(*map(float, numbers)), 0
+        return each, len(numbers)
+    return np.array([float(x) for x in numbers]), 0
 
 
 @lru_cache(64)
@@ -132,8 +135,8 @@ def formula_kernel(
 @cache
 def _list_kernel(program: Program) -> ListKernel | None:
     text, _ = emit(program, vector_bytes())
-    text = text.replace("define void @kernel(", "define internal void @one(") + _DRIVER
-    function = loaded(program.name, f"lists {program.key}", text, load)
+    text = text.replace("define void @kernel(", "define internal void @one(") + _DRIVER + TABLE_ENTRY
+    function = loaded(program.name, f"lists {program.key}", text)
     return None if function is None else ListKernel(program, text, function)
 
 

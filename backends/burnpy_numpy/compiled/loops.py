@@ -12,7 +12,7 @@ from burnpy_numpy.compiled.vectors import Vector, Writer
 
 
 class Loops(Writer):
-    """The lines of a kernel ``kernel(table, sizes, begin, end, …)`` with loops.
+    """The lines of a kernel ``kernel(table, sizes, begin, end)`` with loops.
 
     Variables are written as memory of the stack, which LLVM's optimization moves to registers.
 
@@ -36,7 +36,7 @@ class Loops(Writer):
 
     def function(self) -> str:
         """Return the text of the module. Nothing can be added after it."""
-        arguments = "ptr %table, ptr %sizes, i64 %begin, i64 %end, i64 %rows, i64 %columns"
+        arguments = "ptr %table, ptr %sizes, i64 %begin, i64 %end"
         functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self._called)]
         first = [*sorted(self.declared), *functions, f"define void @kernel({arguments}) {{", "entry:"]
         return "\n".join([*first, *self._variables, *self.lines, "  ret void", "}", ""])

@@ -13,17 +13,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Dims
+from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
+from burnpy_array.fused import alike
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
+    from burnpy_numpy.block_kernel import BlockKernel
     from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
-LEAST = 64
-"""The number of elements from which kernels of programs are used that are several calls of NumPy."""
+LEAST = 2
+"""The number of elements from which kernels of programs are used that are several calls of NumPy. A single element may
+be one of NumPy's scalars, which kernels cannot read."""
 MANY = 2048
 """The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
+BLOCKS = 1 << 14
+"""The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
@@ -38,68 +45,79 @@ class Compiled(ArrayBackend):
 
         return list(self._call(run, super().run, program, xs, numbers))
 
+    def fuses(self, xs: Sequence[Any]) -> bool:
+        return xs[0].size >= LEAST and alike(xs) and _enabled()
+
+    def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
+        kernel = _fused_kernel(formula, xs, len(numbers))
+        if kernel is None:
+            return super().fused(formula, xs, numbers)
+        shapes = (xs[0].shape,) * len(kernel.program.outputs)
+        return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
+
     def sigmoid(self, x: Any) -> Any:
         kernel = elementwise_kernel("sigmoid", (), x)
-        return super().sigmoid(x) if kernel is None else applied(kernel, x)
+        return super().sigmoid(x) if kernel is None else kernel.alike((x,))
 
     def erf(self, x: Any) -> Any:
         kernel = elementwise_kernel("erf", (), x)
-        return super().erf(x) if kernel is None else applied(kernel, x)
+        return super().erf(x) if kernel is None else kernel.alike((x,))
 
     def gelu(self, x: Any, approximate: bool) -> Any:
         kernel = elementwise_kernel("gelu", (approximate,), x)
-        return super().gelu(x, approximate) if kernel is None else applied(kernel, x)
+        return super().gelu(x, approximate) if kernel is None else kernel.alike((x,))
 
     def gelu_backward(self, grad: Any, x: Any, approximate: bool) -> Any:
         kernel = elementwise_kernel("gelu_backward", (approximate,), grad, x)
-        return super().gelu_backward(grad, x, approximate) if kernel is None else applied(kernel, grad, x)
+        return super().gelu_backward(grad, x, approximate) if kernel is None else kernel.alike((grad, x))
 
     def silu(self, x: Any) -> Any:
         kernel = elementwise_kernel("silu", (), x)
-        return super().silu(x) if kernel is None else applied(kernel, x)
+        return super().silu(x) if kernel is None else kernel.alike((x,))
 
     def silu_backward(self, grad: Any, x: Any) -> Any:
         kernel = elementwise_kernel("silu_backward", (), grad, x)
-        return super().silu_backward(grad, x) if kernel is None else applied(kernel, grad, x)
+        return super().silu_backward(grad, x) if kernel is None else kernel.alike((grad, x))
 
     def softplus(self, x: Any, beta: float) -> Any:
         kernel = elementwise_kernel("softplus", (beta,), x)
-        return super().softplus(x, beta) if kernel is None else applied(kernel, x)
+        return super().softplus(x, beta) if kernel is None else kernel.alike((x,))
 
     def softmax(self, x: Any, dim: int) -> Any:
         kernel = _rowwise("softmax", (1,), dim, x)
-        return super().softmax(x, dim) if kernel is None else _by_rows(kernel, x)
+        return super().softmax(x, dim) if kernel is None else kernel.alike((x,))
 
     def softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
         kernel = _rowwise("softmax_backward", (1,), dim, grad, out)
-        return super().softmax_backward(grad, out, dim) if kernel is None else _by_rows(kernel, grad, out)
+        return super().softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
 
     def log_softmax(self, x: Any, dim: int) -> Any:
         kernel = _rowwise("log_softmax", (1,), dim, x)
-        return super().log_softmax(x, dim) if kernel is None else _by_rows(kernel, x)
+        return super().log_softmax(x, dim) if kernel is None else kernel.alike((x,))
 
     def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
         kernel = _rowwise("log_softmax_backward", (1,), dim, grad, out)
-        return super().log_softmax_backward(grad, out, dim) if kernel is None else _by_rows(kernel, grad, out)
+        return super().log_softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
 
     def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
         if not _picks_in_rows(x, index, dim):
             return super().cross_entropy(x, index, dim)
         kernel = kernel_of("cross_entropy", (_FULL, "index"), x.dtype, (1,))
         columns = x.shape[-1]
-        if kernel is None or not (int(index.min()) >= 0 and int(index.max()) < columns):  # which the kernel would read
+        least, most = value_range(index)
+        if kernel is None or least < 0 or most >= columns:  # which the kernel would read
             return super().cross_entropy(x, index, dim)
-        losses, total = kernel([x, index], (), index.size, columns)
-        return losses.reshape(index.shape), total.reshape((*index.shape, 1))
+        losses, total = kernel.outputs((x, index), (index.shape, (*index.shape, 1)), index.size, columns)
+        return losses, total
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
         if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
-            kernel = kernel_of("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+            kernel = kernel_or_blocks("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, (), x.size)
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
-        (out,) = kernel([grad, x, logsumexp], (), index.size, columns)
+        (out,) = kernel.outputs((grad, x, logsumexp), ((index.size, columns),), index.size, columns)
         out[np.arange(index.size), index.reshape(-1)] -= grad.reshape(-1)
         return out.reshape(x.shape)
 
@@ -109,21 +127,20 @@ class Compiled(ArrayBackend):
             kernel = kernel_of("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
         if kernel is None:
             return super().masked_scale(x, mask, scale)
-        return kernel.alike((x, mask), (scale,), 1)
+        return kernel.alike((x, mask), (scale,))
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        kernel = _normalizing("normalize", eps, dims, weight, (x,), (weight, bias))
+        kernel = _normalizing("normalize", eps, dims, (x,), (weight, bias))
         if kernel is None:
             return super().normalize(x, weight, bias, dims, eps)
-        rows, columns = _rows_and_columns(x, weight)
-        out, mean, var = kernel([x, weight, bias], (), rows, columns)
         small = (*x.shape[: dims[0]], *(1,) * len(dims))
-        return out.reshape(x.shape), mean.reshape(small), var.reshape(small)
+        out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
+        return out, mean, var
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        kernel = _normalizing("normalize_backward", eps, dims, weight, (grad, x), (weight,), (mean, var))
+        kernel = _normalizing("normalize_backward", eps, dims, (grad, x), (weight,), (mean, var))
         if kernel is None:
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         xs = (grad, x, weight, mean, var)
@@ -147,14 +164,13 @@ class Compiled(ArrayBackend):
         return out.reshape(shape)
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        kernel = _normalizing("rms_norm", eps, dims, weight, (x,), (weight,))
+        kernel = _normalizing("rms_norm", eps, dims, (x,), (weight,))
         if kernel is None:
             return super().rms_norm(x, weight, dims, eps)
-        (out,) = kernel([x, weight], (), *_rows_and_columns(x, weight))
-        return out.reshape(x.shape)
+        return kernel.outputs((x, weight), (x.shape,), *_rows_and_columns(x, weight))[0]
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        kernel = _normalizing("rms_norm_backward", eps, dims, weight, (grad, x), (weight,))
+        kernel = _normalizing("rms_norm_backward", eps, dims, (grad, x), (weight,))
         if kernel is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
@@ -162,7 +178,9 @@ class Compiled(ArrayBackend):
 
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
+_ONE, _TWO = (_FULL,), (_FULL, _FULL)
 _found: dict[tuple[Any, ...], Kernel | None] = {}
+_blocks: dict[tuple[Any, ...], BlockKernel | None] = {}
 _templates: dict[tuple[Any, ...], NamedKernel | None] = {}
 
 
@@ -176,13 +194,51 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
         dtype: the dtype of all of them.
         rest: its other arguments.
     """
-    key = (name, extents, dtype.char, *rest)
+    key = (name, extents, dtype, rest)
     try:
         return _found[key]
     except KeyError:
         from burnpy_numpy.compiled.selection import kernel_for  # what small arrays do without is not imported
 
         kernel = _found[key] = kernel_for(name, extents, dtype.name, rest)
+        return kernel
+
+
+def kernel_or_blocks(
+    name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...], size: int
+) -> Kernel | BlockKernel | None:
+    """Return the kernel of an operation, see `kernel_of`; without one, its block kernel for many elements."""
+    kernel = kernel_of(name, extents, dtype, rest)
+    if kernel is not None or size < BLOCKS:
+        return kernel
+    key = (name, extents, dtype, rest)
+    try:
+        return _blocks[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import block_kernel_for
+
+        blocks = _blocks[key] = block_kernel_for(name, extents, dtype.name, rest)
+        return blocks
+
+
+def _enabled() -> bool:
+    """Return whether kernels are on."""
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first formula
+
+    return enabled()
+
+
+def _fused_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel | None:
+    """Return the kernel of a formula; None if it has none for such arrays, or kernels are off."""
+    if xs[0].size < LEAST or not alike(xs):
+        return None
+    key = (formula, len(xs), xs[0].dtype, numbers)
+    try:
+        return _found[key]
+    except KeyError:
+        from burnpy_numpy.compiled.selection import kernel_of_formula
+
+        kernel = _found[key] = kernel_of_formula(formula, len(xs), xs[0].dtype.name, numbers)
         return kernel
 
 
@@ -218,33 +274,26 @@ def block_starts(count: int, width: int) -> Any:
 def forget() -> None:
     """Look for all kernels anew, as they were turned on or off."""
     _found.clear()
+    _blocks.clear()
     _templates.clear()
 
 
-def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
-    """Return the kernel of an elementwise operation, if the arrays are large and of one shape and a usual dtype."""
-    if x.size < LEAST or not (x.dtype is float32 or x.dtype is float64):
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | BlockKernel | None:
+    """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
+    dtype = x.dtype
+    if x.size < LEAST or not (dtype is float32 or dtype is float64):
         return None
     if y is None:
-        return kernel_of(name, (_FULL,), x.dtype, rest)
-    return kernel_of(name, (_FULL, _FULL), x.dtype, rest) if y.shape == x.shape and y.dtype is x.dtype else None
+        return kernel_or_blocks(name, _ONE, dtype, rest, x.size)
+    if y.dtype is not dtype or y.shape != x.shape:
+        return None
+    return kernel_or_blocks(name, _TWO, dtype, rest, x.size)
 
 
-def applied(kernel: Kernel, *xs: Any) -> Any:
-    """Return the result of an `elementwise_kernel`."""
-    return kernel.alike(xs, (), 1)
-
-
-def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
+def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | BlockKernel | None:
     """Return the kernel of an operation along the last dimension."""
-    if x.ndim and dim == x.ndim - 1 and x.shape[dim] <= LONGEST:
-        return elementwise_kernel(name, rest, x, y)
-    return None
-
-
-def _by_rows(kernel: Kernel, *xs: Any) -> Any:
-    """Return the result of a kernel along the last dimension."""
-    return kernel.alike(xs, (), xs[0].shape[-1])
+    shape = x.shape
+    return elementwise_kernel(name, rest, x, y) if dim == len(shape) - 1 and shape[dim] <= LONGEST else None
 
 
 def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
@@ -263,27 +312,33 @@ def _normalizing(
     name: str,
     eps: float,
     dims: Dims,
-    weight: Any,
     full: tuple[Any, ...],
     row: tuple[Any, ...],
     column: tuple[Any, ...] = (),
-) -> Kernel | None:
+) -> Kernel | BlockKernel | None:
     """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
     x = full[-1]
-    dtype = x.dtype
+    dtype, shape = x.dtype, x.shape[dims[0] :]
+    columns = math.prod(shape)
     if (
         x.size < LEAST
         or not (dtype is float32 or dtype is float64)
-        or dims[0] != x.ndim - len(dims)
-        or any(a.shape != x.shape[dims[0] :] for a in row)
-        or math.prod(weight.shape) > LONGEST
-        or any(a.dtype is not dtype for a in (*full, *row, *column))
+        or len(shape) != len(dims)
+        or columns > LONGEST
         or full[0].shape != x.shape
-        or any(a.size * math.prod(weight.shape) != x.size for a in column)
     ):
         return None
+    for a in (*full, *row, *column):
+        if a.dtype is not dtype:
+            return None
+    for a in row:
+        if a.shape != shape:
+            return None
+    for a in column:
+        if a.size * columns != x.size:
+            return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
-    return kernel_of(name, extents, dtype, ((1,), eps))
+    return kernel_or_blocks(name, extents, dtype, ((1,), eps), x.size)
 
 
 def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:

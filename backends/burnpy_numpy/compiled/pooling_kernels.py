@@ -1,4 +1,4 @@
-"""The kernels of pooling as LLVM's intermediate representation, one window after the other."""
+"""The kernels of pooling as LLVM's intermediate representation: windows of any kind, one after the other."""
 
 from __future__ import annotations
 

@@ -231,9 +231,8 @@ def _run(
 ) -> None:
     """Run a kernel for all blocks. Threads that compute a sequence of two blocks write the same to the same places."""
     tables = (blocks.columns, blocks.firsts, None if lengths is None else lengths.astype(np.int64, copy=False))
-    used = [None if a is None else np.ascontiguousarray(a) for a in (*arrays, *tables)]
-    addresses = [0 if a is None else a.ctypes.data for a in used]
+    used = [0 if a is None else np.ascontiguousarray(a) for a in (*arrays, *tables)]
     numbers = (shape[1], shape[2], len(blocks.columns), *sizes)
     each = shape[1] * shape[2] * shape[2] * GATES[kind][0] * blocks.rows / _PRODUCTS
-    shared(lambda begin, end: kernel(addresses, numbers, begin, end), len(blocks.firsts), each)
+    shared(lambda begin, end: kernel(used, numbers, begin, end), len(blocks.firsts), each)
     kernel.note()

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
+from burnpy.backend.program.fused import program_of as program_of_formula
+from burnpy.backend.value_range import value_range
+from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_array.programs import program_of
+from burnpy_numpy.block_kernel import BlockKernel, block_kernel
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
 from burnpy_numpy.compiled.operations import LEAST, LONGEST
-from burnpy_numpy.interpreter import can_interpret, interpret
 
 
 def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Kernel | None:
@@ -20,6 +24,21 @@ def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
         return None
     program = program_of(name, extents, dtype, rest)
     return None if program is None else kernel_of(program)
+
+
+def block_kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> BlockKernel | None:
+    """Return the block kernel of an operation; None if it has none, or other methods are as fast."""
+    program = None if name in _UNBLOCKED else program_of(name, extents, dtype, rest)
+    return None if program is None else block_kernel(program)
+
+
+_UNBLOCKED = frozenset((*UNARY, *BINARY, "relu", "hardtanh", "sum_of_squares"))
+"""Operations that are few calls of NumPy, so that blocks gain nothing."""
+
+
+def kernel_of_formula(formula: Formula, arrays: int, dtype: str, numbers: int) -> Kernel | None:
+    """Return the kernel of an elementwise formula of arrays of a dtype, and of numbers; None likewise."""
+    return kernel_of(program_of_formula(formula, dtype, arrays, numbers))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
@@ -34,7 +53,8 @@ def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], number
         kernel = kernel_of(program)
         if kernel is not None:
             return kernel(xs, numbers, rows, columns)
-    return interpret(program, xs, numbers) if can_interpret(program) else default(program, xs, numbers)
+    blocks = block_kernel(program)
+    return default(program, xs, numbers) if blocks is None else blocks(xs, numbers, rows, columns)
 
 
 def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:
@@ -43,5 +63,6 @@ def _check_index(program: Program, given: list[Any], position: int, columns: int
     if step.op != "input" or not isinstance(step.value, int):
         raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
     index = given[step.value]
-    if index.size and not (int(index.min()) >= 0 and int(index.max()) < columns):
+    least, most = value_range(index) if index.size else (0, -1)
+    if least < 0 or most >= columns:
         raise ProgramError(f"program {program.name} was given an index out of the range of its {columns} columns")

@@ -77,6 +77,8 @@ class Windows:
         self.length = math.prod(weight[1:])  #: the elements of a window
         self._dilation, self._registers = dilation, registers
         self._width = min(lanes, 1 << (self.counts[1].bit_length() - 1))
+        self.lanes_used = self.counts[1] / (-(-self.counts[1] // self._width) * lanes)
+        """The share of the elements of registers that are elements of the result."""
 
     @cached_property
     def forward(self) -> Tables:
@@ -94,12 +96,11 @@ class Windows:
         return Tables(self._width, block, *self._blocks(block[0]), self._elements, places, targets)
 
     @cached_property
-    def forward_addresses(self) -> tuple[int, ...]:
-        """The addresses of the tables that the kernel of the convolution reads, as it is given them."""
+    def forward_tables(self) -> tuple[Any, ...]:
+        """The tables that the kernel of the convolution reads, as it is given them."""
         tables = self.forward
-        self._firsts = np.ascontiguousarray(tables.channels[:, 0])
-        arrays = (tables.elements, tables.places, tables.targets, self._firsts, tables.sources)
-        return tuple([x.ctypes.data for x in arrays])
+        firsts = np.ascontiguousarray(tables.channels[:, 0])
+        return (tables.elements, tables.places, tables.targets, firsts, tables.sources)
 
     @cached_property
     def backward(self) -> Tables:
@@ -138,23 +139,21 @@ class Windows:
         channels = (first[:, None] * per + starts).reshape((-1, 1)) + np.arange(size)
         return channels, np.repeat(first * self.weight[1] * self.plane, len(starts))
 
-    def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield start and stop of parts of the batch from ``begin`` to ``end``, and the address of what a kernel reads.
+    def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
+        """Yield start and stop of parts of the batch from ``begin`` to ``end``, and the array that a kernel reads.
 
         It is valid until the next.
         """
         if self.in_place:
-            part = np.ascontiguousarray(x[begin:end])
-            yield begin, end, part.ctypes.data
+            yield begin, end, np.ascontiguousarray(x[begin:end])
             return
         step = max(1, min(_SOURCE // max(1, self.member * x.itemsize), end - begin))
         (high, wide), (down, across) = self.planes, self.stride
         memory = np.zeros((step, self.shape[0], down, across, high, wide), x.dtype)
-        address = memory.ctypes.data
         for start in range(begin, end, step):
             stop = min(start + step, end)
             self._lay_out(x[start:stop], memory)
-            yield start, stop, address
+            yield start, stop, memory
 
     def _lay_out(self, x: Any, memory: Any) -> None:
         """Copy members of x to ``memory``, between the zeros of the padding."""

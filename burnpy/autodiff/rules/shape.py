@@ -105,3 +105,5 @@ bilinear(
     lambda i, g, x, y_shape, y_dtype: fitted(i, i.matmul(x, g), y_shape, y_dtype),
     matrices=Matrices((lambda i, g, y: i.matmul_nt(y, g), lambda i, g, x: i.matmul(x, g)), (1, 1)),
 )
+structural(Backend.pad_ends, lambda i, g, x_shape, pairs, how: i.pad_ends_backward(g, x_shape, pairs, how))
+linear(Backend.pad_ends_backward, lambda i, g, pairs, how: i.pad_ends(g, pairs, how))

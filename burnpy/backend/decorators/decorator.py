@@ -7,7 +7,7 @@ too, so that a softmax that the inner backend implements is a single call. The p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from burnpy.backend.alias import Subscriptable
@@ -15,6 +15,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.entries import EMPTY, Operation, operation
 from burnpy.backend.errors import DeviceError
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.schema import declarations
 
@@ -73,6 +74,18 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
                 f"so goes inside {outer}; write {outer}[{name}[{device.inner.name}]]"
             )
         return (device, *options)
+
+    def fused(self, formula: Formula, xs: Sequence[Float], numbers: tuple[float, ...] = ()) -> tuple[Float, ...]:
+        """As the inner backend computes it, by the operation `run`, which passes `around`."""
+        if not self.fuses(xs):
+            return formula(self, *xs, *numbers)
+        from burnpy.backend.program.fused import in_one_pass
+
+        return in_one_pass(self, formula, xs, numbers)
+
+    def fuses(self, xs: Sequence[Float]) -> bool:
+        """As of the inner backend."""
+        return self.inner.fuses(xs)
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Return ``f(*args)``, the inner backend's ``op``. The arguments are complete, in the schema's order."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import Algebra, derived
 
@@ -26,3 +27,21 @@ class Programs(OperationsBase):
         from burnpy.backend.program.execute import execute
 
         return list(execute(self, program, xs, numbers))
+
+    def fused(self, formula: Formula, xs: Sequence[Float], numbers: tuple[float, ...] = ()) -> tuple[Float, ...]:
+        """Compute an elementwise formula of float primitives.
+
+        This is no operation of the schema. The default calls the formula; a backend that overrides it may trace it as a
+        program (`burnpy.backend.program.fused`), so that it is one pass over the memory.
+
+        Args:
+            formula: a function ``f(b, *xs, *numbers)`` of a backend, which returns a tuple of results. It computes
+                with operations that programs have (`burnpy.backend.program.Instruction`), and is known by identity.
+            xs: primitives, at least one.
+            numbers: Python numbers.
+        """
+        return formula(self, *xs, *numbers)
+
+    def fuses(self, xs: Sequence[Float]) -> bool:
+        """Return whether `fused` is one pass for such primitives, so that it is worth recording as one operation."""
+        return False

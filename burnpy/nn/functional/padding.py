@@ -47,7 +47,7 @@ def pad(
     """
     if not isinstance(x, TensorBase):
         raise KindError(f"pad() takes a tensor, and was given {describe(x)}; make a tensor of it first")
-    if mode not in ("constant", *_PIECES):
+    if mode not in ("constant", "reflect", "replicate", "circular"):
         raise ArgumentError(
             f"pad() was asked with mode={describe(mode)}; it is 'constant', 'reflect', 'replicate' or 'circular'"
         )
@@ -72,12 +72,10 @@ def pad(
     if mode == "constant":
         fill = (False if x.kind == "bool" else 0) if value is None else number(x, value, "pad")
         return x._like(_constant(b, x._primitive, pairs, full, fill))
-    out = x._primitive
-    for dim in reversed(range(len(shape))):
-        if pairs[dim] != (0, 0):
-            _need(mode, shape, dim, *pairs[dim])
-            out = b.cat(_PIECES[mode](b, out, dim, *pairs[dim]), dim)
-    return x._like(out)
+    for dim, pair in enumerate(pairs):
+        if pair != (0, 0):
+            _need(mode, shape, dim, *pair)
+    return x._like(b.pad_ends(x._primitive, tuple(pairs), mode) if any(map(any, pairs)) else x._primitive)
 
 
 def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill: Scalar) -> Value:
@@ -90,36 +88,6 @@ def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill:
         return x
     place = tuple([slice(max(low, 0), max(low, 0) + size, 1) for size, (low, _) in zip(x.shape, pairs, strict=True)])
     return b.slice_scatter(b.expand(b.full((), fill, x.dtype), full), place, x)  # which copies what is expanded
-
-
-def _reflected(b: Any, x: Value, dim: int, low: int, high: int) -> list[Value]:
-    size = x.shape[dim]
-    before = b.flip(_part(b, x, dim, 1, 1 + max(low, 0)), (dim,))
-    after = b.flip(_part(b, x, dim, size - 1 - max(high, 0), size - 1), (dim,))
-    return [before, _part(b, x, dim, max(-low, 0), size - max(-high, 0)), after]
-
-
-def _replicated(b: Any, x: Value, dim: int, low: int, high: int) -> list[Value]:
-    size = x.shape[dim]
-    ends = [
-        b.expand(_part(b, x, dim, k, k + 1), (*x.shape[:dim], max(n, 0), *x.shape[dim + 1 :]))
-        for k, n in ((0, low), (size - 1, high))
-    ]
-    return [ends[0], _part(b, x, dim, max(-low, 0), size - max(-high, 0)), ends[1]]
-
-
-def _circular(b: Any, x: Value, dim: int, low: int, high: int) -> list[Value]:
-    kept = _part(b, x, dim, max(-low, 0), x.shape[dim] - max(-high, 0))
-    size = kept.shape[dim]
-    return [_part(b, kept, dim, size - max(low, 0), size), kept, _part(b, kept, dim, 0, max(high, 0))]
-
-
-_PIECES = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}
-"""For each mode the function that returns what to concatenate along a dimension."""
-
-
-def _part(b: Any, x: Value, dim: int, start: int, stop: int) -> Value:
-    return b.slice(x, (*(slice(None, None, 1),) * dim, slice(start, stop, 1)))
 
 
 def _need(mode: str, shape: Shape, dim: int, low: int, high: int) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.fused import fused
 from burnpy.tensor.loss_checks import Reduction, by_weight, reduced, same_shape, weighted_mean
 
 if TYPE_CHECKING:
@@ -67,8 +66,7 @@ def smooth_l1_loss(
     same_shape("smooth_l1_loss", input, target)
     if not beta >= 0.0:
         raise ArgumentError(f"smooth_l1_loss() was given beta={beta!r}; it is at least 0")
-    difference = input - target
-    losses = difference.abs() if beta == 0.0 else _quadratic_to_linear(difference, beta)
+    losses = (input - target).abs() if beta == 0.0 else _quadratic_to_linear(input, target, beta)
     if beta not in (0.0, 1.0):
         losses = losses / beta
     return reduced("smooth_l1_loss", losses, reduction)
@@ -106,15 +104,17 @@ def huber_loss(
     same_shape("huber_loss", input, target)
     if not delta > 0.0:
         raise ArgumentError(f"huber_loss() was given delta={delta!r}; it is above 0")
-    losses = by_weight("huber_loss", _quadratic_to_linear(input - target, delta), weight)
+    losses = by_weight("huber_loss", _quadratic_to_linear(input, target, delta), weight)
     return reduced("huber_loss", losses, reduction)
 
 
-def _quadratic_to_linear(difference: Tensor[B], bound: float) -> Tensor[B]:
-    """Return d² / 2 within ±bound, and its tangents beyond, without abs, whose second derivative at 0 is lost."""
-    return difference._like(fused(difference._backend, _with_tangents, (difference._primitive,), -bound, bound))
+def _quadratic_to_linear(input: Tensor[B], target: Tensor[B], bound: float) -> Tensor[B]:
+    """Return d² / 2 of differences d within ±bound, and its tangents beyond."""
+    (losses,) = input._backend.fused(_with_tangents, (input._primitive, target._primitive), (-bound, bound))
+    return input._like(losses)
 
 
-def _with_tangents(b: Any, x: Any, low: Any, high: Any) -> Any:
-    within = b.clamp(x, low, high)
-    return b.mul(within, b.sub(x, b.mul(within, 0.5)))
+def _with_tangents(b: Any, x: Any, y: Any, low: Any, high: Any) -> tuple[Any]:
+    difference = b.sub(x, y)  # whose abs would lose the second derivative at 0
+    within = b.clamp(difference, low, high)
+    return (b.mul(within, b.sub(difference, b.mul(within, 0.5))),)

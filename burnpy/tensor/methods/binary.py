@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from burnpy.backend.operations.lists import lerp_each
 from burnpy.tensor.base import B, TensorBase
-from burnpy.tensor.fused import fused
 from burnpy.tensor.methods.combining import combined
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import binary
 
 
-def _from_start(b: Any, x: Any, stop: Any, share: Any) -> Any:
-    return b.add(x, b.mul(b.sub(stop, x), share))
+def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:
+    return (b.sub(stop, b.mul(b.sub(stop, x), rest)),)
 
 
-def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> Any:
-    return b.sub(stop, b.mul(b.sub(stop, x), rest))
+def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
+    step = b.sub(stop, x)
+    near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
+    return (b.where(b.lt(b.abs(share), 0.5), near, far),)
 
 
 class Binary(TensorBase[B]):
@@ -69,15 +71,14 @@ class Binary(TensorBase[B]):
         [1.0, 12.5]
         """
         x, stop, part = combined("lerp", self, end, weight)
-        if not isinstance(part, TensorBase):
-            xs = (x._primitive, stop._primitive)
-            if abs(part) < 0.5:
-                return x._like(fused(x._backend, _from_start, xs, part))  # type: ignore[no-any-return]  # of this class
-            return x._like(fused(x._backend, _from_end, xs, 1.0 - part))  # type: ignore[no-any-return]  # as above
-        step = stop - x
-        share: Any = part
-        near = x + step * share
-        return near.where(share.abs() < 0.5, stop - step * (1.0 - share))  # type: ignore[no-any-return]  # of this class
+        ends = (x._primitive, stop._primitive)
+        if isinstance(part, TensorBase):
+            (out,) = x._backend.fused(_from_nearer, (*ends, part._primitive))
+        elif abs(part) < 0.5:
+            (out,) = x._backend.fused(lerp_each, ends, (part,))
+        else:
+            (out,) = x._backend.fused(_from_end, ends, (1.0 - part,))
+        return x._like(out)  # type: ignore[no-any-return]  # of this class
 
     def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
         """The sum x + value · tensor1 / tensor2.

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.covariances import correlation, covariance
 from burnpy.tensor.dims import DimsLike, integer
-from burnpy.tensor.fused import fused
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 
-def _numbers(b: Any, x: Any) -> Any:
+def _numbers(b: Any, x: Any) -> tuple[Any]:
     """x, and 0 for NaN."""
-    return b.where(b.eq(x, x), x, 0.0)
+    return (b.where(b.eq(x, x), x, 0.0),)
 
 
 class Covariances(TensorBase[B]):
@@ -34,9 +33,9 @@ class Covariances(TensorBase[B]):
         """
         if self.kind == "int":
             return self.sum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined, no-any-return]  # NumberReductions'
-        b, x = self._backend, self._primitive
-        numbers: Any = self._like(fused(b, _numbers, (x,)))
-        return numbers.sum(dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]  # of that class
+        (numbers,) = self._backend.fused(_numbers, (self._primitive,))
+        out: Any = self._like(numbers)
+        return out.sum(dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]  # of that class
 
     def cov(
         self, *, correction: int = 1, fweights: IntTensor[B] | None = None, aweights: Tensor[B] | None = None

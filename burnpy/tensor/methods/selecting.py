@@ -10,7 +10,7 @@ from burnpy.backend.primitives import Int, Shape, Value
 from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.dims import dim_of, scalar_dim
 from burnpy.tensor.index_checks import in_range, index_of
-from burnpy.tensor.joining import condition_of, where
+from burnpy.tensor.joining import chosen, condition_of
 from burnpy.tensor.operands import broadcast_shape, number, operands
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ class Selecting(TensorBase[B]):
         >>> x.where(x > 0, 0.0).tolist()
         [0.0, 2.0]
         """
-        out: Self = where(condition, self, other)  # type: ignore[call-overload]  # one kind: checked at run time
-        return out
+        return chosen(condition, self, other)  # type: ignore[no-any-return]  # of x's class
 
     def masked_fill(self, mask: BoolTensor[B], value: Self | float) -> Self:
         """A copy of x with ``value``, a number or a 0-d tensor, where ``mask`` is True; mask and x broadcast.

@@ -75,5 +75,5 @@ row(
         (_PROGRAMS[_picked], [x(3, 4), Index(((1,), (0,), (3,)))], ()),
     ],
     kinds=("float",),
-    loose=8,
+    loose=16,
 )

@@ -30,6 +30,35 @@ def _scattered(x: Any, key: Any, src: Any) -> Any:
     return out
 
 
+_NUMPYS_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+_PAIRS = (
+    ((4,), ((2, 3),)),
+    ((3, 4), ((0, 0), (0, 1))),
+    ((2, 3, 4), ((1, 1), (2, 0), (3, 2))),
+    ((4, 5), ((2, 1), (0, -2))),
+    ((0, 3), ((0, 0), (2, 1))),
+)
+
+
+def _padded(x: Any, pairs: Any, how: str) -> Any:
+    x = np.pad(x, [(max(low, 0), max(high, 0)) for low, high in pairs], _NUMPYS_MODES[how])
+    return x[
+        tuple([slice(max(-low, 0), size - max(-high, 0)) for size, (low, high) in zip(x.shape, pairs, strict=True)])
+    ]
+
+
+def _padded_shape(shape: Any, pairs: Any) -> Any:
+    return tuple([low + size + high for size, (low, high) in zip(shape, pairs, strict=True)])
+
+
+def _folded(grad: Any, shape: Any, pairs: Any, how: str) -> Any:
+    """The sum of the elements of the gradient by the element of x that they are."""
+    out = np.zeros(shape, grad.dtype)
+    places = _padded(np.arange(out.size).reshape(shape), pairs, how)
+    np.add.at(out.reshape(-1), places.reshape(-1), grad.reshape(-1))
+    return out
+
+
 def _diagonals(name: str, f: Any) -> None:
     row(name, f, [(a, k) for a in (x(3, 4), x(4, 2), x(2, 3, 3), x(0, 3)) for k in (-2, -1, 0, 1, 3)])
 
@@ -94,6 +123,8 @@ row(
 )
 row("flip", np.flip, [(x(2, 3), (0,)), (x(2, 3), (1,)), (x(2, 3), (0, 1)), (x(2, 3), ()), (x(), ()), (x(0, 3), (0,))])
 row("mT", lambda x: np.swapaxes(x, -1, -2), [(x(2, 3),), (x(2, 3, 4),), (x(0, 3),)])
+row("pad_ends", _padded, [(x(*shape), pairs, how) for how in _NUMPYS_MODES for shape, pairs in _PAIRS])
+row("pad_ends_backward", _folded, [(x(*_padded_shape(*e)), *e, how) for how in _NUMPYS_MODES for e in _PAIRS])
 _diagonals("tril", np.tril)
 _diagonals("triu", np.triu)
 row(
