@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from burnpy_numpy.compiled.adaptive_pooling import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
+from burnpy_numpy.compiled.distances import CompiledDistances
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.lists import CompiledLists
 from burnpy_numpy.compiled.matrices import CompiledMatrices
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
 
 _dot: Any = np.ndarray.dot
+_where: Any = np.where
+_concatenate: Any = np.concatenate
 
 
 class NumPy(
@@ -62,6 +65,7 @@ class NumPy(
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,
+    CompiledDistances,
     CompiledIndexing,
     CompiledMatrices,
     CompiledPointwise,
@@ -240,7 +244,18 @@ class NumPy(
                 and y.flags.c_contiguous
             ):
                 return blended(condition, x, y)
+        if type(y) is np.ndarray:
+            try:
+                return run(_where, condition, x, y)
+            except RuntimeError:
+                return quietly(_where, condition, x, y)
         return super().where(condition, x, y)
+
+    def cat(self, xs: Sequence[Any], dim: int) -> Any:
+        try:
+            return run(_concatenate, xs, dim)
+        except RuntimeError:
+            return quietly(_concatenate, xs, dim)
 
     def _erf(self, x: Any) -> Any:
         return erf(x)

@@ -60,7 +60,9 @@ class BlockKernel:
         self._run(xs, numbers, [out], out.size // columns, columns)
         return out
 
-    def outputs(self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int) -> list[Any]:
+    def outputs(
+        self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int, numbers: Sequence[float] = ()
+    ) -> list[Any]:
         """Compute the outputs of a program that adds up no columns, each in a shape that is given.
 
         Args:
@@ -68,9 +70,10 @@ class BlockKernel:
             shapes: the shapes of the outputs.
             rows: the number of rows.
             columns: the number of columns.
+            numbers: the inputs that are numbers.
         """
         outs = [np.empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
-        return self._run(xs, (), outs, rows, columns)
+        return self._run(xs, numbers, outs, rows, columns)
 
     def bound(self, numbers: Sequence[float]) -> Callable[..., Any]:
         """Return the function of a block, see `burnpy_numpy.block_source.Source`, of an elementwise program."""
@@ -120,8 +123,7 @@ class BlockKernel:
                 blockwise.append(next(arrays).reshape(extent.shape(rows, columns)))
         for x, (extent, _) in zip(outs, self._outputs, strict=True):
             if x is not None:
-                full, column = extent is Extent.FULL, extent is Extent.COLUMN
-                blockwise.append(x.reshape(shape) if full else x.reshape((rows, 1)) if column else x)
+                blockwise.append(x.reshape(extent.shape(rows, columns)))
         sums = self._blocks(self._prepare(rows, columns, *fixed), blockwise, shape)
         for k, parts in zip(self._sums, zip(*sums, strict=True), strict=True):
             stacked = np.stack(parts)
