@@ -18,6 +18,7 @@ from burnpy.backend.primitives import Dims
 from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.fused import alike
+from burnpy_numpy.compiled.lookups import lookup
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
@@ -183,9 +184,9 @@ class Compiled(ArrayBackend):
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _ONE, _TWO = (_FULL,), (_FULL, _FULL)
-_found: dict[tuple[Any, ...], Kernel | None] = {}
-_blocks: dict[tuple[Any, ...], BlockKernel | None] = {}
-_templates: dict[tuple[Any, ...], NamedKernel | None] = {}
+_found: dict[tuple[Any, ...], Kernel | None] = lookup()
+_blocks: dict[tuple[Any, ...], BlockKernel | None] = lookup()
+_templates: dict[tuple[Any, ...], NamedKernel | None] = lookup()
 
 
 def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
@@ -273,13 +274,6 @@ def block_width(count: int, most: int) -> int:
 def block_starts(count: int, width: int) -> Any:
     """Return the first of each block of ``width``; the last block may overlap with the one before."""
     return np.minimum(np.arange(0, count, width), count - width)
-
-
-def forget() -> None:
-    """Look for all kernels anew, as they were turned on or off."""
-    _found.clear()
-    _blocks.clear()
-    _templates.clear()
 
 
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | BlockKernel | None:
