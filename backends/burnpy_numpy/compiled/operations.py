@@ -34,6 +34,8 @@ BLOCKS = 1 << 14
 """The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
+_SHORT = 1 << 9
+"""The same of numbers, whose errors can add up in one direction."""
 LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
@@ -148,21 +150,13 @@ class Compiled(ArrayBackend):
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
+    def nansum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        out = _sum_of("sum_of_numbers", x, dims, keepdim, (_SHORT,), _PART)
+        return super().nansum(x, dims, keepdim) if out is None else out
+
     def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        columns = math.prod([x.shape[d] for d in dims])
-        whole = columns == x.size
-        if whole:  # the sum of rows, which are as long as rows may be
-            columns = next((n for n in (x.size, _PART) if n <= LONGEST and x.size % n == 0), LONGEST + 1)
-        kernel = None
-        if dims[0] == x.ndim - len(dims) and columns <= LONGEST:
-            kernel = elementwise_kernel("sum_of_squares", (), x)
-        if kernel is None:
-            return super()._sum_of_squares(x, dims, keepdim)
-        (out,) = kernel([x], (), x.size // columns, columns)
-        if whole:
-            out = out.sum()
-        shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
-        return out.reshape(shape)
+        out = _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _PART), LONGEST)
+        return super()._sum_of_squares(x, dims, keepdim) if out is None else out
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         kernel = _normalizing("rms_norm", eps, dims, (x,), (weight,))
@@ -180,6 +174,34 @@ class Compiled(ArrayBackend):
         if not _finite(by_weight):
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
+
+
+def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...], longest: int) -> Any:
+    """Return the sum of a function of the elements over the last dimensions; None if there is no kernel for it.
+
+    Args:
+        name: the program of the sums of rows.
+        x: the array.
+        dims: the dimensions.
+        keepdim: whether these stay, with size 1.
+        parts: the lengths of rows into which the whole array is divided, the first that fits.
+        longest: the longest row.
+    """
+    if not dims or not x.size:
+        return None
+    columns = math.prod([x.shape[d] for d in dims])
+    whole = columns == x.size
+    if whole:
+        columns = next((n for n in parts if n <= longest and x.size % n == 0), longest + 1)
+    if dims[0] != x.ndim - len(dims) or columns > longest:
+        return None
+    kernel = elementwise_kernel(name, (), x)
+    if kernel is None:
+        return None
+    (out,) = kernel([x], (), x.size // columns, columns)
+    if whole:
+        out = out.sum()
+    return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims])
 
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
