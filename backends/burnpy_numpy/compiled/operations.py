@@ -131,17 +131,18 @@ class Compiled(ArrayBackend):
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize", eps, dims, (x,), (weight, bias))
-        if kernel is None:
-            return super().normalize(x, weight, bias, dims, eps)
-        small = (*x.shape[: dims[0]], *(1,) * len(dims))
-        out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
-        return out, mean, var
+        if kernel is not None:
+            small = (*x.shape[: dims[0]], *(1,) * len(dims))
+            out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
+            if not self._overflowed(var):
+                return out, mean, var
+        return super().normalize(x, weight, bias, dims, eps)
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize_backward", eps, dims, (grad, x), (weight,), (mean, var))
-        if kernel is None:
+        if kernel is None or self._overflowed(var):
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         xs = (grad, x, weight, mean, var)
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
@@ -165,16 +166,20 @@ class Compiled(ArrayBackend):
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         kernel = _normalizing("rms_norm", eps, dims, (x,), (weight,))
-        if kernel is None:
-            return super().rms_norm(x, weight, dims, eps)
-        return kernel.outputs((x, weight), (x.shape,), *_rows_and_columns(x, weight))[0]
+        if kernel is not None:
+            rows, columns = _rows_and_columns(x, weight)
+            (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
+            if not self._overflowed(out.reshape((rows, columns))[:, 0]):  # if squares overflow, the row is NaN
+                return out
+        return super().rms_norm(x, weight, dims, eps)
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
         kernel = _normalizing("rms_norm_backward", eps, dims, (grad, x), (weight,))
-        if kernel is None:
-            return super().rms_norm_backward(grad, x, weight, dims, eps)
-        by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
-        return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
+        if kernel is not None:
+            by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
+            if not self._overflowed(by_x[:, 0]):  # as above
+                return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
+        return super().rms_norm_backward(grad, x, weight, dims, eps)
 
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
