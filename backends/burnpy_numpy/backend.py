@@ -21,6 +21,7 @@ from burnpy_numpy.compiled.adaptive_pooling import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
+from burnpy_numpy.compiled.distances import CompiledDistances
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.lists import CompiledLists
 from burnpy_numpy.compiled.matrices import CompiledMatrices
@@ -35,6 +36,7 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
+from burnpy_numpy.lists import Lists
 from burnpy_numpy.matmul import MANY, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
@@ -45,7 +47,7 @@ from burnpy_numpy.row_sums import few, row_products, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
-from burnpy_numpy.threads import BLOCK, shared
+from burnpy_numpy.threads import shared
 from burnpy_numpy.ufuncs import fast_methods
 from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
@@ -63,6 +65,7 @@ class NumPy(
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,
+    CompiledDistances,
     CompiledIndexing,
     CompiledMatrices,
     CompiledPointwise,
@@ -71,6 +74,7 @@ class NumPy(
     CompiledSampling,
     CompiledScans,
     CompiledLists,
+    Lists,
     Softmax,
     Activation,
     Convolution,
@@ -92,7 +96,6 @@ class NumPy(
     """
 
     xp = np
-    _update_block = BLOCK
 
     def __init__(self) -> None:
         super().__init__()
