@@ -22,7 +22,7 @@ from burnpy_numpy.pointwise_convolution import (
 )
 from burnpy_numpy.threads import COUNT, shared
 
-_MANY = 12
+_MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `threads.BLOCK` explains why it is larger with several threads."""
@@ -57,7 +57,7 @@ class Convolution(ArrayBackend):
         if fits(weight, groups):
             reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
             if (
-                stride == (1, 1) and weight.shape[0] >= _MANY and min(reach) >= 0
+                stride == (1, 1) and weight.shape[0] >= _MIN_CHANNELS and min(reach) >= 0
             ):  # a convolution with the flipped weight
                 flipped = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
                 return self._call(_forward, grad, flipped, None, (stride, (reach[0], reach[1]), dilation))
@@ -87,7 +87,7 @@ def _pointwise(x: Any, weight: Shape, padding: Pair, groups: int) -> bool:
 
 def fits(x: Any, groups: int) -> bool:
     """Return whether x has many channels (its second dimension), one group, and a dtype that BLAS multiplies."""
-    return groups == 1 and x.shape[1] >= _MANY and (x.dtype is float32 or x.dtype is float64)
+    return groups == 1 and x.shape[1] >= _MIN_CHANNELS and (x.dtype is float32 or x.dtype is float64)
 
 
 class Windows:

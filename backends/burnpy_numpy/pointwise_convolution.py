@@ -12,10 +12,8 @@ import numpy as np
 from burnpy.backend.operations.windows import Pair
 from burnpy.backend.primitives import Shape
 from burnpy_array.base import in_order
+from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT
 from burnpy_numpy.threads import shared
-
-_DEAR = 16
-"""The number of multiplications that count as one element in `burnpy_numpy.threads.shared`."""
 
 
 def pointwise_convolution(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
@@ -70,4 +68,4 @@ def _planes(x: Any) -> Any:
 
 def _shared(work: Any, x: Any, products: int) -> None:
     """Do the work for all members of x, of which each element takes so many products."""
-    shared(work, len(x), x[0].size * products / _DEAR, products=True)
+    shared(work, len(x), x[0].size * products / MULTIPLICATIONS_PER_ELEMENT, products=True)
