@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from burnpy_numpy.compiled.adaptive_pooling import CompiledAdaptive
 from burnpy_numpy.compiled.attention import CompiledAttention
 from burnpy_numpy.compiled.channels import CompiledChannels
 from burnpy_numpy.compiled.convolution import CompiledConvolution
+from burnpy_numpy.compiled.distances import CompiledDistances
 from burnpy_numpy.compiled.indexing import CompiledIndexing
 from burnpy_numpy.compiled.lists import CompiledLists
 from burnpy_numpy.compiled.matrices import CompiledMatrices
@@ -35,6 +36,7 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
+from burnpy_numpy.lists import Lists
 from burnpy_numpy.matmul import MANY, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
@@ -45,7 +47,7 @@ from burnpy_numpy.row_sums import few, row_products, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
-from burnpy_numpy.threads import BLOCK, shared
+from burnpy_numpy.threads import shared
 from burnpy_numpy.ufuncs import fast_methods
 from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
 
 _dot: Any = np.ndarray.dot
+_where: Any = np.where
+_concatenate: Any = np.concatenate
 
 
 class NumPy(
@@ -61,6 +65,7 @@ class NumPy(
     CompiledAttention,
     CompiledChannels,
     CompiledConvolution,
+    CompiledDistances,
     CompiledIndexing,
     CompiledMatrices,
     CompiledPointwise,
@@ -69,6 +74,7 @@ class NumPy(
     CompiledSampling,
     CompiledScans,
     CompiledLists,
+    Lists,
     Softmax,
     Activation,
     Convolution,
@@ -90,7 +96,6 @@ class NumPy(
     """
 
     xp = np
-    _update_block = BLOCK
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,7 +244,18 @@ class NumPy(
                 and y.flags.c_contiguous
             ):
                 return blended(condition, x, y)
+        if type(y) is np.ndarray:
+            try:
+                return run(_where, condition, x, y)
+            except RuntimeError:
+                return quietly(_where, condition, x, y)
         return super().where(condition, x, y)
+
+    def cat(self, xs: Sequence[Any], dim: int) -> Any:
+        try:
+            return run(_concatenate, xs, dim)
+        except RuntimeError:
+            return quietly(_concatenate, xs, dim)
 
     def _erf(self, x: Any) -> Any:
         return erf(x)

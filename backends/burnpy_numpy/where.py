@@ -36,7 +36,7 @@ def select(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     """Return `numpy.where`, or write it to ``out``: C-contiguous memory of the result's shape, and of none of these."""
     if out is None:
         return np.where(condition, x, y)
-    if blendable(condition, x) and x.shape == condition.shape == out.shape:
+    if condition.size >= BLENDED and blendable(x) and x.shape == condition.shape == out.shape:
         if y.shape == out.shape and y.flags.c_contiguous:
             return blended(condition, x, y, out)
         if y.shape == () and y == 0 and not np.signbit(y):

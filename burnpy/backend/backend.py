@@ -12,6 +12,7 @@ from burnpy.backend.operations.binary import Binary
 from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.dense import Dense
+from burnpy.backend.operations.distances import Distances
 from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.integers import Integers
@@ -70,6 +71,7 @@ class Backend(
     LinearAlgebra,
     Lists,
     Optimizer,
+    Distances,
     Padding,
     Programs,
     Runtime,

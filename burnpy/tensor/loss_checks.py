@@ -26,8 +26,22 @@ def weighted(x: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
         return x * weight
     ignored = infinite & (weight == 0.0)
     # Infinity is replaced by a large number, not by 0, so that the gradient with respect to the weight stays large.
-    largest = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).max) / 2
-    return x.clamp(-largest, largest).where(ignored, x) * weight
+    most = largest(x)
+    return x.clamp(-most, most).where(ignored, x) * weight
+
+
+def times_weight(b: Any, x: Any, weight: Any, least: Any, most: Any) -> Any:
+    """As `weighted`, of primitives; the numbers take the place of infinities."""
+    d, infinite = b.discrete, b.isinf(x)
+    if d.eager_checks and not d.to_numpy(infinite).any():
+        return b.mul(x, weight)
+    ignored = d.bitwise_and(infinite, b.eq(weight, 0.0))
+    return b.mul(b.where(ignored, b.clamp(x, least, most), x), weight)
+
+
+def largest(x: Tensor[Any]) -> float:
+    """Return the number that takes the place of infinity where a weight is 0."""
+    return float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).max) / 2
 
 
 def same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:

@@ -16,7 +16,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.class_targets import class_weights, counted_targets, value_at_class
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.loss_checks import Reduction, reduced, same_shape, weighted, weighted_mean
+from burnpy.tensor.loss_checks import Reduction, largest, reduced, same_shape, times_weight, weighted, weighted_mean
 from burnpy.tensor.operands import operands
 from burnpy.tensor.tensor import Tensor
 
@@ -186,7 +186,10 @@ def binary_cross_entropy_with_logits(
         )
     # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x); adding positive terms cancels nothing.
     positive = target if pos_weight is None else target * pos_weight
-    losses = weighted((-input).softplus(), positive) + weighted(input.softplus(), 1.0 - target)
+    xs = (input._primitive, positive._primitive, target._primitive)
+    most = largest(input)
+    (terms,) = input._backend.fused(_both_terms, xs, (-most, most))
+    losses = input._like(terms)
     if weight is not None:
         losses = weighted(losses, weight)
     if losses.shape != input.shape:
@@ -195,6 +198,11 @@ def binary_cross_entropy_with_logits(
             f"with which it would be {losses.shape}"
         )
     return reduced("binary_cross_entropy_with_logits", losses, reduction)
+
+
+def _both_terms(b: Any, x: Any, positive: Any, target: Any, *bounds: Any) -> tuple[Any]:
+    ones = times_weight(b, b.softplus(b.neg(x), 1.0), positive, *bounds)
+    return (b.add(ones, times_weight(b, b.softplus(x, 1.0), b.add(b.neg(target), 1.0), *bounds)),)
 
 
 def _classes(

@@ -32,6 +32,7 @@ DIFFERENT = {
     ("adaptive_max_pool2d_indices", "value"): ("special values.*", "the first of several NaN"),
     ("amax", "gradient"): ("special values.*", ALONE),
     ("amin", "gradient"): ("special values.*", ALONE),
+    ("cdist", "gradient"): (".*special values.*", "0 of an infinite distance"),
     ("copysign", "gradient"): ("special values", "±1 of infinities and NaN"),
     ("cumprod", "gradient"): ("special values.*", "exactly the products of the others"),
     ("digamma", "gradient"): (".*", "exact where PyTorch's trigamma has ten digits"),

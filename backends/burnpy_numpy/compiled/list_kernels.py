@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.operations.lists import Formula
-from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.program import Program, ProgramError
+from burnpy_array.programs import program_of_formula
 from burnpy_numpy.compiled.compiler import vector_bytes
 from burnpy_numpy.compiled.emitter import emit
 from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
@@ -124,10 +125,9 @@ def formula_kernel(
     """Return the kernel of a formula; None if kernels are off, or if it is not elementwise or no program."""
     if not enabled():
         return None
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
+    program = program_of_formula(formula, arrays, numbers, dtype, flags)
     try:
-        program = trace(formula, inputs, *flags)
-        return _list_kernel(program) if program.elementwise else None
+        return None if program is None else _list_kernel(program)
     except ProgramError:
         return None
 

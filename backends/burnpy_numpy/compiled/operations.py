@@ -135,13 +135,13 @@ class Compiled(ArrayBackend):
             return super().normalize(x, weight, bias, dims, eps)
         small = (*x.shape[: dims[0]], *(1,) * len(dims))
         out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
-        return out, mean, var
+        return (out, mean, var) if _finite(var) else super().normalize(x, weight, bias, dims, eps)
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize_backward", eps, dims, (grad, x), (weight,), (mean, var))
-        if kernel is None:
+        if kernel is None or not _finite(var):
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         xs = (grad, x, weight, mean, var)
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
@@ -167,13 +167,17 @@ class Compiled(ArrayBackend):
         kernel = _normalizing("rms_norm", eps, dims, (x,), (weight,))
         if kernel is None:
             return super().rms_norm(x, weight, dims, eps)
-        return kernel.outputs((x, weight), (x.shape,), *_rows_and_columns(x, weight))[0]
+        rows, columns = _rows_and_columns(x, weight)
+        (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
+        return out if _finite(out.reshape((rows, columns))[:, 0]) else super().rms_norm(x, weight, dims, eps)
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
         kernel = _normalizing("rms_norm_backward", eps, dims, (grad, x), (weight,))
         if kernel is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
+        if not _finite(by_weight):
+            return super().rms_norm_backward(grad, x, weight, dims, eps)
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
 
 
@@ -339,6 +343,11 @@ def _normalizing(
             return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
     return kernel_or_blocks(name, extents, dtype, ((1,), eps), x.size)
+
+
+def _finite(x: Any) -> bool:
+    """Return whether an array has neither NaN nor +∞: kernels make NaN or ∞ of rows whose squares overflow."""
+    return bool(x.item(x.argmax()) < math.inf)
 
 
 def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:

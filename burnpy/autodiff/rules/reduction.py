@@ -23,6 +23,12 @@ def spread(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float
     return i.expand(with_reduced_dims(i, g, x_shape, dims, keepdim), x_shape)
 
 
+def spread_mean(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
+    """The gradient of a mean: g divided by the number of elements, and repeated over the dimensions."""
+    count = math.prod([x_shape[d] for d in dims])
+    return spread(i, i.mul(g, 1 / count) if count else g, x_shape, dims, keepdim)
+
+
 def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
     """The ties of amax and amin: a mask of the elements equal to the extreme, or NaN; and their number."""
     extreme = i.discrete.bitwise_or(i.eq(x, with_reduced_dims(i, out, x.shape, dims, keepdim)), i.isnan(x))
@@ -149,6 +155,7 @@ def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
 
 
 linear(Backend.sum, spread)
+linear(Backend.mean, spread_mean)
 linear(Backend.cumsum, cumsum_vjp)
 linear(Backend.sum_to, lambda i, g, x_shape: i.expand(g, x_shape))
 general(Backend.prod, vjps=(prod_vjp,), jvps=(prod_jvp,))

@@ -69,6 +69,8 @@ class Tracer(Backend):
     Required operations that programs do not have raise `ProgramError`; derived ones use their defaults.
     """
 
+    eager_checks = False  # it has no values
+
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()
         self.rows, self.columns = rows, columns

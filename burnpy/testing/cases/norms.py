@@ -36,3 +36,35 @@ def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 
 row("vector_norm", _norm, _EXAMPLES, loose=8)
+
+
+def _distances(x: Any, y: Any, p: float) -> Any:
+    return _norm(x[..., :, None, :] - y[..., None, :, :], p, (-1,), False)
+
+
+def _distances_backward(grad: Any, x: Any, y: Any, out: Any, p: float) -> Any:
+    difference = x[..., :, None, :] - y[..., None, :, :]
+    slope = np.sign(difference) if p == 1 else difference / np.where(out == 0, 1, out)[..., None]
+    return (grad[..., None] * slope).sum(-2)
+
+
+_ROWS = [
+    (x(3, 2), x(4, 2, low=2.5, high=4.0)),
+    (x(2, 3, 2), x(2, 4, 2, low=2.5, high=4.0)),
+    (x(0, 2), x(4, 2)),
+    (x(3, 0), x(4, 0)),
+    (Large((30, 6)), Large((20, 6))),
+    (Large((2, 9, 20)), Large((2, 70, 20))),
+    (Values((0.0, math.inf, math.nan, -0.0), (2, 2)), Values((0.0, 0.0, math.inf, 3.0), (2, 2))),
+]
+row("cdist", _distances, [(*rows, p) for rows in _ROWS for p in (1.0, 2.0)], loose=8)
+row(
+    "cdist_backward",
+    _distances_backward,
+    [
+        *((x(3, 4), x(3, 2), x(4, 2, low=2.5, high=4.0), x(3, 4, low=1.0, high=2.0), p) for p in (1.0, 2.0)),
+        *((x(0, 4), x(0, 2), x(4, 2), x(0, 4, low=1.0), p) for p in (1.0, 2.0)),
+        *((Large((30, 20)), Large((30, 6)), Large((20, 6)), Large((30, 20), 0.5, 3.0), p) for p in (1.0, 2.0)),
+    ],
+    loose=32,
+)
