@@ -61,7 +61,11 @@ class Logger(Protocol):
 
 
 class ByGlobalNorm:
-    """Clipping of the global norm of all gradients, `burnpy.optim.clip_by_global_norm`."""
+    """Clipping of the global norm of all gradients, `burnpy.optim.clip_by_global_norm`. For ``Learner(clip=)``.
+
+    Args:
+        max_norm: the norm that all gradients together have at most.
+    """
 
     def __init__(self, max_norm: float) -> None:
         self.max_norm = max_norm
@@ -72,7 +76,11 @@ class ByGlobalNorm:
 
 
 class ByNorm:
-    """Clipping of the norm of each gradient, `burnpy.optim.clip_by_norm`."""
+    """Clipping of the norm of each gradient, `burnpy.optim.clip_by_norm`. For ``Learner(clip=)``.
+
+    Args:
+        max_norm: the norm that each gradient has at most.
+    """
 
     def __init__(self, max_norm: float) -> None:
         self.max_norm = max_norm
@@ -83,7 +91,11 @@ class ByNorm:
 
 
 class ByValue:
-    """Clipping of every element, `burnpy.optim.clip_by_value`."""
+    """Clipping of every element, `burnpy.optim.clip_by_value`. For ``Learner(clip=)``.
+
+    Args:
+        limit: the magnitude that each element has at most.
+    """
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
