@@ -96,6 +96,11 @@ def sum_of_squares(b: Any, x: Any) -> Any:
     return b.sum(b.square(x), (1,), True)
 
 
+def sum_of_numbers(b: Any, x: Any) -> Any:
+    """The sum of the elements of each row that are not NaN."""
+    return b.nansum(x, (1,), True)
+
+
 def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:
     """x within bounds, which are numbers, so that one kernel serves all of them."""
     return b.minimum(b.maximum(x, low), high)

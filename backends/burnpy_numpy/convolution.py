@@ -15,7 +15,11 @@ from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
-from burnpy_numpy import pointwise_convolution as pointwise
+from burnpy_numpy.pointwise_convolution import (
+    pointwise_convolution,
+    pointwise_input_gradient,
+    pointwise_weight_gradient,
+)
 from burnpy_numpy.threads import COUNT, shared
 
 _MIN_CHANNELS = 12
@@ -31,7 +35,7 @@ class Convolution(ArrayBackend):
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         if _pointwise(x, weight.shape, padding, groups):
-            return self._call(pointwise.forward, x, weight, None, stride)
+            return self._call(pointwise_convolution, x, weight, None, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, None, (stride, padding, dilation))
         return super().conv2d(x, weight, stride, padding, dilation, groups)
@@ -40,7 +44,7 @@ class Convolution(ArrayBackend):
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if _pointwise(x, weight.shape, padding, groups):
-            return self._call(pointwise.forward, x, weight, bias, stride)
+            return self._call(pointwise_convolution, x, weight, bias, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, bias, (stride, padding, dilation))
         return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
@@ -49,7 +53,7 @@ class Convolution(ArrayBackend):
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if _pointwise(grad, weight.shape, padding, groups):
-            return self._call(pointwise.by_input, grad, weight, shape, stride)
+            return self._call(pointwise_input_gradient, grad, weight, shape, stride)
         if fits(weight, groups):
             reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
             if (
@@ -64,7 +68,7 @@ class Convolution(ArrayBackend):
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if grad.size and _pointwise(x, shape, padding, groups):
-            return self._call(pointwise.by_weight, grad, x, shape, stride)
+            return self._call(pointwise_weight_gradient, grad, x, shape, stride)
         if fits(x, groups):
             return self._call(_by_weight, grad, x, shape, (stride, padding, dilation))
         return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)

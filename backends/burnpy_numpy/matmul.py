@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+import burnpy_numpy.threads as threads
 from burnpy.backend.dtypes import float32
-from burnpy_numpy import threads
 from burnpy_numpy.compiled.operations import template_kernel
 from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
 
