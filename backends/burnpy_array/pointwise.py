@@ -189,7 +189,7 @@ def sigmoid(xp: Any, x: Any, out: Any = None) -> Any:
 
     The result is in ``out`` if that is given: an array of the shape and dtype of x, which has other memory.
     """
-    e = xp.asarray(xp.absolute(x, out))  # of 0-d x it may be a NumPy scalar, which is immutable
+    e = xp.asarray(xp.absolute(x, out=out))  # of 0-d x it may be a NumPy scalar, which is immutable
     xp.negative(e, e)
     xp.exp(e, e)
     top = xp.maximum(e, xp.greater_equal(x, 0))  # 1 in place of exp(-x), which is at most 1
