@@ -31,6 +31,8 @@ MANY = 2048
 """The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
 BLOCKS = 1 << 14
 """The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
+_TWO_CALLS = 64
+"""The same for sums of squares, which are two calls, and whose kernel needs rows."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 LONGEST = 1 << 16
@@ -148,6 +150,8 @@ class Compiled(ArrayBackend):
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
     def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        if x.size < _TWO_CALLS:
+            return super()._sum_of_squares(x, dims, keepdim)
         columns = math.prod([x.shape[d] for d in dims])
         whole = columns == x.size
         if whole:  # the sum of rows, which are as long as rows may be
