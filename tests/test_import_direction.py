@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -69,6 +70,9 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 FACADES = ("burnpy", "burnpy.autodiff")
 """Packages whose ``__init__`` has lazy names of several parts; modules of burnpy import from where it is defined."""
 
+BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""The parts of a syntax tree that statements, and so imports, are found in: not expressions."""
+
 Kind: TypeAlias = Literal["module", "function", "typing"]
 
 
@@ -88,11 +92,14 @@ SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
 def imports_of(node: ast.AST, kind: Kind = "module") -> Iterator[Import]:
+    """The imports among the statements of a module, a class, a function or another block."""
     for child in ast.iter_child_nodes(node):
+        if not isinstance(child, BLOCKS):
+            continue
         inner = kind
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and child in node.body:
             inner = "typing"
-        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and kind == "module":
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and kind == "module":
             inner = "function"
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, inner) for alias in child.names)
@@ -105,10 +112,13 @@ def imports_of(node: ast.AST, kind: Kind = "module") -> Iterator[Import]:
             yield from imports_of(child, inner)
 
 
-IMPORTS = {
-    name: {each for each in imports_of(ast.parse(path.read_text(encoding="utf-8"))) if each.target in SOURCES}
-    for name, path in SOURCES.items()
-}
+@cache
+def all_imports() -> dict[str, set[Import]]:
+    """What each module imports of burnpy; read when a test asks, not when tests are collected."""
+    return {
+        name: {each for each in imports_of(ast.parse(path.read_text(encoding="utf-8"))) if each.target in SOURCES}
+        for name, path in SOURCES.items()
+    }
 
 
 def part_of(module: str) -> str | None:
@@ -149,7 +159,7 @@ def test_a_part_imports_what_it_stands_on(part: str) -> None:
     allowed = below(part)
     others = [
         f"{module} imports {target} ({part_of(target)}; {kind})"
-        for module, imports in IMPORTS.items()
+        for module, imports in all_imports().items()
         if part_of(module) == part and module not in (DOOR, *FACADES)
         for target, kind in sorted(imports)
         if part_of(target) not in allowed
@@ -158,11 +168,11 @@ def test_a_part_imports_what_it_stands_on(part: str) -> None:
 
 
 def test_packages_with_names_of_several_parts_are_lazy() -> None:
-    kinds = {kind for target, kind in IMPORTS["burnpy.autodiff"] if target != "burnpy.backend.lazy"}
+    kinds = {kind for target, kind in all_imports()["burnpy.autodiff"] if target != "burnpy.backend.lazy"}
     assert kinds <= {"typing", "function"}
     users = {
         module: target
-        for module, imports in IMPORTS.items()
+        for module, imports in all_imports().items()
         for target, _ in imports
         if target in FACADES and part_of(module) != "package"
     }
@@ -186,8 +196,8 @@ def test_lazy_names_are_those_that_type_checkers_see(module: str) -> None:
 
 
 def test_the_door_leads_from_tensors_to_the_tools_alone() -> None:
-    assert {part_of(target) for target, kind in IMPORTS[DOOR] if kind == "typing"} == {"autodiff's tools"}
-    users = {module for module, imports in IMPORTS.items() for target, _ in imports if target == DOOR}
+    assert {part_of(target) for target, kind in all_imports()[DOOR] if kind == "typing"} == {"autodiff's tools"}
+    users = {module for module, imports in all_imports().items() for target, _ in imports if target == DOOR}
     assert {part_of(module) for module in users} == {"tensor"}
 
 
@@ -196,7 +206,7 @@ def test_no_modules_import_each_other(part: str) -> None:
     """What only type checkers import does not count: a method of a base class may return the class made of it."""
     members = {module for module in SOURCES if part_of(module) == part}
     graph = {
-        module: {target for target, kind in IMPORTS[module] if kind != "typing" and target in members}
+        module: {target for target, kind in all_imports()[module] if kind != "typing" and target in members}
         for module in members
     }
     assert circles(graph) == []

@@ -13,7 +13,6 @@ from burnpy_array.indexing import Indexing
 from burnpy_array.linalg import LinearAlgebra
 from burnpy_array.normalization import Normalization
 from burnpy_array.norms import Norms
-from burnpy_array.optimizer import Optimizer
 from burnpy_array.ordering import Ordering
 from burnpy_array.pointwise import Arithmetic, Unary
 from burnpy_array.reduction import Reduction
@@ -38,7 +37,6 @@ class ArrayBackend(
     Normalization,
     Attention,
     LinearAlgebra,
-    Optimizer,
     Fused,
 ):
     """A backend on top of an array module with NumPy's interface.

@@ -52,7 +52,6 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
 
     _columns_bytes = 1 << 28  # a GPU is fastest with large blocks
     _scores_bytes = 1 << 28
-    _update_block = _update_spare = 1 << 62
 
     def __init__(self, index: int = 0) -> None:
         availability.check_index(index)

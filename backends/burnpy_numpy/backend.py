@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,8 @@ from burnpy_numpy.convolution import Convolution
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
-from burnpy_numpy.matmul import MANY, affine, product
+from burnpy_numpy.lists import Lists
+from burnpy_numpy.matmul import MIN_BIAS_FIRST_COMPILED, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.padding import Padding
@@ -46,7 +47,7 @@ from burnpy_numpy.row_sums import few, row_products, total
 from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
-from burnpy_numpy.threads import BLOCK, shared
+from burnpy_numpy.threads import shared
 from burnpy_numpy.ufuncs import fast_methods
 from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
 
 _dot: Any = np.ndarray.dot
+_where: Any = np.where
+_concatenate: Any = np.concatenate
 
 
 class NumPy(
@@ -71,6 +74,7 @@ class NumPy(
     CompiledSampling,
     CompiledScans,
     CompiledLists,
+    Lists,
     Softmax,
     Activation,
     Convolution,
@@ -92,7 +96,6 @@ class NumPy(
     """
 
     xp = np
-    _update_block = BLOCK
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +173,7 @@ class NumPy(
         if (
             (dtype is float32 or dtype is float64)
             and weight.dtype is dtype is bias.dtype
-            and x.size * columns >= MANY * x.shape[-1] > 0
+            and x.size * columns >= MIN_BIAS_FIRST_COMPILED * x.shape[-1] > 0
             and x.flags.c_contiguous
         ):
             out = self._call(affine, x.reshape((-1, x.shape[-1])), weight, bias)
@@ -241,7 +244,18 @@ class NumPy(
                 and y.flags.c_contiguous
             ):
                 return blended(condition, x, y)
+        if type(y) is np.ndarray:
+            try:
+                return run(_where, condition, x, y)
+            except RuntimeError:
+                return quietly(_where, condition, x, y)
         return super().where(condition, x, y)
+
+    def cat(self, xs: Sequence[Any], dim: int) -> Any:
+        try:
+            return run(_concatenate, xs, dim)
+        except RuntimeError:
+            return quietly(_concatenate, xs, dim)
 
     def _erf(self, x: Any) -> Any:
         return erf(x)
@@ -259,10 +273,13 @@ class NumPy(
 
 def _wide(x: Any) -> bool:
     """Return whether x is of float32 or float64, and large enough that `_triangle` takes less time than its mask."""
-    return bool(x.size >= _MASKED and x.shape[-2] * x.shape[-1] <= _KEPT and (x.dtype is float32 or x.dtype is float64))
+    return bool(
+        x.size >= _MIN_MASKED and x.shape[-2] * x.shape[-1] <= _MAX_MASK and (x.dtype is float32 or x.dtype is float64)
+    )
 
 
-_MASKED, _KEPT = 1 << 13, 1 << 20
+_MIN_MASKED, _MAX_MASK = 1 << 13, 1 << 20
+"""The sizes from which triangles are selected by a mask, and up to which masks are kept."""
 
 
 @lru_cache(8)

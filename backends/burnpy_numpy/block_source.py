@@ -1,23 +1,26 @@
 """`source`: a program as a Python function that computes a block of rows with calls of NumPy.
 
-Intermediate results are written to memory of a block's size, which is used again as soon as they are not needed::
+Intermediate results are written to the memory of results that are computed later, or to other memory of a block's
+size, which is used again as soon as they are not needed::
 
     >>> from burnpy.backend import Backend
     >>> from burnpy.backend.program import Extent, Input, trace
     >>> print(source(trace(Backend.softmax, (Input(Extent.FULL, "float32"),), 1)).text)
     def prepare(rows, columns):
-        def block(start, stop, x0, out0, memory0):
+        def block(start, stop, x0, out0):
             value1 = amax(x0, 1, None, None, True)
-            subtract(x0, value1, out=memory0)
-            exp(memory0, out=memory0)
-            value4 = total(memory0, (1,), True)
-            divide(memory0, value4, out=out0)
+            subtract(x0, value1, out=out0)
+            exp(out0, out=out0)
+            value4 = total(out0, (1,), True)
+            divide(out0, value4, out=out0)
             return ()
         return block
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +29,10 @@ from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.primitives import DType
 from burnpy.backend.program import Extent, Instruction, Program
 from burnpy_array.base import is_half
-from burnpy_array.pointwise import BINARY, UNARY
+from burnpy_array.pointwise import BINARY, UNARY, sigmoid
 from burnpy_numpy.constants import constant
 from burnpy_numpy.row_sums import dots, total
-from burnpy_numpy.special import erf, sigmoid
+from burnpy_numpy.special import erf
 from burnpy_numpy.where import select
 
 _UFUNCS = {**UNARY, **BINARY}
@@ -40,7 +43,8 @@ NAMESPACE: dict[str, Any] = {
     **{name: getattr(np, name) for name in (*_UFUNCS.values(), "arange", "asarray", "broadcast_to", "copyto")},
     "take_along_axis": np.take_along_axis,
     "amax": np.maximum.reduce,
-    **{f.__name__: f for f in (dots, erf, select, sigmoid, total)},
+    "sigmoid": partial(sigmoid, np),
+    **{f.__name__: f for f in (dots, erf, select, total)},
 }
 """The names of the text of a `Source`."""
 
@@ -74,21 +78,30 @@ def over_rows(step: Instruction) -> bool:
     return step.op in ("sum", "amax") and step.value == 0
 
 
-def source(program: Program) -> Source:
-    """Write a program that can be computed in one pass, see `in_one_pass`."""
-    return _Writer(program).source()
+def source(program: Program, overwritten: Mapping[int, int] | None = None) -> Source:
+    """Write a program that can be computed in one pass, see `in_one_pass`.
+
+    Args:
+        program: the program.
+        overwritten: the results that may be in the memory of an input, by position, with the number of that input.
+    """
+    return _Writer(program, overwritten or {}).source()
 
 
 class _Writer:
     """The names and the memory of the values of a program, while its source is written."""
 
-    def __init__(self, program: Program) -> None:
-        self._program, self._steps = program, program.instructions
+    def __init__(self, program: Program, overwritten: Mapping[int, int]) -> None:
+        self._program, self._steps, self._overwritten = program, program.instructions, overwritten
         self._names: dict[int, str] = {}
         self._constants: dict[str, Any] = {}
         self._memory: list[DType] = []
         self._free: dict[str, list[str]] = {}
         """Memory, by dtype, whose contents are not needed any more."""
+        self._results = {k: f"out{program.outputs.index(k)}" for k in program.outputs if self._has_memory(k)}
+        """The names of the memory of full results, by instruction."""
+        self._idle = {name: k for k, name in self._results.items() if program.outputs.index(k) not in overwritten}
+        """Memory of results that are computed later, with their instruction; intermediate results may be there."""
         self._users: dict[int, list[int]] = {k: [] for k in range(len(self._steps))}
         for k, step in enumerate(self._steps):
             for a in step.args:
@@ -147,8 +160,8 @@ class _Writer:
 
     def _lines(self, k: int) -> list[str]:
         """Return the lines that compute an instruction, and note the name of its result."""
-        op, args, extent, dtype, value = self._steps[k]
-        operands = [self._names[a] for a in args]
+        op, _, _, dtype, value = self._steps[k]
+        operands = [self._names[a] for a in self._steps[k].args]
         if op == "input" or self._is_view(k) or self._is_factor(k):
             self._names[k] = ", ".join(operands) or f"x{value}"
             return []
@@ -157,7 +170,7 @@ class _Writer:
             number = float.fromhex(str(value)) if kind_of(dtype_of(dtype)) == "float" else int(str(value))
             self._constants[name] = np.asarray(constant(number, dtype_of(dtype)))
             return []
-        if extent is Extent.FULL and op not in ("expand", "gather"):
+        if self._has_memory(k):
             return [self._into_memory(k, operands)]
         self._release(k)
         self._names[k] = name = f"value{k}"
@@ -185,31 +198,52 @@ class _Writer:
             return f"total({operands[0]}, ({axis},), {keepdim})"
         return f"{_FUNCTIONS.get(op, op)}({', '.join(operands)})"
 
+    def _has_memory(self, k: int) -> bool:
+        """Return whether the line of an instruction writes to memory that is there."""
+        op, _, extent, _, _ = self._steps[k]
+        return extent is Extent.FULL and op not in ("input", "constant", "expand", "gather")
+
     def _into_memory(self, k: int, operands: list[str]) -> str:
         """Return the line that writes a full value to memory: that of a result, of an argument, or other."""
-        op, dtype = self._steps[k].op, self._steps[k].dtype
+        op = self._steps[k].op
         if op in _UFUNCS:  # before its own memory is chosen
             self._release(k)
-        free = self._free.setdefault(dtype, [])
-        if k in self._program.outputs:
-            name = f"out{self._program.outputs.index(k)}"
-        elif free:
-            name = free.pop()
-        else:
-            name = f"memory{len(self._memory)}"
-            self._memory.append(dtype_of(dtype))
-        self._names[k] = name
+        self._names[k] = name = self._memory_for(k)
         if op not in _UFUNCS:
             self._release(k)
         if op == "cast":
             return f'copyto({name}, {operands[0]}, "unsafe")'
         return f"{_FUNCTIONS.get(op, op)}({', '.join(operands)}, out={name})"
 
+    def _memory_for(self, k: int) -> str:
+        """Return the name of the memory for a full value, from now to its last use."""
+        dtype, last = self._steps[k].dtype, self._last_use[k]
+        if k in self._results and self._can_overwrite(k):
+            return self._results[k]
+        for name, result in self._idle.items():
+            step = self._steps[result]
+            if step.dtype == dtype and (last < result or (last == result and step.op in _UFUNCS)):
+                del self._idle[name]
+                return name
+        if free := self._free.get(dtype):
+            return free.pop()
+        self._memory.append(dtype_of(dtype))
+        return f"memory{len(self._memory) - 1}"
+
+    def _can_overwrite(self, k: int) -> bool:
+        """Return whether a result may be written to its memory: it is not that of an input that is read later."""
+        which = self._overwritten.get(self._program.outputs.index(k))
+        inputs = [n for n in self._last_use if self._steps[n].op == "input" and self._steps[n].value == which]
+        return all(self._last_use[n] < k or (self._last_use[n] == k and self._steps[k].op in _UFUNCS) for n in inputs)
+
     def _release(self, k: int) -> None:
         """Note which memory of arguments no later instruction reads."""
         args = self._steps[k].args
         factors = [f for a in args if self._is_factor(a) for f in self._steps[a].args]
         ended = {self._names[a]: self._steps[a].dtype for a in (*args, *factors) if self._last_use[a] == k}
+        later = {name: result for result, name in self._results.items() if result > k}
         for name, dtype in ended.items():
-            if name.startswith("memory") and "," not in name:
+            if name in later:
+                self._idle[name] = later[name]
+            elif name.startswith("memory") and "," not in name:
                 self._free.setdefault(dtype, []).append(name)

@@ -220,6 +220,18 @@ def untracked(value: Any) -> Tracked:
     return out
 
 
+def link(kind: type[Node], parent: Node | Leaf, vjp: Vjp, saved: tuple[Any, ...]) -> Node:
+    """Create a node of class ``kind`` with one edge."""
+    node = kind()
+    node.parent0 = parent
+    node.vjp0 = vjp
+    node.saved0 = saved
+    node.parent1 = None
+    node.seq = next_seq()
+    node.alive = True
+    return node
+
+
 def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ...]]]) -> Node:
     """Create a node of class ``kind`` with any number of edges (parent, vjp, saved values), at least one."""
     node = kind()

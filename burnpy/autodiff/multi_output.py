@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Relay, Tracked, new_node, untracked
+from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Relay, Tracked, link, new_node, untracked
 from burnpy.backend.primitives import Float
 
 
@@ -51,15 +51,15 @@ def record_outputs(
     outs = [untracked(value) for value in values]
     mode = device.mode()
     if len(outs) == 1:
-        node = outs[0].node = new_node(kind, [(below, called_with_one, (vjp, alone, *kept))])
+        node = outs[0].node = link(kind, below, called_with_one, (vjp, alone, *kept))
         if mode is not None:
             mode.record(device, node, values[0])
         return outs
-    center = new_node(kind, [(below, called, (vjp, alone, *kept))])
+    center = link(kind, below, called, (vjp, alone, *kept))
     if mode is not None:
         mode.record(device, center)
     for k, out in enumerate(outs):
-        node = out.node = new_node(kind, [(center, placed, (put, len(outs), k))])
+        node = out.node = link(kind, center, placed, (put, len(outs), k))
         if mode is not None:
             mode.record(device, node, values[k])
     return outs

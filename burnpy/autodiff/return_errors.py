@@ -28,6 +28,8 @@ def _cause(returned: object) -> str:
         return "only float tensors have derivatives"
     if isinstance(returned, Number):  # NumPy's too
         return "a number has no derivative: return the tensor itself, without .item() or float()"
+    if isinstance(getattr(returned, "value", None), TensorBase):
+        return "a parameter holds a tensor: give its .value"
     if hasattr(returned, "__array__"):
         return "an array has no derivative: compute with tensors, without to_numpy()"
     if isinstance(returned, GeneratorType):

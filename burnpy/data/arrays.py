@@ -9,6 +9,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.data.base import Arrays, Sample, checked_index
 from burnpy.data.dataset import Dataset
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class ArrayDataset(Dataset[Sample]):
     (3, [0.0, 0.0, 1.0], 2)
     """
 
+    @explained
     def __init__(self, **columns: Any) -> None:
         arrays = {name: np.asanyarray(column) for name, column in columns.items()}
         if not arrays:

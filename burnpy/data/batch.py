@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -14,8 +14,8 @@ from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
-from burnpy.tensor.base import TensorBase
+from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.readonly import readonly
 
 if TYPE_CHECKING:
@@ -89,10 +89,27 @@ class Batch(Subscriptable, Generic[B]):
     def __contains__(self, name: object) -> bool:
         return name in self._columns
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+    if not TYPE_CHECKING:  # to type checkers, a batch cannot be iterated
+
+        def __iter__(self):
+            """Refuse to unpack a batch as if it were a tuple, which would give names.
+
+            Raises:
+                CallError: always.
+            """
+            names = ", ".join(f"batch.{name}" for name in self._columns)
+            raise CallError(
+                f"a batch is no tuple of columns, and was unpacked or iterated; write {names}, or batch.keys()"
+            )
 
     def __getitem__(self, name: str) -> Any:
+        given: object = name
+        if not isinstance(given, str):
+            first = next(iter(self._columns), "x")
+            raise KindError(
+                f"batch[{describe(given)}] was asked for; a batch has columns by name, and each has rows: "
+                f"batch.{first}[0]"
+            )
         if name not in self._columns:
             raise MissingNameError(self._missing(name))
         return self._columns[name]

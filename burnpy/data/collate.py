@@ -19,6 +19,7 @@ from burnpy.data.base import Arrays
 from burnpy.data.batch import Batch, declarations, made
 from burnpy.data.randomness import BatchRandom
 from burnpy.data.stacking import stacked
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,6 +137,7 @@ def collate(*, device: B | type[B], transform: Transform | Sequence[Transform] =
 def collate(batch: type[Bt], *, transform: Transform | Sequence[Transform] = ...) -> Collator[Bt]: ...
 
 
+@explained
 def collate(
     batch: type[Any] = Batch, *, device: Any = None, transform: Transform | Sequence[Transform] = ()
 ) -> Collator[Any]:

@@ -11,6 +11,7 @@ from burnpy.backend.errors import ArgumentError, CallError, a
 from burnpy.data.base import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.splits import drawn, halves
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -50,6 +51,7 @@ class Dataset(SampleSource[T_co]):
     def __add__(self, other: Dataset[T]) -> Dataset[T_co | T]:
         return self.concat(other)
 
+    @explained
     def subset(self, indices: ArrayLike | range) -> Dataset[T_co]:
         """The samples at some indices, in that order; or where a mask of bools is True.
 
@@ -59,6 +61,7 @@ class Dataset(SampleSource[T_co]):
         """
         return DerivedDataset(Subset(self, indices))
 
+    @explained
     def sample(self, n: int, *, seed: int) -> Dataset[T_co]:
         """``n`` samples drawn without replacement, in random order.
 
@@ -67,6 +70,7 @@ class Dataset(SampleSource[T_co]):
         """
         return self.subset(drawn(len(self), n, seed))
 
+    @explained
     def window(self, size: int, *, step: int = 1) -> Dataset[Any]:
         """Windows of ``size`` consecutive samples, which begin ``step`` apart; what remains at the end is left out.
 
@@ -85,6 +89,7 @@ class Dataset(SampleSource[T_co]):
         """
         return DerivedDataset(Zipped((self, *others)))
 
+    @explained
     def split(
         self, fraction: float, *, seed: int | None, stratify: str | ArrayLike | None = None
     ) -> tuple[Dataset[T_co], Dataset[T_co]]:

@@ -20,6 +20,7 @@ from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
 from burnpy.data.work import MakeBatch, Share, Task
 from burnpy.tensor.base import describe
+from burnpy.tensor.call_errors import explained
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class Loader(Generic[T]):
     (True, 3)
     """
 
+    @explained
     def __init__(
         self,
         dataset: Indexable[S],
@@ -99,6 +101,7 @@ class Loader(Generic[T]):
         """The number of batches of an epoch."""
         return batches_of(self.sampler.length(len(self.dataset)), self.batch_size, self.drop_last)
 
+    @explained
     def epoch(self, epoch: int, *, start: int = 0) -> Epoch[T]:
         """The batches of an epoch from number ``start`` on, as an iterator.
 

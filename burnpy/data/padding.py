@@ -12,6 +12,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, Samples, TensorCollator, Transform, batch_class, checked_transforms
 from burnpy.data.stacking import as_array, by_name, refuse_mixed, stacked_column
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,6 +101,7 @@ def pad_collate(
 ) -> Collator[Bt]: ...
 
 
+@explained
 def pad_collate(
     batch: type[Any] = Batch,
     *,

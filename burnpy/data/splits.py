@@ -30,7 +30,8 @@ def halves(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the indices of both parts of a split, each ascending; see `Dataset.split`."""
     size = len(data)
-    if not 0 <= fraction <= 1:
+    given: object = fraction
+    if not isinstance(given, (int, float)) or not 0 <= fraction <= 1:
         raise ArgumentError(
             f"split() was given the fraction {fraction}; it is between 0 and 1, as in split(0.8, seed=0)"
         )

@@ -18,6 +18,7 @@ from burnpy.data.epochs import StreamEpoch
 from burnpy.data.loader import EngineName, checked_collator, checked_count
 from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
 from burnpy.data.work import Share, chosen, collated, loading_error
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,6 +145,7 @@ class StreamLoader(Generic[T]):
     [[9, 16, 25], [36]]
     """
 
+    @explained
     def __init__(
         self,
         stream: Stream[S],

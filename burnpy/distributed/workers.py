@@ -50,7 +50,7 @@ class Workers:
     Args:
         count: the number of workers.
         engine: "processes" of this machine, which need no package, and to which functions go by pickle, as names of a
-            module; or "ray", for several machines and for functions defined anywhere (``pip install burnpy[ray]``).
+            module; or "ray", for several machines and for functions defined anywhere (``pip install "burnpy[ray]"``).
         address: with "ray", that of a cluster ("10.0.0.1:6379", "ray://10.0.0.1:10001", "auto"); by default one is
             started on this machine, or the one is used that the program has started by ``ray.init``.
         limit: how many seconds a worker may take to be ready, or for a share. One that takes longer is lost.

@@ -36,12 +36,18 @@ class Chosen:
         return args
 
 
-def checked_function(api: str, f: Any) -> None:
-    """Check that ``f`` is callable.
+def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
+    """Check that ``f`` is callable, and that ``argnums`` are not the arguments that it is to be called with.
 
     Raises:
-        KindError: ``f`` is not callable.
+        KindError: ``f`` is not callable, or ``argnums`` holds tensors.
     """
+    numbers = argnums if isinstance(argnums, (tuple, list)) else [argnums]
+    if any(isinstance(each, TensorBase) or hasattr(each, "named_params") for each in numbers):
+        raise KindError(
+            f"{api}() was given {describe_tree(argnums)} as argnums, which are positions of arguments; it returns a "
+            f"function, which takes the arguments themselves: {api}(f)(x)"
+        )
     if not callable(f):
         other = "; of tensors, burnpy.autodiff.grad(outputs, inputs) takes them" if isinstance(f, TensorBase) else ""
         raise KindError(f"{api}() takes a function to differentiate, and was given {describe_tree(f)}{other}")

@@ -125,7 +125,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
     >>> grad(lambda p: (p["w"] * x).sum())({"w": x})["w"].item()
     3.0
     """
-    checked_function("grad", f)
+    checked_function("grad", f, argnums)
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -211,7 +211,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
     >>> value.item(), gradient.tolist()
     (5.0, [2.0, 4.0])
     """
-    checked_function("value_and_grad", f)
+    checked_function("value_and_grad", f, argnums)
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:

@@ -63,7 +63,7 @@ def hessian(
     >>> hessian(lambda x: x[0] ** 2 * x[1], mode="reverse-over-reverse")(x).tolist()
     [[10.0, 6.0], [6.0, 0.0]]
     """
-    checked_function("hessian", f)
+    checked_function("hessian", f, argnums)
     if mode not in get_args(HessianMode):
         names = ", ".join(f'"{name}"' for name in get_args(HessianMode))
         raise ArgumentError(f"hessian() was given mode={mode!r}; it is one of {names}")

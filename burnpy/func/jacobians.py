@@ -199,7 +199,7 @@ def jacobian_by(
     api: str, f: Callable[..., Any], argnums: Argnums, mode: str, has_aux: bool = False, chunk_size: Any = None
 ) -> Callable[..., Any]:
     """Implement `jacobian`; ``api`` is the function named in messages."""
-    checked_function(api, f)
+    checked_function(api, f, argnums)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ArgumentError(f"{api}() was given chunk_size={chunk_size!r}; it is a positive int, or None for no chunks")
 

@@ -41,6 +41,19 @@ OURS: dict[str, tuple[str, ...]] = {
     "attn_mask": ("mask",),
     "dropout_p": ("dropout",),
     "num_classes": ("classes",),
+    "key_padding_mask": ("key_mask",),
+    "src_key_padding_mask": ("key_mask",),
+    "src_mask": ("mask",),
+    "num_workers": ("workers",),
+    "collate_fn": ("collate",),
+    "prefetch_factor": ("prefetch",),
+    "optimizer": ("optim",),
+    "learning_rate": ("lr",),
+    "num_epochs": ("epochs",),
+    "max_epochs": ("epochs",),
+    "train_loader": ("train",),
+    "valid_loader": ("valid",),
+    "val_loader": ("valid",),
 }
 """For each name: the names here, of which the first that the function accepts is suggested."""
 
@@ -68,6 +81,15 @@ MISSING = "(missing)"
 _STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
 METHODS: dict[str, dict[str, str]] = {
     "where": {MISSING: "the indices of what is True are condition.nonzero(as_tuple=True)"},
+    "ArrayDataset": {"": "columns have names: ArrayDataset(x=images, y=labels)"},
+    "Loader": {
+        MISSING: "collate(device=NumPy) makes batches of tensors",
+        "pin_memory": "batches are made on the device of collate(device=...)",
+        "generator": "seed= and the number of the epoch decide the order",
+        "persistent_workers": "they always stay for the next epoch",
+        "worker_init_fn": "random numbers belong to samples: f(sample, rng) of data.map_random has them",
+        "batch_sampler": "sampler= gives the order, and batch_size the number of samples",
+    },
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
 """For each method: suggestions that apply to its arguments only."""

@@ -42,6 +42,8 @@ def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     if parameters and parameters[0].name in ("self", "cls"):
         parameters, args = parameters[1:], args[1:]
     taken, name = [p for p in parameters if p.kind is not p.VAR_KEYWORD], function.__name__
+    if name == "__init__":
+        name = function.__qualname__.rpartition(".")[0]
     return call_error(name, taken, args, kwargs, METHODS.get(name))
 
 

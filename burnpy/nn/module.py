@@ -188,6 +188,12 @@ ModuleMethods._reserved = frozenset(dir(Module))
 def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the class that the caller declares
     """Return the module on its inner backend, with the type that the caller's ``valid()`` declares.
 
+    It is what a module's own ``valid()`` returns. Python's types cannot say "this class, on the inner backend" once for
+    all classes, so each class says it by this line; without it the module runs the same, and ``valid()`` is inherited::
+
+        def valid(self: "Net[Autodiff[I]]") -> "Net[I]":
+            return rebound(self)
+
     Raises:
         NotTrackedError: the module is already on a plain backend.
     """

@@ -22,7 +22,7 @@ def number(value: Any, what: str) -> float:
         hint = "; of a tensor, give x.item()" if hasattr(value, "item") else ""
         if hasattr(value, "named_params"):
             hint = "; the rate comes first: model = optim.step(1e-3, model, grads)"
-        if hasattr(value, "at"):
+        if callable(value) and hasattr(value, "at"):
             hint = "; of a schedule, give that of a step: schedule(step)"
         shown = (
             f"{value!r:.80}"

@@ -32,6 +32,17 @@ class Group:
 
     Raises:
         ArgumentError: a number is negative or not finite; ``lr`` and ``lr_scale`` are both set; nothing is set.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import AdamW
+    >>> model = Linear(2, 1, device=Autodiff[NumPy])
+    >>> optim = AdamW(weight_decay=0.5, groups=[Group("bias", lr=0.0)])
+    >>> grads = model(Tensor[Autodiff[NumPy]].ones((1, 2))).sum().backward()
+    >>> after = optim.step(0.1, model, grads)
+    >>> [bool((a.value == b.value).all()) for a, b in zip(model.params(), after.params(), strict=True)]
+    [False, True]
     """
 
     where: Where

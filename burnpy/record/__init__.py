@@ -1,4 +1,4 @@
-"""Records: checkpoints as safetensors files, and weights from PyTorch's files.
+"""Records: checkpoints as safetensors files, and weights from PyTorch's files and for PyTorch.
 
 >>> import tempfile
 >>> from burnpy.backend import NumPy
@@ -15,7 +15,8 @@ from __future__ import annotations
 from burnpy.record.checkpoints import load, save
 from burnpy.record.fitting import DTypePolicy, Remap
 from burnpy.record.record import Record
+from burnpy.record.torch_export import to_torch
 from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_weights import from_torch
 
-__all__ = ["DTypePolicy", "Record", "Remap", "from_torch", "load", "read_torch", "save"]
+__all__ = ["DTypePolicy", "Record", "Remap", "from_torch", "load", "read_torch", "save", "to_torch"]

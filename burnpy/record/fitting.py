@@ -87,8 +87,8 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
     return Fit(model, report, kept)
 
 
-def refuse_no_model(model: Any) -> None:
-    """Raise an error unless ``model`` is a module.
+def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") -> None:
+    """Raise an error, which begins with what was asked, unless ``model`` is a module.
 
     Raises:
         KindError: it is not a module.
@@ -100,7 +100,7 @@ def refuse_no_model(model: Any) -> None:
             hint = f"make a model first, as with {model.__name__}(...)"
         elif hasattr(model, "load_record"):
             hint = "of an optimizer write optim.load_record(record.optim, model)"
-        raise KindError(f"weights are loaded into a model, and {kind} was given in its place; {hint}")
+        raise KindError(f"{asked}, and {kind} was given in its place; {hint}")
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:

@@ -39,13 +39,26 @@ class FloatReductions(NumberReductions[B]):
         return self._like(self._backend.var(self._primitive, dims, keepdim, correction))
 
     def std(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
-        """The standard deviation over ``dim``, the square root of `var`. Its gradient is 0 where it is 0."""
+        """The standard deviation over ``dim``, the square root of `var`. Its gradient is 0 where it is 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([1.0, 2.0, 3.0])
+        >>> x.std().item(), round(x.std(correction=0).item(), 4)
+        (1.0, 0.8165)
+        """
         dims = dims_of(dim, self.ndim, "std")
         need_bool(keepdim, "std")
         return self._like(self._backend.std(self._primitive, dims, keepdim, correction))
 
     def logsumexp(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The function log(sum(exp(x))) over ``dim``, without overflow; -inf if there are no elements."""
+        """The function log(sum(exp(x))) over ``dim``, without overflow; -inf if there are no elements.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1000.0, 1000.0], [0.0, -1000.0]]).logsumexp(dim=1).tolist()
+        [1000.6931762695312, 0.0]
+        """
         dims = dims_of(dim, self.ndim, "logsumexp")
         need_bool(keepdim, "logsumexp")
         return self._like(self._backend.logsumexp(self._primitive, dims, keepdim))
@@ -63,5 +76,11 @@ class FloatReductions(NumberReductions[B]):
 
     @along
     def log_softmax(self, dim: int) -> Self:
-        """The logarithm of the softmax along ``dim``, accurate where softmax underflows."""
+        """The logarithm of the softmax along ``dim``, accurate where softmax underflows.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1000.0]).log_softmax(dim=0).tolist()
+        [-1000.0, 0.0]
+        """
         ...

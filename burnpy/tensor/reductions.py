@@ -152,6 +152,12 @@ class NumberReductions(TensorBase[B]):
 
         Raises:
             ShapeError: there are no elements.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[1.0, 9.0], [4.0, 2.0]])
+        >>> x.argmax().item(), x.argmax(dim=1).tolist()
+        (1, [1, 0])
         """
         return self._int(self._position("argmax", dim, keepdim))
 
@@ -164,7 +170,13 @@ class NumberReductions(TensorBase[B]):
         return self._int(self._position("argmin", dim, keepdim))
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`."""
+        """The cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]]).cumsum(dim=1).tolist()
+        [[1, 3, 6], [4, 9, 15]]
+        """
         wide = None if dtype is None else dtype_of(dtype, self.kind)
         backend, primitive = self._backend, self._primitive
         if wide is not None:

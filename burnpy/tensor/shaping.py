@@ -63,6 +63,12 @@ class Shaping(TensorBase[B]):
 
         Raises:
             ArgumentError: ``start_dim`` comes after ``end_dim``.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].zeros((2, 3, 4))
+        >>> x.flatten().shape, x.flatten(1).shape
+        ((24,), (2, 12))
         """
         shape = self.shape
         if not shape:
@@ -83,6 +89,11 @@ class Shaping(TensorBase[B]):
 
         Raises:
             ArgumentError: a dimension is missing, or named twice.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 3, 4)).permute(2, 0, 1).shape
+        (4, 2, 3)
         """
         ndim = self.ndim
         order = distinct(listed(order, dims, "dims", "dim", "permute"), ndim, "permute")
@@ -91,7 +102,13 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.permute(self._primitive, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        """The tensor with dimensions ``dim0`` and ``dim1`` swapped."""
+        """The tensor with dimensions ``dim0`` and ``dim1`` swapped.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 3, 4)).transpose(0, -1).shape
+        (4, 3, 2)
+        """
         ndim = self.ndim
         if not ndim:
             for dim in (dim0, dim1):
@@ -117,13 +134,27 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.mT(self._primitive))
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """The tensor without those of the dimensions ``dim`` that have size 1; for None, without all of size 1."""
+        """The tensor without those of the dimensions ``dim`` that have size 1; for None, without all of size 1.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].zeros((1, 3, 1))
+        >>> x.squeeze().shape, x.squeeze(0).shape, x.squeeze(1).shape
+        ((3,), (3, 1), (1, 3, 1))
+        """
         shape = self.shape
         dims = dims_of(dim, len(shape), "squeeze")
         return self.reshape(tuple([n for d, n in enumerate(shape) if n != 1 or d not in dims]))
 
     def unsqueeze(self, dim: int) -> Self:
-        """The tensor with a new dimension of size 1 at ``dim``; -1 means after the last."""
+        """The tensor with a new dimension of size 1 at ``dim``; -1 means after the last.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].zeros((3,))
+        >>> x.unsqueeze(0).shape, x.unsqueeze(-1).shape
+        ((1, 3), (3, 1))
+        """
         shape = self.shape
         position = new_dim_of(dim, len(shape), "unsqueeze")
         return self._like(self._backend.reshape(self._primitive, (*shape[:position], 1, *shape[position:])))
@@ -137,6 +168,12 @@ class Shaping(TensorBase[B]):
 
         Raises:
             ShapeError: a dimension whose size is not 1 would change, or there would be too many elements to address.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[1.0], [2.0]])
+        >>> x.expand(-1, 3).tolist(), x.expand(4, 2, 1).shape
+        ([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], (4, 2, 1))
         """
         sizes = listed(sizes, size, "size", "size", "expand")
         old = self.shape

@@ -26,6 +26,18 @@ class EarlyStopping(Callback):
 
     Raises:
         ArgumentError: a setting is invalid, or, during the run, there is no value of this name.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import Sgd
+    >>> from burnpy.train import Learner, Step
+    >>> x = Tensor[Autodiff[NumPy]].ones((4, 1))
+    >>> def step(model, x):
+    ...     return Step(model(x).square().mean())
+    >>> learner = Learner(step, optim=Sgd(), lr=0.0, callbacks=[EarlyStopping("train/loss", patience=2)])
+    >>> learner.fit(Linear(1, 1, device=x.device), [x], epochs=9).epoch
+    3
     """
 
     monitor: str

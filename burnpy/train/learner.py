@@ -13,6 +13,7 @@ from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.schedules.base import ConstantLr, LrSchedule
+from burnpy.tensor.call_errors import explained
 from burnpy.train.batches import Batches
 from burnpy.train.callback import Callback, callbacks_of
 from burnpy.train.events import Event, FitEnd
@@ -60,7 +61,11 @@ class Logger(Protocol):
 
 
 class ByGlobalNorm:
-    """Clipping of the global norm of all gradients, `burnpy.optim.clip_by_global_norm`."""
+    """Clipping of the global norm of all gradients, `burnpy.optim.clip_by_global_norm`. For ``Learner(clip=)``.
+
+    Args:
+        max_norm: the norm that all gradients together have at most.
+    """
 
     def __init__(self, max_norm: float) -> None:
         self.max_norm = max_norm
@@ -71,7 +76,11 @@ class ByGlobalNorm:
 
 
 class ByNorm:
-    """Clipping of the norm of each gradient, `burnpy.optim.clip_by_norm`."""
+    """Clipping of the norm of each gradient, `burnpy.optim.clip_by_norm`. For ``Learner(clip=)``.
+
+    Args:
+        max_norm: the norm that each gradient has at most.
+    """
 
     def __init__(self, max_norm: float) -> None:
         self.max_norm = max_norm
@@ -82,7 +91,11 @@ class ByNorm:
 
 
 class ByValue:
-    """Clipping of every element, `burnpy.optim.clip_by_value`."""
+    """Clipping of every element, `burnpy.optim.clip_by_value`. For ``Learner(clip=)``.
+
+    Args:
+        limit: the magnitude that each element has at most.
+    """
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -156,6 +169,7 @@ class Learner(Generic[M, T, V, W]):
     (100, True)
     """
 
+    @explained
     def __init__(
         self,
         train_step: Callable[[M, T], Step[Any]],
@@ -173,9 +187,11 @@ class Learner(Generic[M, T, V, W]):
         scaler: GradScaler[Any] | None = None,
         strategy: Strategy | None = None,
     ) -> None:
-        for name, function in (("train_step", train_step), ("valid_step", valid_step), ("clip", clip)):
+        functions: dict[str, object] = {"train_step": train_step, "valid_step": valid_step, "clip": clip}
+        for name, function in functions.items():
             if function is not None and not callable(function):
-                raise KindError(f"Learner({name}=) takes a function, and was given {a(type(function).__name__)}")
+                hint = "; ByGlobalNorm(1.0) is one" if name == "clip" else ""
+                raise KindError(f"Learner({name}=) takes a function, and was given {a(type(function).__name__)}{hint}")
         given: object = optim
         if not isinstance(given, Optimizer):
             raise KindError(f"Learner(optim=) takes an optimizer, as AdamW(), and was given {given!r:.80}")
@@ -201,6 +217,7 @@ class Learner(Generic[M, T, V, W]):
         self.scaler = scaler
         self.strategy: Strategy = checked_strategy(OneDevice() if strategy is None else strategy, optim)
 
+    @explained
     def fit(
         self,
         model: Trainable[M, V],
@@ -236,6 +253,7 @@ class Learner(Generic[M, T, V, W]):
                 return event.result
         raise AssertionError("a run ends with FitEnd")
 
+    @explained
     def events(
         self,
         model: Trainable[M, V],

@@ -55,6 +55,17 @@ def find_lr(
     Raises:
         ArgumentError: the range is empty, or the loss diverged at once.
 
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import Sgd
+    >>> from burnpy.train import Learner, Step
+    >>> x = Tensor[Autodiff[NumPy]].ones((4, 1))
+    >>> learner = Learner(lambda model, x: Step((model(x) - 3.0).square().mean()), optim=Sgd(), lr=0.1)
+    >>> found = find_lr(learner, Linear(1, 1, device=x.device), [x], steps=20)
+    >>> len(found.rates) == len(found.losses) <= 20
+    True
+
     Source: Smith, Cyclical learning rates for training neural networks, 2017.
     """
     if not 0 < start < end < math.inf or steps < 3:

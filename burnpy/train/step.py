@@ -111,5 +111,5 @@ def checked_step(step: object, function: str) -> Step[Any]:
         KindError: it is not a `Step`.
     """
     if not isinstance(step, Step):
-        raise KindError(f"{function} returned {a(type(step).__name__)}; it returns Step(loss, ...)")
+        raise KindError(f"{function} returned {a(type(step).__name__)}; write return Step(loss, ...)")
     return step

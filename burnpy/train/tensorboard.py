@@ -63,6 +63,6 @@ def _writer_class() -> Any:
         package: Any = import_module("tensorboardX")  # which has no types
     except ImportError as error:
         raise BackendUnavailableError(
-            "TensorBoard() needs the package tensorboardX; install it: pip install burnpy[train]"
+            'TensorBoard() needs the package tensorboardX; install it: pip install "burnpy[train]"'
         ) from error
     return package.SummaryWriter

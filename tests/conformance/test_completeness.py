@@ -19,7 +19,6 @@ from burnpy.nn import functional
 from burnpy.tensor.base import TensorBase
 
 BY_DEFAULT = {
-    "mean": "its default, a sum and a product with a number, keeps nothing",
     "run": "its default executes a program with operations that have rules",
     "foreach_add": "its default adds each, and gradients are rarely differentiated",
     "foreach_cast": "its default converts each, and gradients are rarely differentiated",

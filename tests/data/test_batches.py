@@ -59,7 +59,7 @@ def test_kinds_and_dtypes() -> None:
         }
     ] * 3
     batch = batch_of(samples)
-    found = {name: (type(batch[name]), str(batch[name].dtype), batch[name].shape) for name in list(batch)[:9]}
+    found = {name: (type(batch[name]), str(batch[name].dtype), batch[name].shape) for name in batch.keys()[:9]}
     assert found == {
         "float": (Tensor, "float32", (3,)),
         "double": (Tensor, "float64", (3,)),
@@ -77,13 +77,7 @@ def test_kinds_and_dtypes() -> None:
 
 def test_a_batch_is_a_mapping_that_does_not_change() -> None:
     batch = Batch.of({"x": np.zeros((2, 3)), "name": ("a", "b")}, device=NumPy)
-    assert (len(batch), list(batch), batch.keys(), "x" in batch, "z" in batch) == (
-        2,
-        ["x", "name"],
-        ("x", "name"),
-        True,
-        False,
-    )
+    assert (len(batch), batch.keys(), "x" in batch, "z" in batch) == (2, ("x", "name"), True, False)
     assert {**batch}["name"] == ("a", "b")
     assert batch["x"] is batch.x
     assert batch.device is NumPy()
@@ -119,7 +113,7 @@ def test_typed_columns() -> None:
     with pytest.raises(KindError, match="y of this batch is an IntTensor"):
         batch.floats("y")
     inner = batch.inner()
-    assert [inner[name].device for name in inner] == [NumPy()] * 3
+    assert [inner[name].device for name in inner.keys()]  # noqa: SIM118  # it is no dict == [NumPy()] * 3
     assert batch.to_device(NumPy).x.device is NumPy()
     plain: Any = inner
     with pytest.raises(DeviceError, match="no inner backend"):
@@ -247,3 +241,13 @@ def test_buckets_pad_little() -> None:
         return sum(batch.t.shape[0] * batch.t.shape[1] for batch in loader.epoch(0))
 
     assert padded(sampler=BucketByLength(lengths)) < 1.1 * lengths.sum() < 1.5 * lengths.sum() < padded(shuffle=True)
+
+
+def test_a_batch_is_no_tuple() -> None:
+    batch: Any = Batch.of({"x": np.zeros((2, 3), np.float32), "y": np.array([1, 0])}, device=NumPy)
+    with pytest.raises(CallError, match=r"a batch is no tuple of columns, .* write batch\.x, batch\.y, or batch\.keys"):
+        _x, _y = batch
+    with pytest.raises(KindError, match=r"batch\[0\] was asked for; a batch has columns by name, .*: batch\.x\[0\]"):
+        batch[0]
+    assert {**batch}.keys() == {"x", "y"}
+    assert "x" in batch

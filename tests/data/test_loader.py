@@ -33,6 +33,9 @@ from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
 
 N = 23
+WRONG: Any = Loader  # untyped, for wrong calls
+COLUMNS: Any = ArrayDataset
+COLLATE: Any = collate
 
 
 def noisy(columns: Mapping[str, Any], rng: BatchRandom) -> Mapping[str, Any]:
@@ -53,13 +56,13 @@ def loader(mapped: bool = False, **options: Any) -> Loader[Batch[NumPy]]:
 
 
 def bits(batch: Batch[Any]) -> dict[str, bytes]:
-    return {name: batch[name].to_numpy().tobytes() for name in batch}
+    return {name: batch[name].to_numpy().tobytes() for name in {**batch}}
 
 
 def by_sample(batches: list[Batch[Any]]) -> dict[int, dict[str, bytes]]:
     """The bits of each sample."""
     return {
-        int(i): {name: batch[name].to_numpy()[j].tobytes() for name in batch}
+        int(i): {name: batch[name].to_numpy()[j].tobytes() for name in {**batch}}
         for batch in batches
         for j, i in enumerate(batch.i.tolist())
     }
@@ -426,3 +429,26 @@ def test_a_transform_that_does_not_say_that_it_mixes() -> None:
     assert sorted(next(iter(mixed)).x.tolist()) == [*range(8)]
     with pytest.raises(ArgumentError, match=r"give each that calls it an attribute mixes = True"):
         next(iter(mixed.shard(0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: loader(num_workers=2), "Loader() does not take num_workers; it is called workers here"),
+        (lambda: loader(generator=1), "Loader() does not take generator; seed= and the number of the epoch decide"),
+        (lambda: WRONG(ArrayDataset(x=[1.0]), batch_size=1), "Loader() was not given collate; collate(device=NumPy)"),
+        (lambda: WRONG.epoch(loader()), "epoch() was not given epoch"),
+        (
+            lambda: COLUMNS([1.0], [2.0]),
+            "ArrayDataset() takes nothing by position, and was given 2 values; columns have",
+        ),
+        (lambda: COLUMNS(x=[1.0]).split(0.5), "split() was not given seed"),
+        (lambda: COLLATE(devise=NumPy), "collate() does not take devise; is it device?"),
+    ],
+)
+def test_wrong_arguments_are_explained(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(CallError) as caught:
+        call()
+    assert said in str(caught.value)
+    with pytest.raises(ArgumentError, match=r"the fraction \[1, 0\]; it is between 0 and 1"):
+        COLUMNS(x=[1.0]).split([1, 0], seed=0)

@@ -49,7 +49,7 @@ def loader(source: Any = None, **options: Any) -> Loader[Batch[Any]]:
 
 
 def bits(batch: Batch[Any]) -> list[bytes]:
-    return [batch[name].to_numpy().tobytes() for name in batch]
+    return [batch[name].to_numpy().tobytes() for name in {**batch}]
 
 
 def ended(within: float = 10.0) -> bool:

@@ -41,7 +41,8 @@ def loader(stream: Any = None, **options: Any) -> StreamLoader[Any]:
 
 
 def bits(batch: Any) -> list[bytes]:
-    return [batch[name].to_numpy().tobytes() for name in batch]
+    names = batch.keys()
+    return [batch[name].to_numpy().tobytes() for name in names]
 
 
 def test_all_samples_in_order() -> None:

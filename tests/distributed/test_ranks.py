@@ -1,4 +1,7 @@
-"""Claims about groups, each checked on 2, 3 and 4 real ranks: see `ranks.py`. A number of ranks is one launch."""
+"""Claims about groups, each checked on 2 and 3 real ranks: see `ranks.py`. A number of ranks is one launch.
+
+Where `BURNPY_LONG_TESTS` is set, on 4 as well.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from functools import cache
 import pytest
 
 from tests.distributed import ranks
+from tests.interrupting import LONG
 
 from .conftest import launch
 
@@ -22,7 +26,7 @@ def results(size: int) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("claim", ranks.CLAIMS)
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("size", [2, 3, 4] if LONG else [2, 3])
 def test_on_ranks(size: int, claim: str) -> None:
     failures = {rank: text for rank, text in enumerate(results(size)[claim]) if text}
     assert len(results(size)[claim]) == size

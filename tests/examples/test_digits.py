@@ -34,15 +34,23 @@ def accuracy(output: str) -> float:
     return float(found.group(1))
 
 
-def test_a_few_epochs_learn_and_draw(tmp_path: Path) -> None:
-    done = run("--epochs", "4", "--seed", "1", "--out", tmp_path / "deep" / "out")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder and the output of a short training."""
+    folder = tmp_path_factory.mktemp("digits") / "deep" / "out"
+    done = run("--epochs", "4", "--seed", "1", "--out", folder)
     assert done.returncode == 0, done.stderr
-    assert accuracy(done.stdout) >= 96
-    assert (tmp_path / "deep" / "out" / "digits.png").read_bytes().startswith(b"\x89PNG")
-    lines = done.stdout.splitlines()
+    return folder, done.stdout
+
+
+def test_a_few_epochs_learn_and_draw(trained: tuple[Path, str]) -> None:
+    folder, output = trained
+    assert accuracy(output) >= 96
+    assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG")
+    lines = output.splitlines()
     assert lines[0] == "A convolutional network learns to read handwritten digits, in about 3 seconds …"
     assert [line.split(":")[0] for line in lines[2:-1]] == [f"epoch {n}/4" for n in (1, 2, 3, 4)]
-    assert "\x1b" not in done.stdout, "escape sequences where no terminal is"
+    assert "\x1b" not in output, "escape sequences where no terminal is"
 
 
 def test_what_takes_long_is_imported_after_the_first_line() -> None:
@@ -85,9 +93,9 @@ def test_the_bar_moves_with_every_batch_and_keeps_number_and_time(width: int, mo
     assert width < 80 or len({*bars[:18]}) > 9
 
 
-def test_one_seed_gives_one_result(tmp_path: Path) -> None:
-    first, second = (run("--epochs", "1", "--seed", "3", "--out", tmp_path).stdout for _ in range(2))
-    assert first == second
+def test_one_seed_gives_one_result(trained: tuple[Path, str]) -> None:
+    folder, output = trained
+    assert run("--epochs", "4", "--seed", "1", "--out", folder).stdout == output
 
 
 def test_without_a_gpu_one_sentence_says_so(tmp_path: Path) -> None:

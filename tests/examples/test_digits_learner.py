@@ -21,12 +21,12 @@ def run(folder: Path, epochs: int) -> str:
 
 
 def test_it_learns_and_goes_on(tmp_path: Path) -> None:
-    first = run(tmp_path, 6)
+    first = run(tmp_path, 3)
     accuracy = float(first.splitlines()[-1].split()[1].rstrip("%"))
     assert accuracy > 95
-    again = run(tmp_path, 6)
+    again = run(tmp_path, 3)
     assert "resumed from" in again
     assert again.splitlines()[-1] == first.splitlines()[-1]
     (shown,) = runs_in(tmp_path)
-    assert len(shown.curves["valid/accuracy"]) == 6
+    assert len(shown.curves["valid/accuracy"]) == 3
     assert sum(map(sum, shown.matrices["valid/confusion"])) > 300

@@ -31,7 +31,7 @@ def numbers(pattern: str, output: str) -> list[float]:
 
 
 def test_the_autoencoder_describes_images_better_than_their_mean(tmp_path: Path) -> None:
-    output = run("vae", tmp_path, "--epochs", "15")
+    output = run("vae", tmp_path, "--epochs", "8")
     (mean,) = numbers(r"describes in ([\d.]+) nats", output)
     bounds = numbers(r"held out ([\d.]+) nats,", output)
     assert bounds[-1] < mean - 0.8, "0.6 nats are what a posterior that ignores the image loses by not being sure"

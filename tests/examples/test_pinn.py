@@ -95,14 +95,14 @@ def test_the_conditions_hold_by_construction() -> None:
 
 
 def test_a_few_epochs_learn_and_draw(tmp_path: Path) -> None:
-    options = ["--epochs", "6", "--out", str(tmp_path / "deep" / "out")]
+    options = ["--epochs", "4", "--out", str(tmp_path / "deep" / "out")]
     command = [sys.executable, "-W", "error", str(EXAMPLES / "pinn.py"), *options]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=one_thread)
     assert done.returncode == 0, done.stderr
     losses = [float(found) for found in re.findall(r"loss ([\d.]+)", done.stdout)]
-    assert len(losses) == 6
-    assert losses[-1] < losses[0] / 2
+    assert len(losses) == 4
+    assert losses[-1] < 0.7 * losses[0]
     error = re.search(r"relative L2 error against finite differences: ([\d.]+)%", done.stdout)
     assert error, done.stdout
     assert float(error.group(1)) < 40, "-sin(πx) for ever, about what an untrained network says, has 59 %"

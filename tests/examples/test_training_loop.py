@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_training_loop.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-EPOCHS = 12
+EPOCHS = 6
 
 
 def command(path: Path, *arguments: str) -> list[str]:
@@ -55,15 +55,14 @@ def test_it_learns(unbroken: tuple[Path, str]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
-@pytest.mark.parametrize("after", [1, 6])
-def test_killed_and_resumed_it_ends_the_same(after: int, unbroken: tuple[Path, str], tmp_path: Path) -> None:
+def test_killed_and_resumed_it_ends_the_same(unbroken: tuple[Path, str], tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     with subprocess.Popen(command(path), stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert process.stdout is not None
         before = ""
         for line in process.stdout:
             before += line
-            if line.startswith(f"epoch {after}/"):
+            if line.startswith("epoch 2/"):
                 process.send_signal(signal.SIGKILL)
                 break
         before += process.stdout.read()

@@ -11,6 +11,7 @@ import pytest
 import burnpy.func
 from burnpy import Autodiff, Tensor, autodiff
 from burnpy.backend import NumPy, errors
+from burnpy.nn import Param
 
 func: Any = burnpy.func  # types would refuse most of this before it runs
 make_dual: Any = autodiff.make_dual
@@ -21,6 +22,7 @@ f: Any = lambda x: (x * x).sum()  # noqa: E731  # short
 dual = make_dual(x, x)
 tracked: Any = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
 nan: Any = None
+WEIGHT: Any = Param(Tensor[Autodiff[NumPy]].ones((2,)))
 E, S, K = errors.ArgumentError, errors.ShapeError, errors.KindError
 
 CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
@@ -32,6 +34,11 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("nothing", lambda: func.value_and_grad(lambda x: None)(x), K, "value_and_grad() takes a function"),
     ("a pair", lambda: func.grad(lambda x: (f(x), x))(x), K, "say has_aux=True"),
     ("no pair", lambda: func.grad(f, has_aux=True)(x), E, "a pair (output, aux), and it returned Tensor()"),
+    *(
+        (f"tensors as argnums of {name}", lambda name=name: getattr(func, name)(f, x), K, f"{name}(f)(x)")
+        for name in ("grad", "value_and_grad", "jacobian", "jacrev", "jacfwd", "hessian")
+    ),
+    ("a parameter", lambda: autodiff.grad(tracked.sum(), WEIGHT), K, "a parameter holds a tensor: give its .value"),
     ("no such argument", lambda: func.grad(f, 1)(x), E, "argument 1 (argnums=1)"),
     ("by keyword", lambda: func.grad(f)(x=x), E, "called with 0 by position"),
     ("twice", lambda: func.grad(f, (0, -1))(x), E, "each argument once"),
@@ -74,7 +81,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
 
 
 def test_names_of_pytorchs_and_others() -> None:
-    for name, instead in (("vmap", "jacobian(f, chunk_size=8)"), ("grad_and_value", "value_and_grad")):
+    for name, instead in (("vmap", "jacobian(losses)(model)"), ("grad_and_value", "value_and_grad")):
         with pytest.raises(AttributeError, match=re.escape(instead)):
             getattr(func, name)
     with pytest.raises(AttributeError, match=r"burnpy\.func has no other$"):

@@ -8,7 +8,7 @@ import pytest
 
 from burnpy import Tensor
 from burnpy.backend import NumPy, errors
-from burnpy.nn import ConstantPad, ReflectionPad, ZeroPad
+from burnpy.nn import ConstantPad, ReflectionPad, ZeroPad, functional
 
 
 @pytest.mark.parametrize("padding", [(1, 2, 3), (), 1.5, (1, 2.5), "ab", None])
@@ -28,3 +28,11 @@ def test_one_number_is_for_the_last_dims() -> None:
     assert [ZeroPad(1, dims=dims)(x).shape for dims in (1, 2, 3)] == [(2, 3, 4, 7), (2, 3, 6, 7), (2, 5, 6, 7)]
     with pytest.raises(errors.ShapeError, match="5 pairs of shape"):
         ZeroPad(1, dims=5)(x)
+
+
+def test_pairs_of_numpys_kind_are_refused() -> None:
+    pairs: Any = ((1, 1), (0, 0))
+    with pytest.raises(
+        errors.ArgumentError, match=r"pad=\(\(1, 1\), \(0, 0\)\); it takes pairs in a row, .*\(left, right, top"
+    ):
+        functional.pad(Tensor[NumPy].ones((2, 3)), pairs)

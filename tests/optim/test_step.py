@@ -159,7 +159,7 @@ def test_a_step_takes_memory_for_the_new_parameters_and_little_else(seen: bool, 
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-    assert peak < (arrays + 1) * 256 * 256 * 4  # not twice eight averages too
+    assert peak < (arrays + 1.2) * 256 * 256 * 4  # a block, and not twice eight averages too
 
 
 class Watch:

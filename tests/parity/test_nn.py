@@ -16,7 +16,7 @@ from burnpy import nn as ours
 from burnpy.backend import NumPy
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from burnpy.nn import init
-from burnpy.record import from_torch
+from burnpy.record import from_torch, to_torch
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
 pytestmark = pytest.mark.filterwarnings(
@@ -357,6 +357,8 @@ def test_pytorchs_weights_are_loaded_by_their_names(name: str) -> None:
         np.testing.assert_array_equal(
             loaded.named_params()[path].value.to_numpy(), param.value.to_numpy(), err_msg=path
         )
+    exported = {key: torch.from_numpy(array) for key, array in to_torch(loaded).items()}
+    other.load_state_dict(exported, strict=True)
 
 
 @pytest.mark.parametrize("momentum", [0.1, 0.5, None])

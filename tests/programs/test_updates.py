@@ -10,7 +10,7 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.operations.optimizer import Step
-from burnpy_array.optimizer import Optimizer
+from burnpy_numpy.lists import Lists
 
 pytest.importorskip("llvmlite")
 
@@ -20,7 +20,7 @@ D: Any = NumPy()
 class Blocked(NumPy):
     """Without kernels: parameters are updated block by block."""
 
-    foreach = Optimizer.foreach
+    foreach = Lists.foreach
 
 
 class Composed(NumPy):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import burnpy
 from burnpy import IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.data import Batch
-from burnpy.errors import ArgumentError, DeviceError, KindError, NonFiniteError, NotTrackedError, ShapeError
+from burnpy.errors import ArgumentError, CallError, DeviceError, KindError, NonFiniteError, NotTrackedError, ShapeError
 from burnpy.metrics import Accuracy, Mean
 from burnpy.nn import Linear
 from burnpy.optim import AdamW, CosineLr, GradientsAccumulator, GradientsParams, Sgd, clip_by_global_norm
@@ -220,6 +222,9 @@ def test_a_loss_that_is_nan_names_its_place() -> None:
         Learner(bad, optim=AdamW(), lr=0.1).fit(net(), Batches(), epochs=1)
 
 
+LEARNER: Any = Learner  # untyped, for wrong calls
+
+
 def test_wrong_arguments_are_explained() -> None:
     run: Any = learner()
     plain: Any = Learner(train_step, optim=AdamW(), lr=0.1)
@@ -246,7 +251,7 @@ def test_wrong_arguments_are_explained() -> None:
         Learner(train_step, optim=AdamW(), lr=0.1, callbacks=[EarlyStopping("valid/loss")]).fit(
             net(), Batches(), epochs=1
         )
-    with pytest.raises(KindError, match=r"train_step returned a Tensor; it returns Step\(loss, ...\)"):
+    with pytest.raises(KindError, match=r"train_step returned a Tensor; write return Step\(loss, ...\)"):
         Learner(lambda m, b: m(b[0]).sum(), optim=AdamW(), lr=0.1).fit(net(), Batches(), epochs=1)  # type: ignore[arg-type]  # what is tried
     with pytest.raises(ShapeError, match=r"0-d loss, and was given one of shape \(30, 4\)"):
         Step(x)
@@ -256,6 +261,20 @@ def test_wrong_arguments_are_explained() -> None:
         Step(x.mean(), lr=Mean.of(x))
     with pytest.raises(KindError, match="the class EarlyStopping; make one"):
         learner(callbacks=[EarlyStopping])
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: LEARNER(train_step, optim=AdamW()), "Learner() was not given lr"),
+        (
+            lambda: LEARNER(train_step, optimizer=AdamW(), lr=0.1),
+            "Learner() does not take optimizer; it is called optim",
+        ),
+        (lambda: plain.fit(net(), Batches()), "fit() was not given epochs"),
+        (lambda: plain.fit(net(), Batches(), max_epochs=3), "fit() does not take max_epochs; it is called epochs here"),
+    ]
+    for call, said in calls:
+        with pytest.raises(CallError, match=re.escape(said)):
+            call()
+    with pytest.raises(KindError, match=r"Learner\(clip=\) .* a float; ByGlobalNorm\(1\.0\) is one"):
+        learner(clip=1.0)
     with pytest.raises(ArgumentError, match=r"Learner\(accumulate=0\)"):
         learner(accumulate=0)
     with pytest.raises(ArgumentError, match=r"Steps\(0\) is never"):

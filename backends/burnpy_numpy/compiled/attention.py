@@ -14,7 +14,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LONGEST, MANY, kernel_of, template_kernel
+from burnpy_numpy.compiled.operations import LEAST, LONGEST, kernel_of, template_kernel
 from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _kernel(name: str, arrays: tuple[Any, ...], mask: Any, offset: int | None) -
     dtype = q.dtype
     if (
         (dtype is not float32 and dtype is not float64)
-        or q.size * k.shape[-2] < MANY * q.shape[-1]
+        or q.size * k.shape[-2] < LEAST * q.shape[-1]
         or k.shape[-1] % ROWS
         or v.shape[-1] % ROWS
         or not v.size
@@ -119,7 +119,7 @@ def _kernel(name: str, arrays: tuple[Any, ...], mask: Any, offset: int | None) -
 def _rowwise(name: str, extents: tuple[str, ...], scores: Any, *others: Any) -> Any:
     """Return a kernel on the rows of scores, which are (heads, queries, keys), if large and of a usual dtype."""
     dtype = scores.dtype
-    if scores.size < MANY or scores.shape[2] > LONGEST or (dtype is not float32 and dtype is not float64):
+    if scores.size < LEAST or scores.shape[2] > LONGEST or (dtype is not float32 and dtype is not float64):
         return None
     if any(x.dtype is not dtype for x in others):
         return None

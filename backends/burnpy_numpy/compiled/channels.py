@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LONGEST, MANY
+from burnpy_numpy.compiled.operations import LEAST, LONGEST
 
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
@@ -76,8 +76,8 @@ _groups = lru_cache(maxsize=256)(_Groups)
 
 
 def _groups_of(x: Any, weight: Any, dims: Dims) -> _Groups | None:
-    """Return the groups of x, if it is large, and normalized over planes, with one weight for each channel."""
-    if x.size < MANY or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
+    """Return the groups of x, if it is normalized over planes, with one weight for each channel."""
+    if x.size < LEAST or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
         return None
     if dims == (0, *range(2, x.ndim)):
         lead = x.shape[:2]
@@ -93,7 +93,7 @@ def _groups_of(x: Any, weight: Any, dims: Dims) -> _Groups | None:
 
 def _kernel(name: str, dtype: Any, eps: Any) -> NamedKernel | None:
     """Return the kernel of a template of `normalization_kernels`; None if kernels are off."""
-    from burnpy_numpy.compiled.kernel import enabled, named_kernel  # not imported before the first large normalization
+    from burnpy_numpy.compiled.kernel import enabled, named_kernel  # not imported before the first normalization
 
     return named_kernel(*_template(name, dtype), float(eps)) if enabled() else None
 

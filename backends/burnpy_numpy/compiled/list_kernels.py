@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.operations.lists import Formula
-from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.program import Program, ProgramError
+from burnpy.backend.program.fused import program_of
 from burnpy_numpy.compiled.compiler import vector_bytes
 from burnpy_numpy.compiled.emitter import emit
 from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
@@ -124,9 +125,8 @@ def formula_kernel(
     """Return the kernel of a formula; None if kernels are off, or if it is not elementwise or no program."""
     if not enabled():
         return None
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
     try:
-        program = trace(formula, inputs, *flags)
+        program = program_of(formula, dtype, arrays, numbers, flags)
         return _list_kernel(program) if program.elementwise else None
     except ProgramError:
         return None

@@ -18,6 +18,7 @@ from burnpy.backend.primitives import Dims
 from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.fused import alike
+from burnpy_numpy.compiled.lookups import lookup
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
@@ -137,13 +138,13 @@ class Compiled(ArrayBackend):
             return super().normalize(x, weight, bias, dims, eps)
         small = (*x.shape[: dims[0]], *(1,) * len(dims))
         out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
-        return out, mean, var
+        return (out, mean, var) if _finite(var) else super().normalize(x, weight, bias, dims, eps)
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
         kernel = _normalizing("normalize_backward", eps, dims, (grad, x), (weight,), (mean, var))
-        if kernel is None:
+        if kernel is None or not _finite(var):
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         xs = (grad, x, weight, mean, var)
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
@@ -161,13 +162,17 @@ class Compiled(ArrayBackend):
         kernel = _normalizing("rms_norm", eps, dims, (x,), (weight,))
         if kernel is None:
             return super().rms_norm(x, weight, dims, eps)
-        return kernel.outputs((x, weight), (x.shape,), *_rows_and_columns(x, weight))[0]
+        rows, columns = _rows_and_columns(x, weight)
+        (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
+        return out if _finite(out.reshape((rows, columns))[:, 0]) else super().rms_norm(x, weight, dims, eps)
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
         kernel = _normalizing("rms_norm_backward", eps, dims, (grad, x), (weight,))
         if kernel is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
+        if not _finite(by_weight):
+            return super().rms_norm_backward(grad, x, weight, dims, eps)
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
 
 
@@ -201,9 +206,9 @@ def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...]
 
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _ONE, _TWO = (_FULL,), (_FULL, _FULL)
-_found: dict[tuple[Any, ...], Kernel | None] = {}
-_blocks: dict[tuple[Any, ...], BlockKernel | None] = {}
-_templates: dict[tuple[Any, ...], NamedKernel | None] = {}
+_found: dict[tuple[Any, ...], Kernel | None] = lookup()
+_blocks: dict[tuple[Any, ...], BlockKernel | None] = lookup()
+_templates: dict[tuple[Any, ...], NamedKernel | None] = lookup()
 
 
 def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
@@ -293,13 +298,6 @@ def block_starts(count: int, width: int) -> Any:
     return np.minimum(np.arange(0, count, width), count - width)
 
 
-def forget() -> None:
-    """Look for all kernels anew, as they were turned on or off."""
-    _found.clear()
-    _blocks.clear()
-    _templates.clear()
-
-
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | BlockKernel | None:
     """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
     dtype = x.dtype
@@ -361,6 +359,11 @@ def _normalizing(
             return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
     return kernel_or_blocks(name, extents, dtype, ((1,), eps), x.size)
+
+
+def _finite(x: Any) -> bool:
+    """Return whether an array has neither NaN nor +∞: kernels make NaN or ∞ of rows whose squares overflow."""
+    return bool(x.item(x.argmax()) < math.inf)
 
 
 def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:

@@ -23,6 +23,12 @@ def spread(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float
     return i.expand(with_reduced_dims(i, g, x_shape, dims, keepdim), x_shape)
 
 
+def spread_mean(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
+    """The gradient of a mean: g divided by the number of elements, and repeated over the dimensions."""
+    count = math.prod([x_shape[d] for d in dims])
+    return spread(i, i.mul(g, 1 / count) if count else g, x_shape, dims, keepdim)
+
+
 def nansum_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
     """g, and 0 by NaN."""
     return i.where(i.eq(x, x), spread(i, g, x.shape, dims, keepdim), 0.0)
@@ -159,6 +165,7 @@ def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
 
 
 linear(Backend.sum, spread)
+linear(Backend.mean, spread_mean)
 general(Backend.nansum, vjps=(nansum_vjp,), jvps=(nansum_jvp,))
 linear(Backend.cumsum, cumsum_vjp)
 linear(Backend.sum_to, lambda i, g, x_shape: i.expand(g, x_shape))

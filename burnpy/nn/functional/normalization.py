@@ -48,13 +48,13 @@ def layer_norm(
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    shape = x.shape
+    shape = x._primitive.shape
     if not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
             f"layer_norm() was given x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
         )
     for name, part in (("weight", weight), ("bias", bias)):
-        if part is not None and part.shape != sizes:
+        if part is not None and part._primitive.shape != sizes:
             raise ShapeError(f"layer_norm() over {sizes} was given {name} of shape {part.shape}; both must be equal")
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
     return x._like(_normalized(x, weight, bias, sizes, dims, eps)[0])

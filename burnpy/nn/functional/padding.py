@@ -53,6 +53,12 @@ def pad(
         )
     if mode != "constant" and value is not None:
         raise ArgumentError(f"pad() was asked with mode={mode!r} and value={describe(value)}; only 'constant' has one")
+    given: Any = pad
+    if isinstance(given, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in given):
+        raise ArgumentError(
+            f"pad() was asked with pad={given}; it takes pairs in a row, the last dimension's first: "
+            "(left, right, top, bottom)"
+        )
     ends, shape = integers((pad,), "number", "pad"), x.shape
     if len(ends) % 2:
         raise ArgumentError(f"pad() was asked with pad={ends}; it takes pairs, the last dimension's first")

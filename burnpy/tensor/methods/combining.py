@@ -154,7 +154,14 @@ class Combining(TensorBase[B], Generic[B, S]):
         return _close("isclose", self, other, rtol, atol, equal_nan)  # type: ignore[no-any-return]  # a BoolTensor
 
     def allclose(self, other: Self | S, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-        """Return whether all elements are close, as a Python bool: see `isclose`, whose arguments it has."""
+        """Return whether all elements are close, as a Python bool: see `isclose`, whose arguments it has.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([1.0, 2.0])
+        >>> x.allclose(x + 1e-7), x.allclose(x + 1e-3)
+        (True, False)
+        """
         return bool(_close("allclose", self, other, rtol, atol, equal_nan).all())
 
 

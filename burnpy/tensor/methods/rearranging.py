@@ -52,7 +52,13 @@ class Rearranging(Shaping[B]):
     @overload
     def flip(self, *, dims: int | Sequence[int]) -> Self: ...
     def flip(self, *along: Any, dims: Any = None) -> Self:
-        """The tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``."""
+        """The tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).flip(1).tolist()
+        [[2, 1], [4, 3]]
+        """
         resolved = dims_of(listed(along, dims, "dims", "dim", "flip"), self.ndim, "flip")
         return self._like(self._backend.flip(self._primitive, resolved))
 
@@ -91,6 +97,11 @@ class Rearranging(Shaping[B]):
 
         Raises:
             ArgumentError: ``chunks`` is below 1.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> [part.tolist() for part in IntTensor[NumPy].arange(5).chunk(3)]
+        [[0, 1], [2, 3], [4]]
         """
         if integer(chunks, "number of parts", "chunk") < 1:
             raise ArgumentError(f"chunk() was asked for {chunks} parts; ask for 1 or more")
@@ -98,7 +109,13 @@ class Rearranging(Shaping[B]):
         return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """A tuple of the slices along ``dim``, which is removed."""
+        """A tuple of the slices along ``dim``, which is removed.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> [row.tolist() for row in IntTensor[NumPy].from_data([[1, 2], [3, 4]]).unbind(dim=1)]
+        [[1, 3], [2, 4]]
+        """
         shape = self.shape
         resolved = dim_of(dim, len(shape), "unbind")
         lead = (slice(None),) * resolved

@@ -62,6 +62,12 @@ class Selecting(TensorBase[B]):
 
         Raises:
             ShapeError: the index has another number of dimensions than x, or a larger size outside of ``dim``.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        >>> x.gather(1, IntTensor[NumPy].from_data([[2], [0]])).tolist()
+        [[3.0], [4.0]]
         """
         resolved, value = self._elements("gather", dim, index)
         return self._shaped(self._backend.gather(self._vector(), resolved, value), index.shape)
@@ -117,6 +123,12 @@ class Selecting(TensorBase[B]):
         Raises:
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
             ArgumentError: ``reduce`` is something else.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> index = IntTensor[NumPy].from_data([[2], [0]])
+        >>> Tensor[NumPy].zeros((2, 3)).scatter(1, index, 7.0).tolist()
+        [[0.0, 0.0, 7.0], [7.0, 0.0, 0.0]]
         """
         if reduce is not None:
             if reduce not in ("add", "multiply"):
@@ -136,6 +148,12 @@ class Selecting(TensorBase[B]):
 
         Raises:
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> index, src = IntTensor[NumPy].from_data([0, 2, 0]), Tensor[NumPy].from_data([1.0, 2.0, 3.0])
+        >>> Tensor[NumPy].zeros((3,)).scatter_add(0, index, src).tolist()
+        [4.0, 0.0, 2.0]
         """
         resolved, value = self._elements("scatter_add", dim, index)
         self, source = self._source("scatter_add", src, value.shape)
@@ -157,6 +175,12 @@ class Selecting(TensorBase[B]):
 
         Raises:
             ShapeError: the shapes do not broadcast, or ``value`` is not 0-d.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> scores = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+        >>> scores.masked_fill(scores > 2.5, float("-inf")).tolist()
+        [[1.0, 2.0], [-inf, -inf]]
         """
         condition = condition_of(self, mask, "masked_fill")
         if broadcast_shape(condition.shape, self.shape) is None:
@@ -165,7 +189,14 @@ class Selecting(TensorBase[B]):
         return self._like(self._backend.where(condition, fill_value, self._primitive))
 
     def masked_select(self, mask: BoolTensor[B]) -> Self:
-        """A 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast."""
+        """A 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+        >>> x.masked_select(x > 1.5).tolist()
+        [2.0, 3.0, 4.0]
+        """
         condition = condition_of(self, mask, "masked_select")
         shape = broadcast_shape(condition.shape, self.shape)
         if shape is None:
