@@ -45,7 +45,6 @@ from burnpy_numpy.padding import Padding
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
 from burnpy_numpy.row_sums import few, total
-from burnpy_numpy.shifts import Shifts
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import shared
@@ -88,7 +87,6 @@ class NumPy(
     Gathering,
     Accumulation,
     LinearAlgebra,
-    Shifts,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 
@@ -251,6 +249,12 @@ class NumPy(
             return run(_concatenate, xs, dim)
         except RuntimeError:
             return quietly(_concatenate, xs, dim)
+
+    def bitwise_left_shift(self, x: Any, y: Any) -> Any:  # NumPy defines shifts by any number of places, CUDA does not
+        return self._binary(np.left_shift, x, y)
+
+    def bitwise_right_shift(self, x: Any, y: Any) -> Any:
+        return self._binary(np.right_shift, x, y)
 
     def _erf(self, x: Any) -> Any:
         return erf(x)

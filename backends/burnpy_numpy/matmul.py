@@ -65,9 +65,10 @@ def affine(x: Any, weight: Any, bias: Any) -> Any:
     else:
         table, sizes = (x, weight, np.ascontiguousarray(bias), out), (inner, columns)
 
-        def work(start: int, stop: int) -> None:
+        def multiplied(start: int, stop: int) -> None:
             kernel(table, sizes, start, stop)
 
+        work = multiplied
         kernel.note()
     if own:
         threads.shared(work, rows, inner * columns / MULTIPLICATIONS_PER_ELEMENT, products=True)

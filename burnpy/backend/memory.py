@@ -39,8 +39,7 @@ class DeviceMemory:
         """
         if self.measured_peak is None:
             raise DeviceError(
-                "the peak of the device's memory was asked for, and is measured only from device.reset_peak_memory() "
-                "on; call that first"
+                "the peak of the device's memory is measured only from device.reset_peak_memory() on; call that first"
             )
         return self.measured_peak
 
@@ -63,9 +62,7 @@ def size(count: int) -> str:
 
 def not_measured(device: object) -> DeviceError:
     """Return the error for the memory of a device that does not measure it."""
-    return DeviceError(
-        f"the memory of {device} was asked for, and it does not measure any; CuPy does, and NumPy on Linux"
-    )
+    return DeviceError(f"{device} does not measure its memory; CuPy does, and NumPy on Linux")
 
 
 def not_allocated(asked: str, arguments: Iterable[object], error: MemoryError) -> OutOfMemoryError:

@@ -196,8 +196,8 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
     def _unfinished(self) -> ModuleError:
         """The error for a method that needs the parts of the module, called in its ``__init__``."""
         return ModuleError(
-            f"{type(self).__name__} was asked for its parameters, modules or device before its __init__ was done; give "
-            "__init__ what it needs, or ask afterwards"
+            f"{type(self).__name__} has no parameters, modules or device before its __init__ is done; give __init__ "
+            "what it needs, or read them afterwards"
         )
 
     def _refuse(self, name: str, what: str) -> NoReturn:

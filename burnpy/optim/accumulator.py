@@ -102,8 +102,7 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         """
         if self._total is None:
             raise ArgumentError(
-                "sum() and mean() were asked of an accumulator that nothing was added to; an empty one is false: "
-                "if accumulator: ..."
+                "the accumulator is empty, and has no sum() or mean(): nothing was added; test it by `if accumulator:`"
             )
         return self._total
 

@@ -60,8 +60,8 @@ class Memory:
         if not self._lock.acquire(use):
             other = self._lock.owner()
             raise StateError(
-                f"{use.name} was asked of an optimizer amid its {other.name if other else 'step()'}, by the handler of "
-                f"a signal or by another thread; set a flag there, and {use.does} after the step"
+                f"{use.name} was called during {other.name if other else 'step()'} of the same optimizer, by the "
+                f"handler of a signal or by another thread; set a flag there, and {use.does} after the step"
             )
 
     def end(self, use: Use) -> None:

@@ -228,7 +228,7 @@ def test_settings_that_make_no_sense(make: Any, message: str) -> None:
 def test_sequential_says_how_it_is_called() -> None:
     with pytest.raises(errors.ModuleError, match=r"Sequential\(\*layers\)"):
         Sequential([Relu()])  # type: ignore[arg-type]  # which is the point
-    with pytest.raises(errors.IndexRangeError, match="layer 3 was asked of a Sequential of 2 layers"):
+    with pytest.raises(errors.IndexRangeError, match="index 3 is out of range for a Sequential of 2 layers"):
         Sequential(Relu(), Relu())[3]
 
 

@@ -572,9 +572,7 @@ def test_a_module_in_construction_has_no_parameters_to_show() -> None:
         lambda m: m.is_training,
         lambda m: m.named_modules(),
     ):
-        with pytest.raises(
-            ModuleError, match="Early was asked for its parameters, modules or device before its __init__"
-        ):
+        with pytest.raises(ModuleError, match="Early has no parameters, modules or device before its __init__"):
             Early(ask)
     assert "under construction" in repr_during(Early)
 

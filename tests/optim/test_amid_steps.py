@@ -85,7 +85,7 @@ class Watch:
             try:
                 record = show(self.optim)
             except errors.StateError as error:
-                self.refused += "amid" in str(error)
+                self.refused += "was called during" in str(error)
             else:
                 if record is not None:
                     self.shown.append((record, bytes_of(record)))
@@ -151,7 +151,7 @@ def test_amid_a_step_it_is_refused(way: str, elsewhere: bool, monkeypatch: pytes
         new = optim.step(0.1, model, of_two(model))
     assert len(raised) == 2  # the copy has exposed the states, so each parameter is updated in a call of its own
     does = {"load_record": "load", "step": "go on"}.get(way, "save")
-    amid = "amid its step(), by the handler of a signal or by another thread; set a flag there, and"
+    amid = "during step() of the same optimizer, by the handler of a signal or by another thread; set a flag there, and"
     assert all(message.endswith(f"{amid} {does} after the step") for message in raised)
     assert values(new) == values(twin.step(0.1, model, of_two(model)))
     WAYS[way](optim) if way in WAYS else optim.load_record(record)

@@ -87,7 +87,7 @@ class Sequential(Module[B]):
         try:
             selected = self.layers[key]
         except IndexError:
-            raise IndexRangeError(f"layer {key} was asked of a Sequential of {len(self)} layers") from None
+            raise IndexRangeError(f"index {key} is out of range for a Sequential of {len(self)} layers") from None
         return Sequential(*selected) if isinstance(selected, tuple) else selected
 
     def valid(self: Sequential[Autodiff[I]]) -> Sequential[I]:
