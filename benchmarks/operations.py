@@ -1,7 +1,9 @@
-"""Benchmark of scans, norms, ordering, scattering, sampling and adaptive pools, forward and with gradients."""
+"""Benchmark of scans, reductions, norms, distances, losses, interpolation, ordering, scattering, sampling and padding,
+forward and with gradients."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +19,14 @@ Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...], tuple[tuple[tuple[
 """A function of a library's ``nn.functional``, of tensors and of indices; the tensors' shapes; the indices' shapes, and
 the number that they are below. What it returns, if it is a float, is differentiated by all tensors."""
 
+
+def _package(x: Any) -> Any:
+    """Return the package of a tensor, for functions that are not in ``nn.functional``."""
+    return sys.modules[type(x).__module__.partition(".")[0]]
+
+
 _ROWS = ((128, 1024),)
+_POINTS = ((256, 64), (256, 64))
 _INDEX = (((4096,), 256),)
 _IMAGES = (8, 16, 64, 64)
 CASES: dict[str, Case] = {
@@ -36,6 +45,23 @@ CASES: dict[str, Case] = {
         f"norm, p = {p:g}, last dim": (lambda f, x, p=p: x.norm(p, 1), _ROWS, ()) for p in (1.0, 2.0, 3.0, float("inf"))
     },
     "norm, first dim": (lambda f, x: x.norm(2, 0), _ROWS, ()),
+    **{
+        f"{name}, {along}": (lambda f, x, name=name, dims=dims: getattr(x, name)(*dims), _ROWS, ())
+        for name in ("prod", "nansum")
+        for along, dims in (("last dim", (1,)), ("first dim", (0,)), ("all", ()))
+    },
+    "trapezoid": (lambda f, x: _package(x).trapezoid(x), _ROWS, ()),
+    "trapezoid, places": (lambda f, x, y: _package(x).trapezoid(x, y), (*_ROWS, (1024,)), ()),
+    **{
+        f"cdist, p = {p:g}": (lambda f, x, y, p=p: _package(x).cdist(x, y, p), _POINTS, ())
+        for p in (1.0, 2.0, float("inf"))
+    },
+    **{
+        name: (lambda f, x, y, name=name: getattr(f, name)(x, y), _ROWS * 2, ())
+        for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits")
+    },
+    "lerp, number": (lambda f, x, y: x.lerp(y, 0.3), _ROWS * 2, ()),
+    "lerp, tensor": (lambda f, x, y, z: x.lerp(y, z), _ROWS * 3, ()),
     "index_add, rows of 32": (lambda f, x, y, i: x.index_add(0, i, y), ((256, 32), (4096, 32)), _INDEX),
     "index_add, rows of 1": (lambda f, x, y, i: x.index_add(0, i, y), ((256,), (4096,)), _INDEX),
     "index_select, rows of 32": (lambda f, x, i: x.index_select(0, i), ((256, 32),), _INDEX),
@@ -93,6 +119,10 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
     figures = collect({name: Job("operations", name, ONE_THREAD, {}) for name in PEERS}, effort, said)
     how = (
         "float32, one thread, processor time, the best of several runs; forward alone, and with all gradients. "
-        "Matrices are 128 × 1024, images 8 × 16 × 64 × 64."
+        "Matrices are 128 × 1024, points 256 × 64, images 8 × 16 × 64 × 64."
     )
-    return [Section("Scans, norms, ordering, scattering, sampling", how, "ms", list(PEERS), lines(figures, CASES))]
+    return [
+        Section(
+            "Scans, reductions, losses, ordering, scattering, sampling", how, "ms", list(PEERS), lines(figures, CASES)
+        )
+    ]

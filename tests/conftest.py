@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,3 +22,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Leave doctests to the packages: looking for them here imports what tests share, and finds none."""
     return [collector for collector in (yield) if type(collector) is pytest.Module]
+
+
+def pytest_collection_finish() -> None:
+    """Put the tests out of the garbage collector's sight, which would look through all of them again and again."""
+    gc.collect()
+    gc.freeze()

@@ -70,6 +70,9 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 FACADES = ("burnpy", "burnpy.autodiff")
 """Packages whose ``__init__`` has lazy names of several parts; modules of burnpy import from where it is defined."""
 
+BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""The parts of a syntax tree that statements, and so imports, are found in: not expressions."""
+
 Kind: TypeAlias = Literal["module", "function", "typing"]
 
 
@@ -89,11 +92,14 @@ SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
 def imports_of(node: ast.AST, kind: Kind = "module") -> Iterator[Import]:
+    """The imports among the statements of a module, a class, a function or another block."""
     for child in ast.iter_child_nodes(node):
+        if not isinstance(child, BLOCKS):
+            continue
         inner = kind
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and child in node.body:
             inner = "typing"
-        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and kind == "module":
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and kind == "module":
             inner = "function"
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, inner) for alias in child.names)

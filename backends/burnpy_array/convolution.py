@@ -17,7 +17,7 @@ from burnpy.backend.operations.windows import Pair, inside, padded_shape, window
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array.base import ArrayBase, in_order, is_half
 
-_FEW = 64
+_MAX_ROWS_BY_MEMBER = 64
 """The number of rows of the columns up to which the members of a block are multiplied one by one: that takes less time
 than transposing the larger factor or the result."""
 
@@ -131,7 +131,7 @@ def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, 
         for start, stop, count in w.blocks(begin, end):
             columns = w.lay_out(x[start:stop], memory, groups)
             result = out[start:stop]
-            if w.rows <= _FEW and groups == 1:
+            if w.rows <= _MAX_ROWS_BY_MEMBER and groups == 1:
                 xp.matmul(rows, columns.reshape((w.rows, count, w.positions)).swapaxes(0, 1), out=result)
                 product = result
             else:
@@ -182,7 +182,7 @@ def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: tuple[Pai
         memory = w.memory()
         for start, stop, count in w.blocks(begin, end):
             right = w.lay_out(x[start:stop], memory, groups)
-            if w.rows <= _FEW and groups == 1:
+            if w.rows <= _MAX_ROWS_BY_MEMBER and groups == 1:
                 members = right.reshape((w.rows, count, w.positions)).transpose(1, 2, 0)
                 left = grad[start:stop].reshape((count, o, w.positions))
                 xp.add(total, xp.matmul(left, members).sum(0), total)

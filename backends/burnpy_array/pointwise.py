@@ -184,9 +184,12 @@ class Unary(ArrayBase):
         return self._call(self._erf, x)
 
 
-def sigmoid(xp: Any, x: Any) -> Any:
-    """Return 1 / (1 + exp(-x)), of negative x as exp(x) / (1 + exp(x)): no overflow, and exact to a few roundings."""
-    e = xp.asarray(xp.absolute(x))  # of 0-d x it may be a NumPy scalar, which is immutable
+def sigmoid(xp: Any, x: Any, out: Any = None) -> Any:
+    """Return 1 / (1 + exp(-x)), of negative x as exp(x) / (1 + exp(x)): no overflow, and exact to a few roundings.
+
+    The result is in ``out`` if that is given: an array of the shape and dtype of x, which has other memory.
+    """
+    e = xp.asarray(xp.absolute(x, out))  # of 0-d x it may be a NumPy scalar, which is immutable
     xp.negative(e, e)
     xp.exp(e, e)
     top = xp.maximum(e, xp.greater_equal(x, 0))  # 1 in place of exp(-x), which is at most 1

@@ -8,7 +8,6 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, int64
-from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 
 
@@ -18,18 +17,6 @@ def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
     inputs = tuple([_input(extent, dtype) for extent in extents])
     try:
         return trace(getattr(Backend, name, None) or globals()[name], inputs, *rest, name=name)
-    except ProgramError:
-        return None
-
-
-def program_of_formula(
-    formula: Formula, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]
-) -> Program | None:
-    """Return the program of a formula of lists of one dtype; None if it is not elementwise, or no program."""
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
-    try:
-        program = trace(formula, inputs, *flags)
-        return program if program.elementwise else None
     except ProgramError:
         return None
 
@@ -107,6 +94,11 @@ def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, shar
 def sum_of_squares(b: Any, x: Any) -> Any:
     """The sum of the squares of each row."""
     return b.sum(b.square(x), (1,), True)
+
+
+def sum_of_numbers(b: Any, x: Any) -> Any:
+    """The sum of the elements of each row that are not NaN."""
+    return b.nansum(x, (1,), True)
 
 
 def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:

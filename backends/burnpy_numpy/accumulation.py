@@ -17,9 +17,12 @@ from burnpy_numpy.errstate import run
 
 _add = np.add
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
-_FEW = 256
-_WIDE = 16
-_FEW_ROUNDS = 4
+_MAX_UNFLATTENED = 256
+"""The number of elements up to which `numpy.ufunc.at` is called without flattening the arrays."""
+_MIN_ROW = 16
+"""The length from which rows are combined as rows, not element by element."""
+_MAX_ROUNDS = 4
+"""The number of rows with one index up to which the first rows of all indices are combined at once, then the second."""
 
 
 class Accumulation(ArrayBackend):
@@ -64,19 +67,18 @@ def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:
 
     `numpy.ufunc.at` is fast for 1-d arrays only, so larger arrays are flattened, with an index for each element.
     """
-    if src.size <= _FEW or out.ndim == 1 or not out.flags.c_contiguous:
+    if src.size <= _MAX_UNFLATTENED or out.ndim == 1 or not out.flags.c_contiguous:
         key: Any = (*(slice(None),) * dim, index)
         f.at(out, key, src)
         return
     outer, size, inner = math.prod(out.shape[:dim]), out.shape[dim], math.prod(out.shape[dim + 1 :])
-    if outer == 1 and inner >= _WIDE:
+    if outer == 1 and inner >= _MIN_ROW:
         _combine_rows(f, out.reshape((size, inner)), index, src.reshape((-1, inner)))
         return
-    where = np.add.outer(
-        np.arange(0, outer * size, size), index
-    )  # the position of each slice among those of all outer dimensions
-    np.multiply(where, inner, where)
-    flat = np.add.outer(where, np.arange(inner)) if inner > 1 else where
+    # the position of each slice among those of all outer dimensions, and then of each element
+    slices = np.add.outer(np.arange(0, outer * size, size), index)
+    np.multiply(slices, inner, slices)
+    flat = np.add.outer(slices, np.arange(inner)) if inner > 1 else slices
     f.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
 
 
@@ -91,7 +93,7 @@ def _combine_rows(f: Any, out: Any, index: Any, src: Any) -> None:
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     lengths = np.diff(np.append(starts, len(order)))
     short = int(lengths.max())
-    if short > _FEW_ROUNDS and short * 4 > len(starts):
+    if short > _MAX_ROUNDS and short * 4 > len(starts):
         short = 1
         for start, length in zip(starts[lengths > 1].tolist(), lengths[lengths > 1].tolist(), strict=True):
             target = out[ordered[start]]

@@ -37,7 +37,7 @@ from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.gathering import Gathering
 from burnpy_numpy.linalg import LinearAlgebra
 from burnpy_numpy.lists import Lists
-from burnpy_numpy.matmul import MANY, affine, product
+from burnpy_numpy.matmul import MIN_BIAS_FIRST_COMPILED, affine, product
 from burnpy_numpy.normalization import Normalization
 from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.padding import Padding
@@ -173,7 +173,7 @@ class NumPy(
         if (
             (dtype is float32 or dtype is float64)
             and weight.dtype is dtype is bias.dtype
-            and x.size * columns >= MANY * x.shape[-1] > 0
+            and x.size * columns >= MIN_BIAS_FIRST_COMPILED * x.shape[-1] > 0
             and x.flags.c_contiguous
         ):
             out = self._call(affine, x.reshape((-1, x.shape[-1])), weight, bias)
@@ -273,10 +273,13 @@ class NumPy(
 
 def _wide(x: Any) -> bool:
     """Return whether x is of float32 or float64, and large enough that `_triangle` takes less time than its mask."""
-    return bool(x.size >= _MASKED and x.shape[-2] * x.shape[-1] <= _KEPT and (x.dtype is float32 or x.dtype is float64))
+    return bool(
+        x.size >= _MIN_MASKED and x.shape[-2] * x.shape[-1] <= _MAX_MASK and (x.dtype is float32 or x.dtype is float64)
+    )
 
 
-_MASKED, _KEPT = 1 << 13, 1 << 20
+_MIN_MASKED, _MAX_MASK = 1 << 13, 1 << 20
+"""The sizes from which triangles are selected by a mask, and up to which masks are kept."""
 
 
 @lru_cache(8)

@@ -88,7 +88,7 @@ class BlockKernel:
 
         Args:
             block: the function that `bound` returned.
-            xs: the inputs that are arrays.
+            xs: the inputs that are arrays, of one shape.
             outs: C-contiguous memory for the outputs. It may be that of the inputs that `source` was told of.
         """
         shape, size = outs[0].shape, outs[0].size
@@ -109,7 +109,8 @@ class BlockKernel:
         self, xs: Sequence[Any], numbers: Sequence[float], outs: list[Any], rows: int, columns: int
     ) -> list[Any]:
         if self.program.elementwise:
-            return self.into(self.bound(numbers), xs, outs)
+            self._blocks(self.bound(numbers), [x.reshape(-1) for x in (*xs, *outs)], (rows * columns,))
+            return outs
         shape = (rows, columns)
         fixed, blockwise = [], []
         arrays, scalars = iter(xs), iter(numbers)

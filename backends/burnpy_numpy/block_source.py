@@ -20,6 +20,7 @@ size, which is used again as soon as they are not needed::
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,10 +29,10 @@ from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.primitives import DType
 from burnpy.backend.program import Extent, Instruction, Program
 from burnpy_array.base import is_half
-from burnpy_array.pointwise import BINARY, UNARY
+from burnpy_array.pointwise import BINARY, UNARY, sigmoid
 from burnpy_numpy.constants import constant
 from burnpy_numpy.row_sums import dots, total
-from burnpy_numpy.special import erf, sigmoid
+from burnpy_numpy.special import erf
 from burnpy_numpy.where import select
 
 _UFUNCS = {**UNARY, **BINARY}
@@ -42,7 +43,8 @@ NAMESPACE: dict[str, Any] = {
     **{name: getattr(np, name) for name in (*_UFUNCS.values(), "arange", "asarray", "broadcast_to", "copyto")},
     "take_along_axis": np.take_along_axis,
     "amax": np.maximum.reduce,
-    **{f.__name__: f for f in (dots, erf, select, sigmoid, total)},
+    "sigmoid": partial(sigmoid, np),
+    **{f.__name__: f for f in (dots, erf, select, total)},
 }
 """The names of the text of a `Source`."""
 

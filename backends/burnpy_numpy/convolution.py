@@ -15,10 +15,14 @@ from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
-from burnpy_numpy import pointwise_convolution as pointwise
+from burnpy_numpy.pointwise_convolution import (
+    pointwise_convolution,
+    pointwise_input_gradient,
+    pointwise_weight_gradient,
+)
 from burnpy_numpy.threads import COUNT, shared
 
-_MANY = 12
+_MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `threads.BLOCK` explains why it is larger with several threads."""
@@ -31,7 +35,7 @@ class Convolution(ArrayBackend):
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         if _pointwise(x, weight.shape, padding, groups):
-            return self._call(pointwise.forward, x, weight, None, stride)
+            return self._call(pointwise_convolution, x, weight, None, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, None, (stride, padding, dilation))
         return super().conv2d(x, weight, stride, padding, dilation, groups)
@@ -40,7 +44,7 @@ class Convolution(ArrayBackend):
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if _pointwise(x, weight.shape, padding, groups):
-            return self._call(pointwise.forward, x, weight, bias, stride)
+            return self._call(pointwise_convolution, x, weight, bias, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, bias, (stride, padding, dilation))
         return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
@@ -49,11 +53,11 @@ class Convolution(ArrayBackend):
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if _pointwise(grad, weight.shape, padding, groups):
-            return self._call(pointwise.by_input, grad, weight, shape, stride)
+            return self._call(pointwise_input_gradient, grad, weight, shape, stride)
         if fits(weight, groups):
             reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
             if (
-                stride == (1, 1) and weight.shape[0] >= _MANY and min(reach) >= 0
+                stride == (1, 1) and weight.shape[0] >= _MIN_CHANNELS and min(reach) >= 0
             ):  # a convolution with the flipped weight
                 flipped = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
                 return self._call(_forward, grad, flipped, None, (stride, (reach[0], reach[1]), dilation))
@@ -64,7 +68,7 @@ class Convolution(ArrayBackend):
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if grad.size and _pointwise(x, shape, padding, groups):
-            return self._call(pointwise.by_weight, grad, x, shape, stride)
+            return self._call(pointwise_weight_gradient, grad, x, shape, stride)
         if fits(x, groups):
             return self._call(_by_weight, grad, x, shape, (stride, padding, dilation))
         return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
@@ -83,7 +87,7 @@ def _pointwise(x: Any, weight: Shape, padding: Pair, groups: int) -> bool:
 
 def fits(x: Any, groups: int) -> bool:
     """Return whether x has many channels (its second dimension), one group, and a dtype that BLAS multiplies."""
-    return groups == 1 and x.shape[1] >= _MANY and (x.dtype is float32 or x.dtype is float64)
+    return groups == 1 and x.shape[1] >= _MIN_CHANNELS and (x.dtype is float32 or x.dtype is float64)
 
 
 class Windows:

@@ -16,7 +16,7 @@ import numpy as np
 import burnpy.backend.lapack as lapack
 from burnpy.backend.dtypes import float32, float64
 
-MANY = 48
+MIN_ROWS = 48
 """The least number of rows for which SciPy is called."""
 
 
@@ -39,7 +39,7 @@ def fits(x: Any) -> bool:
     """Return whether SciPy computes of x: matrices of many rows and columns, float32 or float64."""
     return (
         x.ndim > 1
-        and min(x.shape[-2:]) >= MANY
+        and min(x.shape[-2:]) >= MIN_ROWS
         and (x.dtype is float32 or x.dtype is float64)
         and x.size > 0
         and _scipy() is not None

@@ -62,14 +62,17 @@ def _kernel(formula: Formula, arrays: int, numbers: int, dtype: DType, flags: tu
     """
     if dtype is not float32 and dtype is not float64:
         return None
-    from burnpy_array.programs import program_of_formula  # not imported before the first list
+    from burnpy.backend.program import ProgramError  # not imported before the first list
+    from burnpy.backend.program.fused import program_of
     from burnpy_numpy.block_kernel import BlockKernel
     from burnpy_numpy.block_source import in_one_pass
 
-    program = program_of_formula(formula, arrays, numbers, dtype.name, flags)
-    if program is None or not in_one_pass(program):
+    try:
+        program = program_of(formula, dtype.name, arrays, numbers, flags)
+    except ProgramError:
         return None
-    if any(program.instructions[k].op == "input" for k in program.outputs):
+    returned = any(program.instructions[k].op == "input" for k in program.outputs)
+    if returned or not program.elementwise or not in_one_pass(program):
         return None
     return BlockKernel(program, {k: k + 1 for k in range(1, len(program.outputs))})
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
+import burnpy_numpy.threads as threads
 from burnpy.backend.dtypes import float32
-from burnpy_numpy import threads
 from burnpy_numpy.compiled.operations import template_kernel
 from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
 
-LITTLE = 1 << 18
+MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
 
-LARGE = 1 << 17
-"""The number of elements from which a sum takes longer than to have OpenBLAS add to a matrix, called from Python."""
+MIN_BIAS_FIRST = 1 << 17
+"""The number of elements from which `affine` takes less time than a product and a sum."""
 
-MANY = 1 << 10
-"""The same where a kernel calls it."""
+MIN_BIAS_FIRST_COMPILED = 1 << 10
+"""The same where a compiled kernel calls OpenBLAS."""
 
-_DEAR = 16
+MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.threads.shared`."""
 
 
@@ -28,7 +28,7 @@ def product(x: Any, y: Any) -> Any:
     """Return the product of two matrices of float32 or float64."""
     rows, inner = x.shape
     columns = y.shape[1]
-    if rows * inner * columns <= LITTLE or x.dtype is not y.dtype or inner != y.shape[0] or not _ours():
+    if rows * inner * columns <= MAX_SINGLE_THREADED or x.dtype is not y.dtype or inner != y.shape[0] or not _ours():
         return x.dot(y)
     out = np.empty((rows, columns), x.dtype)
     by_rows = rows >= columns
@@ -40,7 +40,7 @@ def product(x: Any, y: Any) -> Any:
             np.matmul(x, y[:, start:stop], out[:, start:stop])
 
     size = max(rows, columns)
-    threads.shared(work, size, rows * inner * columns / size / _DEAR, products=True)
+    threads.shared(work, size, rows * inner * columns / size / MULTIPLICATIONS_PER_ELEMENT, products=True)
     return out
 
 
@@ -57,7 +57,7 @@ def affine(x: Any, weight: Any, bias: Any) -> Any:
         return None
     dtype, width = ("float32", 16) if single else ("float64", 8)
     kernel = template_kernel("dense_kernels", "affine", dtype, width, transposed, blas.long)
-    if kernel is None and rows * columns < LARGE:
+    if kernel is None and rows * columns < MIN_BIAS_FIRST:
         return None
     out = np.empty((rows, columns), x.dtype)
     if kernel is None:
@@ -70,7 +70,7 @@ def affine(x: Any, weight: Any, bias: Any) -> Any:
 
         kernel.note()
     if own:
-        threads.shared(work, rows, inner * columns / _DEAR, products=True)
+        threads.shared(work, rows, inner * columns / MULTIPLICATIONS_PER_ELEMENT, products=True)
     else:
         work(0, rows)
     return out

@@ -12,13 +12,11 @@ import numpy as np
 from burnpy.backend.operations.windows import Pair
 from burnpy.backend.primitives import Shape
 from burnpy_array.base import in_order
+from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT
 from burnpy_numpy.threads import shared
 
-_DEAR = 16
-"""The number of multiplications that count as one element in `burnpy_numpy.threads.shared`."""
 
-
-def forward(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
+def pointwise_convolution(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
     """Return the convolution of x (N, C, H, W) and weight (O, C, 1, 1) plus a bias (O,), which may be None."""
     matrix = weight.reshape(weight.shape[:2])
     x = x[:, :, :: stride[0], :: stride[1]]
@@ -35,7 +33,7 @@ def forward(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
     return out.reshape((*out.shape[:2], *x.shape[2:]))
 
 
-def by_input(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
+def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
     """Return the gradient by x of a shape."""
     matrix, grads = weight.reshape(weight.shape[:2]).T, _planes(grad)
     out = np.empty((len(grad), len(matrix), grads.shape[2]), grad.dtype)
@@ -48,7 +46,7 @@ def by_input(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
     return total
 
 
-def by_weight(grad: Any, x: Any, shape: Shape, stride: Pair) -> Any:
+def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> Any:
     """Return the gradient by the weight, whose shape is given."""
     grads, members = _planes(grad), _planes(x[:, :, :: stride[0], :: stride[1]])
     totals: dict[int, Any] = {}
@@ -70,4 +68,4 @@ def _planes(x: Any) -> Any:
 
 def _shared(work: Any, x: Any, products: int) -> None:
     """Do the work for all members of x, of which each element takes so many products."""
-    shared(work, len(x), x[0].size * products / _DEAR, products=True)
+    shared(work, len(x), x[0].size * products / MULTIPLICATIONS_PER_ELEMENT, products=True)

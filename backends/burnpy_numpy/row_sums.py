@@ -15,7 +15,7 @@ _SMALL, _LONG, _PART = 512, 8192, 1024
 """`_SMALL`: fewer elements in all gain nothing. `_LONG`: a longer sum over some dimensions is left to ``sum``.
 `_PART`: a sum of everything adds parts of this length, which is as exact as pairwise summation."""
 
-_BESIDE = 128
+_COLUMNS_APART = 128
 """The number of columns of a row that are multiplied beside each other."""
 
 _LARGE = 9216
@@ -93,11 +93,11 @@ def _everything(x: Any) -> Any:
 def row_products(x: Any) -> Any:
     """The product of each row of a matrix: NumPy multiplies neighbours one after the other, columns beside each other.
 
-    So the columns `_BESIDE` apart are multiplied first.
+    So the columns `_COLUMNS_APART` apart are multiplied first.
     """
     rows, columns = x.shape
-    whole = columns // _BESIDE * _BESIDE
-    part = x[:, :whole].reshape((rows, whole // _BESIDE, _BESIDE)).prod(1)
+    whole = columns // _COLUMNS_APART * _COLUMNS_APART
+    part = x[:, :whole].reshape((rows, whole // _COLUMNS_APART, _COLUMNS_APART)).prod(1)
     while part.shape[1] > 16:  # halves are beside each other, too
         half = part.shape[1] // 2
         part = _multiply(part[:, :half], part[:, half:])

@@ -1,4 +1,4 @@
-"""The error function and the sigmoid, which NumPy does not have."""
+"""The error function, which NumPy does not have."""
 
 from __future__ import annotations
 
@@ -9,26 +9,18 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 
-
-def constants(*numbers: float) -> tuple[Any, ...]:
-    """Return numbers as 0-d float32 arrays, with which operations take half the time of NumPy scalars."""
-    return tuple(np.array(number, float32) for number in numbers)
-
-
 _PHI = (
     *(1.567257510322256e-09, -1.2525670029454741e-07, 3.873058151769855e-06, -5.478173633260026e-05),
     *(-3.3911227109113235e-05, 0.03633434813295285, 0.7978846366104373),
 )
-PHI = constants(*_PHI)
 """A polynomial p, highest power first, with erf(x / √2) = tanh(x · p(x²)), to a relative error of 1e-7.
 
 Fitted by weighted least squares, with weights that were increased where the error was largest until it was uniform. As
 the first coefficient is positive, the formula is correct for the largest x too, without clamping.
 """
-_ERF = constants(*(c * math.sqrt(2) * 2 ** (len(_PHI) - 1 - k) for k, c in enumerate(_PHI)))
-"""The same polynomial scaled so that erf(x) = tanh(x · p(x²))."""
-ONE, HALF = constants(1.0, 0.5)
-_HALF64 = np.array(0.5)
+_ERF = tuple(np.array(c * math.sqrt(2) * 2 ** (len(_PHI) - 1 - k), float32) for k, c in enumerate(_PHI))
+"""The same polynomial scaled so that erf(x) = tanh(x · p(x²)). With 0-d arrays operations take half the time of NumPy's
+scalars."""
 
 
 def erf(x: Any, out: Any = None) -> Any:
@@ -40,26 +32,17 @@ def erf(x: Any, out: Any = None) -> Any:
         exact = _exact(x)
         return exact if out is None else np.copyto(out, exact)
     x = np.asarray(x)
-    return tanh_of(x, _ERF, np.empty_like(x), np.empty_like(x) if out is None else out)
+    return _tanh_of_product(x, np.empty_like(x), np.empty_like(x) if out is None else out)
 
 
-def sigmoid(x: Any, out: Any = None) -> Any:
-    """1 / (1 + exp(-x)) of an array, computed as (1 + tanh(x / 2)) / 2; ``out`` is as of `erf`."""
-    half = HALF if x.dtype is float32 else _HALF64
-    out = np.multiply(x, half, out)
-    np.tanh(out, out)
-    np.multiply(out, half, out)
-    return np.add(out, half, out)
-
-
-def tanh_of(x: Any, polynomial: tuple[Any, ...], squared: Any, out: Any) -> Any:
-    """Write tanh(x · p(x²)) to ``out`` and x² to ``squared``, arrays of the shape and dtype of x; return ``out``."""
+def _tanh_of_product(x: Any, squared: Any, out: Any) -> Any:
+    """Write tanh(x · p(x²)), p being `_ERF`, to ``out`` and x² to ``squared``; return ``out``."""
     np.multiply(x, x, squared)
-    np.multiply(squared, polynomial[0], out)
-    for c in polynomial[1:-1]:
+    np.multiply(squared, _ERF[0], out)
+    for c in _ERF[1:-1]:
         np.add(out, c, out)
         np.multiply(out, squared, out)
-    np.add(out, polynomial[-1], out)
+    np.add(out, _ERF[-1], out)
     np.multiply(out, x, out)
     return np.tanh(out, out)
 

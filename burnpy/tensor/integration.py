@@ -38,6 +38,9 @@ def trapezoid(
     >>> trapezoid(y).item(), trapezoid(y, x).item()
     (4.5, 7.5)
     """
+    if x is None:
+        samples, resolved, width = _equally_spaced("trapezoid", y, dx, dim)
+        return samples._like(_integral(samples._backend, samples._primitive, resolved, width))
     samples, areas, resolved = _areas("trapezoid", y, x, dx, dim)
     return samples._like(samples._backend.sum(areas, (resolved,), False))
 
@@ -57,17 +60,32 @@ def cumulative_trapezoid(
     return samples._like(samples._backend.cumsum(areas, resolved))
 
 
-def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
-    """Return y as floats, the areas between its neighbours, and the dim."""
-    y, x = (z.float() if isinstance(z, IntTensor) else z for z in (y, x))
+def _equally_spaced(operation: str, y: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], int, Any]:
+    """Return y as floats, the dim, and the width as a number."""
+    y = y.float() if isinstance(y, IntTensor) else y
     need_floats(operation, y)
-    if x is not None and dx is not None:
-        raise ArgumentError(f"{operation}() was asked with x and dx={dx!r}; give one of them")
     if not y.ndim:
         raise ShapeError(f"{operation}() was asked of a 0-d tensor; samples lie along a dimension")
-    resolved = dim_of(dim, y.ndim, operation)
+    return y, dim_of(dim, y.ndim, operation), number(y, 1.0 if dx is None else dx, operation)
+
+
+def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
+    """Return the sum of the samples, the first and the last of which count half, times the width."""
+    last = value.shape[dim] - 1
+    if last < 1:
+        return b.mul(b.sum(part(b, value, dim, 0, 0), (dim,), False), width)
+    ends = b.sum(b.add(part(b, value, dim, 0, 1), part(b, value, dim, last, last + 1)), (dim,), False)
+    return b.mul(b.add(b.sum(part(b, value, dim, 1, last), (dim,), False), b.mul(ends, 0.5)), width)
+
+
+def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
+    """Return y as floats, the areas between its neighbours, and the dim."""
+    if x is not None and dx is not None:
+        raise ArgumentError(f"{operation}() was asked with x and dx={dx!r}; give one of them")
+    y, resolved, width = _equally_spaced(operation, y, dx, dim)
     if x is None:
-        return y, _halves(y, resolved, number(y, 1.0 if dx is None else dx, operation)), resolved
+        return y, _halves(y, resolved, width), resolved
+    x = x.float() if isinstance(x, IntTensor) else x
     need_floats(operation, x)
     if x.ndim == 1 and x.shape[0] != y.shape[resolved]:
         raise ShapeError(

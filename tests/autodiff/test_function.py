@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, assert_type
 
 import numpy as np
@@ -42,14 +41,6 @@ def plain(data: Any) -> Tensor[NumPy]:
 
 def leaf(data: Any, device: Any = Train) -> Any:
     return Tensor.from_data(data, dtype="float64", device=device).require_grad()
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 class Exp(Function):

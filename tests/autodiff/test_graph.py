@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,6 @@ DEEP = 1_000_000
 
 def leaf(data: Any) -> Tensor[Autodiff[NumPy]]:
     return Tensor[Train].from_data(data, dtype="float64").require_grad()
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    """Graphs are freed by reference counting alone."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def node_of(x: Tensor[Any]) -> Any:

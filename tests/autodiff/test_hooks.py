@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,14 +27,6 @@ def plain(data: Any) -> Tensor[NumPy]:
 
 def leaf(data: Any, device: Any = Train) -> Any:
     return Tensor.from_data(data, dtype="float64", device=device).require_grad()
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def times(factor: float) -> Callable[[Any], Any]:

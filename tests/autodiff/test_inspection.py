@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 import xml.dom.minidom
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -280,14 +279,6 @@ def test_lines() -> None:
     with detect_anomaly():
         w = x.exp()
     assert len(fn(w).lines) > 1
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("no_collector")

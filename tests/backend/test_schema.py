@@ -44,17 +44,44 @@ def arrays(args: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_views_share_memory_and_nothing_else_does(name: str) -> None:
+def test_a_call_is_as_declared(name: str) -> None:
     for op, args, results in called(name):
-        consumed = op.consumed(args)
-        for a, value in zip(op.arguments, args, strict=True):
-            for result in results:
-                if not isinstance(value, np.ndarray) or not isinstance(result, np.ndarray) or not result.size:
-                    continue
-                if a.name == op.view:
-                    assert name == "expand" or np.shares_memory(value, result), f"{name} is no view of {a.name}"
-                elif a.name not in consumed and name not in MAY_BE_AN_ARGUMENT:
-                    assert not np.shares_memory(value, result), f"{name} is a view of {a.name}"
+        views_share_memory_and_nothing_else_does(op, args, results)
+        shapes_are_as_declared(op, args, results)
+        flops_can_be_counted(op, args, results)
+
+
+def views_share_memory_and_nothing_else_does(op: Operation, args: list[Any], results: tuple[Any, ...]) -> None:
+    consumed = op.consumed(args)
+    for a, value in zip(op.arguments, args, strict=True):
+        for result in results:
+            if not isinstance(value, np.ndarray) or not isinstance(result, np.ndarray) or not result.size:
+                continue
+            if a.name == op.view:
+                assert op.name == "expand" or np.shares_memory(value, result), f"{op.name} is no view of {a.name}"
+            elif a.name not in consumed and op.name not in MAY_BE_AN_ARGUMENT:
+                assert not np.shares_memory(value, result), f"{op.name} is a view of {a.name}"
+
+
+def shapes_are_as_declared(op: Operation, args: list[Any], results: tuple[Any, ...]) -> None:
+    given = dict(zip((a.name for a in op.arguments), args, strict=True))
+    operands = [np.shape(given[a.name]) for a in op.arguments if a.elementwise]
+    if op.like is not None:
+        assert results[0].shape == given[op.like].shape
+    if operands:
+        shape = np.broadcast_shapes(*operands)
+        assert results[0].shape == shape if op.elementwise else np.broadcast_shapes(results[0].shape, shape)
+    floats = [given[a.name] for a in op.float_arguments if hasattr(given[a.name], "dtype")]
+    if op.elementwise and floats and kind_of(results[0].dtype) == "float":
+        assert results[0].dtype == floats[0].dtype
+
+
+def flops_can_be_counted(op: Operation, args: list[Any], results: tuple[Any, ...]) -> None:
+    shapes = [a.shape if isinstance(a, np.ndarray) else None for a in args]
+    for result in results[0] if op.lists else results[:1]:
+        flops = op.flops(shapes, np.shape(result))
+        assert isinstance(flops, int)
+        assert flops >= 0
 
 
 def test_expanding_is_a_view_unless_there_are_few_elements() -> None:
@@ -69,21 +96,6 @@ def test_an_adopted_array_is_a_view() -> None:
     assert operations()["adopt_numpy"].view == "array"
     assert np.shares_memory(D.adopt_numpy(x), x)
     assert not np.shares_memory(D.from_numpy(x), x)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_shapes_are_as_declared(name: str) -> None:
-    for op, args, results in called(name):
-        given = dict(zip((a.name for a in op.arguments), args, strict=True))
-        operands = [np.shape(given[a.name]) for a in op.arguments if a.elementwise]
-        if op.like is not None:
-            assert results[0].shape == given[op.like].shape
-        if operands:
-            shape = np.broadcast_shapes(*operands)
-            assert results[0].shape == shape if op.elementwise else np.broadcast_shapes(results[0].shape, shape)
-        floats = [given[a.name] for a in op.float_arguments if hasattr(given[a.name], "dtype")]
-        if op.elementwise and floats and kind_of(results[0].dtype) == "float":
-            assert results[0].dtype == floats[0].dtype
 
 
 def test_memory_is_consumed_as_declared() -> None:
@@ -108,12 +120,13 @@ def test_memory_that_is_not_consumed_stays_as_it_is() -> None:
     assert grad.sum() == grad.size
 
 
-@pytest.mark.parametrize("op", operations().values(), ids=operations())
-def test_an_operation_that_computes_says_its_flops(op: Operation) -> None:
+def test_operations_that_compute_say_their_flops() -> None:
     """It is 1 for each element of an elementwise one, and 0 where elements are only moved or made."""
-    computes = op.algebra in (Algebra.GENERAL, Algebra.LINEAR, Algebra.BILINEAR)
-    traits = op.function.__operation__.traits  # type: ignore[attr-defined]  # set by the declaration
-    assert op.elementwise or not computes or "flops" in traits, f"@derived({op.algebra}, …) of {op.name} lacks flops=…"
+    for op in operations().values():
+        computes = op.algebra in (Algebra.GENERAL, Algebra.LINEAR, Algebra.BILINEAR)
+        traits = op.function.__operation__.traits  # type: ignore[attr-defined]  # set by the declaration
+        says = op.elementwise or not computes or "flops" in traits
+        assert says, f"@derived({op.algebra}, …) of {op.name} lacks flops=…"
 
 
 X, W = (2, 3, 8, 8), (4, 3, 3, 3)
@@ -150,16 +163,6 @@ FLOPS: list[tuple[str, list[Any], tuple[int, ...], int]] = [
 @pytest.mark.parametrize(("name", "given", "result", "flops"), FLOPS, ids=[row[0] for row in FLOPS])
 def test_flops_are_those_counted_by_hand(name: str, given: Any, result: Any, flops: int) -> None:
     assert operations()[name].flops(given, result) == flops
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_flops_can_be_counted_of_every_call(name: str) -> None:
-    for op, args, results in called(name):
-        shapes = [a.shape if isinstance(a, np.ndarray) else None for a in args]
-        for result in results[0] if op.lists else results[:1]:
-            flops = op.flops(shapes, np.shape(result))
-            assert isinstance(flops, int)
-            assert flops >= 0
 
 
 def test_a_declaration_that_names_no_argument_is_refused() -> None:

@@ -25,9 +25,10 @@ def test_no_name_is_listed_twice() -> None:
     assert len(same) == len({*same, *operation_names._RENAMED["Burn"]}) - len(operation_names._RENAMED["Burn"])
 
 
-@pytest.mark.parametrize("name", [name for name in operations() if in_numpy(name).startswith("np.")])
-def test_numpy_has_the_name(name: str) -> None:
-    assert callable(reduce(getattr, in_numpy(name).split(".")[1:], np))
+def test_numpy_has_the_names() -> None:
+    for name in operations():
+        if in_numpy(name).startswith("np."):
+            assert callable(reduce(getattr, in_numpy(name).split(".")[1:], np)), name
 
 
 def test_pytorch_has_the_names() -> None:

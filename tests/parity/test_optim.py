@@ -48,7 +48,7 @@ torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of", "ignore:The epoch parameter")
 
 Train = Autodiff[NumPy]
-STEPS = 100
+STEPS = 40
 
 
 class Net(Module[Any]):
@@ -160,7 +160,7 @@ def float64_by_default() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("optim", "make"), OPTIMIZERS, ids=[repr(optim) for optim, _ in OPTIMIZERS])
-def test_a_hundred_steps(optim: Optimizer, make: Callable[[Any], Any]) -> None:
+def test_many_steps(optim: Optimizer, make: Callable[[Any], Any]) -> None:
     compared(optim, make)
 
 

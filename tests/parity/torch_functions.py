@@ -197,6 +197,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     ),
     "sort": lambda x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True),
     "std": spread(torch.std),
+    "nansum": over(torch.nansum),
     "sum": over(torch.sum),
     "sum_to": lambda x, shape: x.sum_to_size(shape),
     "svdvals": torch.linalg.svdvals,

@@ -27,6 +27,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(kernel, "_failure", ["off for this test"])
     monkeypatch.setattr(operations, "_found", {})
+    monkeypatch.setattr(operations, "_templates", {})
     monkeypatch.setattr(lists, "_found", {})
 
 
@@ -34,7 +35,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The cache folder; what this process knew of kernels is forgotten before and after."""
     pytest.importorskip("llvmlite")
-    from burnpy_numpy.compiled import kernel, lists, operations
+    from burnpy_numpy.compiled import kernel, lookups
 
     folder = tmp_path / "kernels"
     monkeypatch.setenv("BURNPY_CACHE_DIR", str(folder))
@@ -42,9 +43,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(kernel, "_kernels", {})
     monkeypatch.setattr(kernel, "_failure", [])
     kernel._setting.cache_clear()
-    operations.forget()
-    lists.forget()
+    lookups.forget()
     yield folder
     kernel._setting.cache_clear()
-    operations.forget()
-    lists.forget()
+    lookups.forget()

@@ -97,6 +97,15 @@ def test_no_rows(name: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def test_of_shapes_only_the_sizes_matter() -> None:
+    x = RNG.uniform(-1, 1, (2, 3, 5))
+    for name, rest in (("silu", ()), ("softmax", (1,))):
+        program = program_of(name, ("full",), "float64", rest)
+        assert program is not None
+        (found,) = in_blocks(program, [x], (), (6, 5))
+        np.testing.assert_allclose(found, execute(D, program, [x.reshape(6, 5)], ())[0], rtol=1e-12)
+
+
 def test_special_values_are_chosen_bit_by_bit() -> None:
     condition, edges = RNG.random(9000) < 0.5, RNG.choice([0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324], 9000)
     for other in (0.0, -0.0, 2.0):

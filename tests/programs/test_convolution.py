@@ -48,7 +48,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "_LEAST", 1)
+    monkeypatch.setattr(convolution, "_MIN_PRODUCTS", 1)
 
 
 def drawn(*shape: int) -> Any:
@@ -156,7 +156,7 @@ def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypat
     D.conv2d(x, weight[:, :, :1, :1], *ONE)  # a product of matrices
     D.conv2d_weight(drawn(2, 4, 9, 9), drawn(2, 16, 9, 9), (4, 16, 3, 3), *SAME)  # many channels, one vector and a rest
     assert not noted
-    monkeypatch.setattr(convolution, "_LEAST", 1 << 20)
+    monkeypatch.setattr(convolution, "_MIN_PRODUCTS", 1 << 20)
     D.conv2d(x[:1], weight[:1], *where)
     assert not noted
 

@@ -20,7 +20,7 @@ SHAPES = {"last dim": ((5, 9), 1), "first dim": ((9, 5), 0), "middle": ((3, 6, 1
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "_LEAST", 1)
+    monkeypatch.setattr(indexing, "_MIN_ELEMENTS", 1)
 
 
 def without(operation: str, *args: Any) -> Any:

@@ -26,7 +26,7 @@ NAMES = ("weighted_gather", "weighted_scatter", "gathered_products")
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_LEAST", 1)
+    monkeypatch.setattr(sampling, "_MIN_PRODUCTS", 1)
 
 
 def without(operation: str, *args: Any) -> Any:

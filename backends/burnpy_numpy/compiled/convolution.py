@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
     from burnpy_numpy.compiled.windows import Tables, Where, Windows
 
-_LEAST = 1 << 16
+_MIN_PRODUCTS = 1 << 16
 """The number of products from which kernels are used."""
 _TINY = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
@@ -154,7 +154,7 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
         area > 1  # without windows it is a matrix product
         and counts[1] >= 4  # a vector does not reach from one row into the next
         and counts[0] > 0
-        and members * counts[0] * counts[1] * math.prod(weight) >= _LEAST
+        and members * counts[0] * counts[1] * math.prod(weight) >= _MIN_PRODUCTS
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
     )

@@ -14,7 +14,7 @@ from burnpy_numpy.compiled.operations import block_width, template_kernel
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
 
-_LEAST = 512
+_MIN_ELEMENTS = 512
 """The number of elements that are moved, from which kernels are used."""
 _BYTES = 32
 """The size of the vectors by which runs are accumulated."""
@@ -27,7 +27,7 @@ class CompiledIndexing(ArrayBackend):
     """Operations at indices of float32, float64 and int64. What an index out of range means, the other methods say."""
 
     def gather(self, x: Any, dim: int, index: Any) -> Any:
-        if index.size >= _LEAST and _suits(x, index, dim):
+        if index.size >= _MIN_ELEMENTS and _suits(x, index, dim):
             kernel, out = (
                 template_kernel("indexing_kernels", "gather", x.dtype.name, _inner(x, dim) > 1),
                 np.empty(index.shape, x.dtype),
@@ -37,7 +37,7 @@ class CompiledIndexing(ArrayBackend):
         return super().gather(x, dim, index)
 
     def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        if index.size >= _LEAST and _suits(x, index, dim) and src.dtype is x.dtype and src.shape == index.shape:
+        if index.size >= _MIN_ELEMENTS and _suits(x, index, dim) and src.dtype is x.dtype and src.shape == index.shape:
             kernel, out = (
                 template_kernel("indexing_kernels", "scatter", x.dtype.name, "add", False, _inner(x, dim) > 1, 1),
                 np.array(x, order="C"),
@@ -73,7 +73,7 @@ def _combined(combine: str, out: Any, dim: int, index: Any, src: Any) -> bool:
     """Combine slices of src in place with those of ``out`` at a 1-d index; return whether there is a kernel for it."""
     dtype = out.dtype
     if (
-        src.size < _LEAST
+        src.size < _MIN_ELEMENTS
         or not (dtype in _DTYPES and (dtype is not int64 or combine == "add"))
         or src.dtype is not dtype
         or index.dtype is not int64

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import burnpy_numpy.compiled.cache as disk
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
-from burnpy_numpy.compiled import cache as disk
-from burnpy_numpy.compiled import lists, operations
 from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
 from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit, with_entry
 from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
+from burnpy_numpy.compiled.lookups import forget
 from burnpy_numpy.threads import COUNT, shared
 
 _kernels: dict[Program, Kernel | None] = {}
@@ -330,8 +330,7 @@ def loaded(name: str, key: str, text: str) -> Entry | None:
     except Exception as error:  # llvmlite, LLVM and the loader raise errors of many classes; NumPy does without kernels
         if not _failure:
             _failure.append(f"compiling {name} failed: {error}")
-            operations.forget()
-            lists.forget()
+            forget()
             warnings.warn(
                 f"burnpy does without compiled kernels in this process, as compiling {name} failed: {error}; "
                 "BURNPY_COMPILE=0 turns them off without a warning",

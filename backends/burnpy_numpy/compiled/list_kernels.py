@@ -13,7 +13,7 @@ import numpy as np
 
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
-from burnpy_array.programs import program_of_formula
+from burnpy.backend.program.fused import program_of
 from burnpy_numpy.compiled.compiler import vector_bytes
 from burnpy_numpy.compiled.emitter import emit
 from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
@@ -125,9 +125,9 @@ def formula_kernel(
     """Return the kernel of a formula; None if kernels are off, or if it is not elementwise or no program."""
     if not enabled():
         return None
-    program = program_of_formula(formula, arrays, numbers, dtype, flags)
     try:
-        return None if program is None else _list_kernel(program)
+        program = program_of(formula, dtype, arrays, numbers, flags)
+        return _list_kernel(program) if program.elementwise else None
     except ProgramError:
         return None
 

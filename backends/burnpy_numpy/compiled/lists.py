@@ -13,6 +13,7 @@ from burnpy.backend.operations.lists import Formula, no_results, widest
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
 from burnpy_array.reduction import SAFE
+from burnpy_numpy.compiled.lookups import lookup
 
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.list_kernels import ListKernel
@@ -100,7 +101,7 @@ _COMBINE = {1.0: np.add, 2.0: np.add, np.inf: np.maximum}
 _POWERS = {1.0: "abs", 2.0: "square", np.inf: "max"}
 """The norms that are kernels, by p, with what their kernels add up or find."""
 
-_found: dict[tuple[Any, ...], ListKernel | None] = {}
+_found: dict[tuple[Any, ...], ListKernel | None] = lookup()
 
 
 def _kernel(formula: Formula, arrays: int, numbers: int, dtype: Any, flags: tuple[bool, ...]) -> ListKernel | None:
@@ -174,8 +175,3 @@ def _partial_norms(xs: Sequence[Any], p: float) -> list[tuple[Any, Any, list[int
         positions = [k for k, x in zip(full, arrays, strict=True) if x.dtype is dtype]
         parts.append((*partial_norms(kernel, own), positions))
     return parts
-
-
-def forget() -> None:
-    """Look for all kernels anew, as they were turned on or off."""
-    _found.clear()

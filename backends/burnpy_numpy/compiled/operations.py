@@ -18,6 +18,7 @@ from burnpy.backend.primitives import Dims
 from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.fused import alike
+from burnpy_numpy.compiled.lookups import lookup
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
@@ -33,6 +34,8 @@ BLOCKS = 1 << 14
 """The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
+_SHORT = 1 << 9
+"""The same of numbers, whose errors can add up in one direction."""
 LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
@@ -147,21 +150,13 @@ class Compiled(ArrayBackend):
         by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
+    def nansum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        out = _sum_of("sum_of_numbers", x, dims, keepdim, (_SHORT,), _PART)
+        return super().nansum(x, dims, keepdim) if out is None else out
+
     def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        columns = math.prod([x.shape[d] for d in dims])
-        whole = columns == x.size
-        if whole:  # the sum of rows, which are as long as rows may be
-            columns = next((n for n in (x.size, _PART) if n <= LONGEST and x.size % n == 0), LONGEST + 1)
-        kernel = None
-        if dims[0] == x.ndim - len(dims) and columns <= LONGEST:
-            kernel = elementwise_kernel("sum_of_squares", (), x)
-        if kernel is None:
-            return super()._sum_of_squares(x, dims, keepdim)
-        (out,) = kernel([x], (), x.size // columns, columns)
-        if whole:
-            out = out.sum()
-        shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
-        return out.reshape(shape)
+        out = _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _PART), LONGEST)
+        return super()._sum_of_squares(x, dims, keepdim) if out is None else out
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         kernel = _normalizing("rms_norm", eps, dims, (x,), (weight,))
@@ -181,11 +176,39 @@ class Compiled(ArrayBackend):
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
 
 
+def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...], longest: int) -> Any:
+    """Return the sum of a function of the elements over the last dimensions; None if there is no kernel for it.
+
+    Args:
+        name: the program of the sums of rows.
+        x: the array.
+        dims: the dimensions.
+        keepdim: whether these stay, with size 1.
+        parts: the lengths of rows into which the whole array is divided, the first that fits.
+        longest: the longest row.
+    """
+    if not dims or not x.size:
+        return None
+    columns = math.prod([x.shape[d] for d in dims])
+    whole = columns == x.size
+    if whole:
+        columns = next((n for n in parts if n <= longest and x.size % n == 0), longest + 1)
+    if dims[0] != x.ndim - len(dims) or columns > longest:
+        return None
+    kernel = elementwise_kernel(name, (), x)
+    if kernel is None:
+        return None
+    (out,) = kernel([x], (), x.size // columns, columns)
+    if whole:
+        out = out.sum()
+    return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims])
+
+
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _ONE, _TWO = (_FULL,), (_FULL, _FULL)
-_found: dict[tuple[Any, ...], Kernel | None] = {}
-_blocks: dict[tuple[Any, ...], BlockKernel | None] = {}
-_templates: dict[tuple[Any, ...], NamedKernel | None] = {}
+_found: dict[tuple[Any, ...], Kernel | None] = lookup()
+_blocks: dict[tuple[Any, ...], BlockKernel | None] = lookup()
+_templates: dict[tuple[Any, ...], NamedKernel | None] = lookup()
 
 
 def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
@@ -273,13 +296,6 @@ def block_width(count: int, most: int) -> int:
 def block_starts(count: int, width: int) -> Any:
     """Return the first of each block of ``width``; the last block may overlap with the one before."""
     return np.minimum(np.arange(0, count, width), count - width)
-
-
-def forget() -> None:
-    """Look for all kernels anew, as they were turned on or off."""
-    _found.clear()
-    _blocks.clear()
-    _templates.clear()
 
 
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | BlockKernel | None:

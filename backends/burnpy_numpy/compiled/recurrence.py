@@ -17,7 +17,7 @@ from burnpy_numpy.threads import shared
 if TYPE_CHECKING:
     from burnpy_numpy.compiled.kernel import NamedKernel
 
-_LEAST = 4
+_MIN_HIDDEN = 4
 """The hidden size from which kernels are used."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
@@ -203,7 +203,7 @@ def _backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) ->
 def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
     """Return whether kernels are used for arrays, of which some may be None, and hidden states of a shape."""
     dtype = given[0].dtype
-    if not (dtype is float32 or dtype is float64) or shape[2] < _LEAST or shape[0] == 0:
+    if not (dtype is float32 or dtype is float64) or shape[2] < _MIN_HIDDEN or shape[0] == 0:
         return False
     if any(x is not None and x.dtype is not dtype for x in given):
         return False

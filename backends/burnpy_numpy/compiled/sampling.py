@@ -10,7 +10,7 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_array import ArrayBackend
 from burnpy_numpy.compiled.operations import block_starts, block_width, template_kernel
 
-_LEAST = 512
+_MIN_PRODUCTS = 512
 """The number of products from which kernels are used."""
 _POINTS = 8
 """The number of points of a vector."""
@@ -63,7 +63,7 @@ class CompiledSampling(ArrayBackend):
 def _suits(x: Any, places: Any, y: Any) -> bool:
     """Return whether kernels are used for two arrays of the usual dtypes and these places."""
     return (
-        places.size * x.shape[1] >= _LEAST
+        places.size * x.shape[1] >= _MIN_PRODUCTS
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
         and places.dtype is int64

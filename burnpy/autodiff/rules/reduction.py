@@ -29,6 +29,16 @@ def spread_mean(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> 
     return spread(i, i.mul(g, 1 / count) if count else g, x_shape, dims, keepdim)
 
 
+def nansum_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """g, and 0 by NaN."""
+    return i.where(i.eq(x, x), spread(i, g, x.shape, dims, keepdim), 0.0)
+
+
+def nansum_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """The sum of the tangents of what is not NaN."""
+    return i.sum(i.where(i.eq(x, x), t, 0.0), dims, keepdim)
+
+
 def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
     """The ties of amax and amin: a mask of the elements equal to the extreme, or NaN; and their number."""
     extreme = i.discrete.bitwise_or(i.eq(x, with_reduced_dims(i, out, x.shape, dims, keepdim)), i.isnan(x))
@@ -156,6 +166,7 @@ def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
 
 linear(Backend.sum, spread)
 linear(Backend.mean, spread_mean)
+general(Backend.nansum, vjps=(nansum_vjp,), jvps=(nansum_jvp,))
 linear(Backend.cumsum, cumsum_vjp)
 linear(Backend.sum_to, lambda i, g, x_shape: i.expand(g, x_shape))
 general(Backend.prod, vjps=(prod_vjp,), jvps=(prod_jvp,))

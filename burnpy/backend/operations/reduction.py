@@ -21,6 +21,12 @@ class Reduction(OperationsBase):
         """Sum over ``dims``; 0 for no elements."""
         ...
 
+    @derived(GENERAL, flops=lambda x: 2 * prod(x))
+    def nansum(self, x: Float, dims: Dims, keepdim: bool) -> Float:
+        """Sum of the elements over ``dims`` that are not NaN; 0 for none."""
+        (numbers,) = self.fused(_numbers, (x,))
+        return self.sum(numbers, dims, keepdim)
+
     @required(GENERAL, flops=lambda x: prod(x))
     def prod(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Product over ``dims``; 1 for no elements."""
@@ -155,6 +161,11 @@ class Reduction(OperationsBase):
         lead = len(x.shape) - len(shape)
         repeated = tuple(d for d, n in enumerate(x.shape) if d < lead or (shape[d - lead] == 1 != n))
         return self.reshape(self.sum(x, repeated, True), shape) if repeated else x
+
+
+def _numbers(b: Any, x: Float) -> tuple[Float]:
+    """Return x, and 0 for NaN."""
+    return (b.where(b.eq(x, x), x, 0.0),)
 
 
 def divisor(shape: Shape, dims: Dims, correction: float) -> float:

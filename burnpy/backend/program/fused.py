@@ -24,7 +24,11 @@ def in_one_pass(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence
 
 
 @lru_cache(256)
-def program_of(formula: Formula, dtype: str, arrays: int, numbers: int) -> Program:
-    """Return the program of a formula of primitives of a dtype, and of numbers; it is the same for all numbers."""
+def program_of(formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = ()) -> Program:
+    """Return the program of a formula of primitives of a dtype, of numbers and of flags; it serves all numbers.
+
+    Raises:
+        ProgramError: the formula cannot be written as a program.
+    """
     inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
-    return Context().run(trace, formula, inputs)  # no mode of the caller applies to what is traced
+    return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to what is traced

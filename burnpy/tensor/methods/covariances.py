@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.tensor.base import B, TensorBase
 from burnpy.tensor.covariances import correlation, covariance
-from burnpy.tensor.dims import DimsLike, integer
+from burnpy.tensor.dims import DimsLike, dims_of, integer, need_bool
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
-
-
-def _numbers(b: Any, x: Any) -> tuple[Any]:
-    """x, and 0 for NaN."""
-    return (b.where(b.eq(x, x), x, 0.0),)
 
 
 class Covariances(TensorBase[B]):
@@ -33,9 +28,10 @@ class Covariances(TensorBase[B]):
         """
         if self.kind == "int":
             return self.sum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined, no-any-return]  # NumberReductions'
-        (numbers,) = self._backend.fused(_numbers, (self._primitive,))
-        out: Any = self._like(numbers)
-        return out.sum(dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]  # of that class
+        x: Any = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # Conversion's
+        dims = dims_of(dim, x.ndim, "nansum")
+        need_bool(keepdim, "nansum")
+        return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
 
     def cov(
         self, *, correction: int = 1, fweights: IntTensor[B] | None = None, aweights: Tensor[B] | None = None

@@ -121,6 +121,18 @@ _JACOBIANS.extend((Large((30, 50)), Large((30, 50), 0.1, 0.9), dim) for dim in (
 
 row("sum", _accumulated(_reducing(np.sum)), [*_FULL, *_EMPTY, *_OF_NOTHING, (_BOTH, (0,), False)], loose=4)
 row("prod", _accumulated(_reducing(np.prod)), [*_PRODUCTS, *_EMPTY, *_OF_NOTHING], loose=4)
+row(
+    "nansum",
+    _reducing(np.nansum),
+    [
+        *_FULL,
+        *_EMPTY,
+        (Values((math.nan, 1.0, -0.0, math.inf, math.nan, math.nan), (3, 2)), (1,), False),
+        (Large((40, 70)), (1,), False),
+        (Large((64, 80), 0.3, 1.0), (0, 1), False),
+    ],
+    loose=4,
+)
 row("amax", _reducing(np.max), [*_FULL, *_EMPTY])
 row("amin", _reducing(np.min), [*_FULL, *_EMPTY])
 row("argmax", lambda x, dim, keepdim: np.argmax(x, dim, keepdims=keepdim), _ONE)

@@ -1,0 +1,20 @@
+"""The dictionaries in which kernels are looked up by what they are for, which are emptied if kernels are turned off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_lookups: list[dict[Any, Any]] = []
+
+
+def lookup() -> dict[Any, Any]:
+    """Return a new dictionary that `forget` empties."""
+    made: dict[Any, Any] = {}
+    _lookups.append(made)
+    return made
+
+
+def forget() -> None:
+    """Empty all dictionaries, so that kernels are looked for anew, as they were turned on or off."""
+    for made in _lookups:
+        made.clear()
