@@ -25,6 +25,7 @@ from burnpy import (
 )
 from burnpy.backend import NumPy, errors
 from burnpy.func import grad, jvp
+from burnpy.nn.functional import huber_loss
 
 rng = np.random.default_rng(0)
 
@@ -68,6 +69,7 @@ TWO: dict[str, Callable[[Any, Any], Any]] = {
     "cross_entropy": lambda x, y: cross_entropy(x, y),
     "cross_entropy of classes": lambda x, y: cross_entropy(x, ROW[:2], weight=y[0], label_smoothing=0.1),
     "nll_loss": lambda x, y: nll_loss(x.log_softmax(1), ROW[:2], weight=y[1]),
+    "huber_loss": lambda x, y: huber_loss(x, y, delta=0.3),
     "binary cross entropy": lambda x, y: binary_cross_entropy_with_logits(x, y, weight=y, pos_weight=y[0]),
 }
 
