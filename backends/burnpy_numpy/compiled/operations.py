@@ -123,7 +123,8 @@ class Compiled(ArrayBackend):
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
         (out,) = kernel.outputs((grad, x, logsumexp), ((index.size, columns),), index.size, columns)
-        out[np.arange(index.size), index.reshape(-1)] -= grad.reshape(-1)
+        chosen = (np.arange(index.size), index.reshape(-1))
+        out[chosen] = self._call(np.subtract, out[chosen], grad.reshape(-1))  # an infinite gradient gives NaN
         return out.reshape(x.shape)
 
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
