@@ -28,6 +28,7 @@ from burnpy_numpy.compiled.matrices import CompiledMatrices
 from burnpy_numpy.compiled.operations import Compiled
 from burnpy_numpy.compiled.pointwise import CompiledPointwise
 from burnpy_numpy.compiled.pooling import CompiledPooling
+from burnpy_numpy.compiled.products import CompiledProducts
 from burnpy_numpy.compiled.recurrence import CompiledRecurrence
 from burnpy_numpy.compiled.sampling import CompiledSampling
 from burnpy_numpy.compiled.scans import CompiledScans
@@ -43,7 +44,7 @@ from burnpy_numpy.ordering import Ordering
 from burnpy_numpy.padding import Padding
 from burnpy_numpy.pooling import Pooling
 from burnpy_numpy.resampling import Resampling
-from burnpy_numpy.row_sums import few, row_products, total
+from burnpy_numpy.row_sums import few, total
 from burnpy_numpy.softmax import Softmax
 from burnpy_numpy.special import erf
 from burnpy_numpy.threads import shared
@@ -69,6 +70,7 @@ class NumPy(
     CompiledMatrices,
     CompiledPointwise,
     CompiledPooling,
+    CompiledProducts,
     CompiledRecurrence,
     CompiledSampling,
     CompiledScans,
@@ -201,13 +203,6 @@ class NumPy(
             except RuntimeError:
                 return quietly(few, x, dims, keepdim)
         return super().sum(x, dims, keepdim)
-
-    def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        shape, dtype = x.shape, x.dtype
-        if dims != (len(shape) - 1,) or shape[-1] < 256 or not x.size or not (dtype is float32 or dtype is float64):
-            return super().prod(x, dims, keepdim)
-        out = self._call(row_products, x.reshape((-1, shape[-1])))
-        return out.reshape((*shape[:-1], 1) if keepdim else shape[:-1])
 
     def tril(self, x: Any, diagonal: int) -> Any:
         return self.where(_triangle(x.shape[-2:], diagonal), x, 0.0) if _wide(x) else super().tril(x, diagonal)

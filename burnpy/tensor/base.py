@@ -99,7 +99,6 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     _backend = property(attrgetter("_device.discrete"))
     """The backend that runs operations on this kind: for floats the device itself, else ``device.discrete``."""
 
-    __array_ufunc__ = None  # otherwise ``ndarray + tensor`` would silently create an array of objects
     __hash__ = object.__hash__
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

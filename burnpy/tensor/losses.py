@@ -17,7 +17,7 @@ from burnpy.tensor.class_targets import class_weights, counted_targets, value_at
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.loss_checks import Reduction, largest, reduced, same_shape, times_weight, weighted, weighted_mean
-from burnpy.tensor.operands import operands
+from burnpy.tensor.operands import operands, together
 from burnpy.tensor.tensor import Tensor
 
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
@@ -186,10 +186,10 @@ def binary_cross_entropy_with_logits(
         )
     # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x); adding positive terms cancels nothing.
     positive = target if pos_weight is None else target * pos_weight
-    xs = (input._primitive, positive._primitive, target._primitive)
+    xs = together("binary_cross_entropy_with_logits", input, positive, target)
     most = largest(input)
-    (terms,) = input._backend.fused(_both_terms, xs, (-most, most))
-    losses = input._like(terms)
+    (terms,) = xs[0]._backend.fused(_both_terms, [x._primitive for x in xs], (-most, most))
+    losses: Tensor[B] = xs[0]._like(terms)
     if weight is not None:
         losses = weighted(losses, weight)
     if losses.shape != input.shape:

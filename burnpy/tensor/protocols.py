@@ -18,6 +18,12 @@ class Protocols(Conversion[B]):
 
     __slots__ = ()
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Handle a NumPy function that was given tensors: ``ndarray + tensor`` must not become an array of objects."""
+        from burnpy.tensor.numpy_functions import applied
+
+        return applied(self, ufunc, method, inputs, options)
+
     def __len__(self) -> int:
         return self._length("len()")
 

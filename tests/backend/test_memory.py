@@ -29,6 +29,7 @@ assert after.used - before.used >= 60 << 20
 """
 
 
+@pytest.mark.slow
 @on_linux
 def test_on_the_cpu_it_grows_with_the_process() -> None:
     """In a process of its own, as the C library keeps what was freed before."""

@@ -86,6 +86,7 @@ def test_a_machine_without_a_reference(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "There is no reference for this machine" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_group_that_is_measured_again_replaces_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     committed = {results.here(): {name: Group("before", [], [THEN]) for name in ("tiny", "training")}}
     stored: list[results.Results] = []

@@ -31,6 +31,7 @@ def test_numpy_has_the_names() -> None:
             assert callable(reduce(getattr, in_numpy(name).split(".")[1:], np)), name
 
 
+@pytest.mark.slow
 def test_pytorch_has_the_names() -> None:
     torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
     places = {"torch": torch, "F": torch.nn.functional, "x": torch.ones(1, 1)}

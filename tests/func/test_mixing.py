@@ -15,6 +15,7 @@ from burnpy import (
     Tensor,
     binary_cross_entropy_with_logits,
     cat,
+    cdist,
     cross_entropy,
     maximum,
     minimum,
@@ -25,6 +26,7 @@ from burnpy import (
 )
 from burnpy.backend import NumPy, errors
 from burnpy.func import grad, jvp
+from burnpy.nn import functional
 
 rng = np.random.default_rng(0)
 
@@ -69,6 +71,9 @@ TWO: dict[str, Callable[[Any, Any], Any]] = {
     "cross_entropy of classes": lambda x, y: cross_entropy(x, ROW[:2], weight=y[0], label_smoothing=0.1),
     "nll_loss": lambda x, y: nll_loss(x.log_softmax(1), ROW[:2], weight=y[1]),
     "binary cross entropy": lambda x, y: binary_cross_entropy_with_logits(x, y, weight=y, pos_weight=y[0]),
+    "Huber's loss": lambda x, y: functional.huber_loss(x, y, delta=0.5),
+    "lerp": lambda x, y: x.lerp(y, y * 0.3),
+    "cdist": lambda x, y: cdist(x, y + 5.0),
 }
 
 

@@ -88,8 +88,10 @@ def test_calls_are_explained(call: Callable[..., Any], said: str) -> None:
 def methods(cls: Any) -> Iterator[tuple[str, Any]]:
     """The public methods of a class, its factories included."""
     for name in dir(cls):
-        found = getattr(cls, name)
-        if not name.startswith("_") and inspect.isroutine(found) and not isinstance(found, cached_property):
+        found: Any = getattr(cls, name)
+        if isinstance(found, cached_property):
+            continue
+        if not name.startswith("_") and inspect.isroutine(found):
             yield name, found
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from benchmarks.peers.our_models import Mlp
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, cat, cross_entropy, stack, where
 from burnpy.backend import NumPy
-from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential
+from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential, functional
+from burnpy_numpy.compiled.kernel import enabled
 
 Train = Autodiff[NumPy]
 
@@ -64,7 +65,7 @@ def test_a_model_is_rebuilt_with_few_calls(function: Callable[[], Any], most: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 16, 50, 53), (Train, 25, 60, 77)], ids=["plain", "tracked"]
+    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 15, 49, 50), (Train, 24, 60, 74)], ids=["plain", "tracked"]
 )
 def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int, layer_norm: int) -> None:
     images, x = Tensor.ones((1, 1, 5, 5), device=device), Tensor.ones((2, 4), device=device)
@@ -73,6 +74,33 @@ def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int,
     assert frames(lambda: conv(images)) <= conv2d + limits
     assert frames(lambda: dense(x)) <= linear
     assert frames(lambda: norm(x)) <= layer_norm
+
+
+OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
+    "sigmoid": (lambda x, index, mask: x.sigmoid(), 9, 10),
+    "softmax": (lambda x, index, mask: x.softmax(1), 11, 13),
+    "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 25, 53),
+    "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 32, 47),
+    "mean": (lambda x, index, mask: x.mean(), 7, 9),
+    "max": (lambda x, index, mask: x.max(), 8, 11),
+    "where": (lambda x, index, mask: where(mask, x, x), 14, 19),
+    "cat": (lambda x, index, mask: cat([x, x]), 13, 23),
+    "stack": (lambda x, index, mask: stack([x, x]), 15, 27),
+    "x[index]": (lambda x, index, mask: x[index], 20, 23),
+}
+"""Functions of a tensor, of an index and of a mask, and the most calls untracked and tracked, with kernels."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_is_few_calls(name: str) -> None:
+    if not enabled():
+        pytest.skip("without llvmlite, or with BURNPY_COMPILE=0, there are no kernels")
+    f, plain, tracked = OPERATIONS[name]
+    x, index = Tensor[NumPy].ones((2, 4)), IntTensor[NumPy].from_data([0, 1])
+    assert frames(lambda: f(x, index, x > 0.0)) <= plain + 2  # the comparison's
+    leaf, positions = Tensor[Train].ones((2, 4)).require_grad(), IntTensor[Train].from_data([0, 1])
+    assert frames(lambda: f(leaf, positions, leaf > 0.0)) <= tracked + 3
 
 
 def test_a_layer_is_made_with_few_calls() -> None:

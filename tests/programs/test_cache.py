@@ -148,6 +148,7 @@ def test_the_setting_turns_kernels_off() -> None:
         assert done.stdout.strip() == loaded
 
 
+@pytest.mark.slow
 def test_llvmlite_is_not_needed_and_not_loaded_for_what_is_one_call_of_numpy() -> None:
     code = (
         "import sys; sys.modules['llvmlite'] = None\n"

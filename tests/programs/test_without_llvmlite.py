@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 
@@ -43,6 +45,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_everything_with_a_kernel_runs_without_llvmlite() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.stdout == "done\n", done.stderr

@@ -56,6 +56,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("existing", [True, False])
 def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: bool) -> None:
     monkeypatch.setattr("burnpy.record.atomic_write.os.fsync", int)  # the disk takes longer than all the rest

@@ -32,6 +32,8 @@ MANY = 2048
 """The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
 BLOCKS = 1 << 14
 """The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
+_TWO_CALLS = 64
+"""The same for sums of squares, which are two calls, and whose kernel needs rows."""
 _PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 _SHORT = 1 << 9
@@ -121,7 +123,8 @@ class Compiled(ArrayBackend):
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
         (out,) = kernel.outputs((grad, x, logsumexp), ((index.size, columns),), index.size, columns)
-        out[np.arange(index.size), index.reshape(-1)] -= grad.reshape(-1)
+        chosen = (np.arange(index.size), index.reshape(-1))
+        out[chosen] = self._call(np.subtract, out[chosen], grad.reshape(-1))  # an infinite gradient gives NaN
         return out.reshape(x.shape)
 
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
@@ -155,7 +158,8 @@ class Compiled(ArrayBackend):
         return super().nansum(x, dims, keepdim) if out is None else out
 
     def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        out = _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _PART), LONGEST)
+        small = x.size < _TWO_CALLS
+        out = None if small else _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _PART), LONGEST)
         return super()._sum_of_squares(x, dims, keepdim) if out is None else out
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:

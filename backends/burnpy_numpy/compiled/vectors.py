@@ -177,11 +177,18 @@ class Writer:
 
     def total(self, x: Vector) -> Vector:
         """The sum of the elements, repeated in all elements."""
-        scalar, full = _SCALARS[x.dtype], f"@llvm.vector.reduce.fadd.v{self.width}{_SUFFIXES[x.dtype]}"
+        return self._combined("fadd", -0.0, x)
+
+    def product(self, x: Vector) -> Vector:
+        """The product of the elements, repeated in all elements."""
+        return self._combined("fmul", 1.0, x)
+
+    def _combined(self, op: str, start: float, x: Vector) -> Vector:
+        scalar, full = _SCALARS[x.dtype], f"@llvm.vector.reduce.{op}.v{self.width}{_SUFFIXES[x.dtype]}"
         self.declared.add(f"declare {scalar} {full}({scalar}, {self.type(x.dtype)})")
-        start = literal(-0.0, x.dtype)
+        first = literal(start, x.dtype)
         return self.splat(
-            self.assign(f"call reassoc {scalar} {full}({scalar} {start}, {self.type(x.dtype)} {x.text})"), x.dtype
+            self.assign(f"call reassoc {scalar} {full}({scalar} {first}, {self.type(x.dtype)} {x.text})"), x.dtype
         )
 
     def largest(self, x: Vector) -> Vector:

@@ -8,6 +8,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.loss_checks import Reduction, by_weight, reduced, same_shape, weighted_mean
+from burnpy.tensor.operands import together
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -110,8 +111,9 @@ def huber_loss(
 
 def _quadratic_to_linear(input: Tensor[B], target: Tensor[B], bound: float) -> Tensor[B]:
     """Return d² / 2 of differences d within ±bound, and its tangents beyond."""
-    (losses,) = input._backend.fused(_with_tangents, (input._primitive, target._primitive), (-bound, bound))
-    return input._like(losses)
+    x, y = together("loss", input, target)
+    (losses,) = x._backend.fused(_with_tangents, (x._primitive, y._primitive), (-bound, bound))
+    return x._like(losses)  # type: ignore[no-any-return]  # a Tensor
 
 
 def _with_tangents(b: Any, x: Any, y: Any, low: Any, high: Any) -> tuple[Any]:
