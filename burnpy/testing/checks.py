@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 4
 """The tolerated error of a result in units in the last place, multiplied by the row's ``loose``."""
-LEVELS = ("plain", "Autodiff", "Autodiff²", "Forward")
+LEVELS = ("plain", "Autodiff", "Forward", "Autodiff²")
 
 
 def device_at(level: str, device: Any) -> Any:

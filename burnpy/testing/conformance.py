@@ -45,9 +45,9 @@ def conformance_suite(
         backend: the backend, as a class, an alias or a device.
         dtypes: the names of the dtypes that the backend supports. It must refuse the others with a `DTypeError`.
         fast_mode: whether to check derivatives along random directions only, as in `burnpy.testing.gradcheck`, second
-            derivatives of every third example, and values under `Autodiff` and `Forward` in float32 only, in a third
-            of the time. burnpy's own tests check its rules element by element, for all examples and in every dtype, on
-            NumPy.
+            derivatives of every third example, and values under `Autodiff` and `Forward` in float32 only and under
+            nested `Autodiff` not at all, in a third of the time. burnpy's own tests check its rules element by element,
+            for all examples and in every dtype, on NumPy.
 
     Raises:
         ImportError: pytest is missing; the extra ``burnpy[test]`` installs it.
@@ -140,5 +140,5 @@ def value_cases(dtypes: dict[str, DType], fast_mode: bool = False) -> Iterator[t
                     if kind_of(dtype) == "float"
                     else row.operation.results == ("Float",)
                 )
-                for level in LEVELS if decorated else LEVELS[:1]:
+                for level in LEVELS[: 3 if fast_mode else 4] if decorated else LEVELS[:1]:
                     yield name, name_of_dtype, level
