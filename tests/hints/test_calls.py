@@ -89,7 +89,7 @@ def methods(cls: Any) -> Iterator[tuple[str, Any]]:
     """The public methods of a class, its factories included."""
     for name in dir(cls):
         found = getattr(cls, name)
-        if not name.startswith("_") and inspect.isroutine(found) and not isinstance(found, cached_property):
+        if not name.startswith("_") and not isinstance(found, cached_property) and inspect.isroutine(found):
             yield name, found
 
 
