@@ -34,7 +34,7 @@ def it_trains_as_one_on_one_big_batch(group: Group) -> None:
         model = mine.step(1e-2, model, group.backward(loss_of(model, x[rows], y[rows]), model, weight=len(rows)))
         whole = alone.step(1e-2, whole, gradients(whole, x, y))
     for p, q in zip(model.params(), whole.params(), strict=True):
-        assert (p.value.inner() - q.value.inner()).abs().max().item() < 1e-14
+        assert (p.value.inner() - q.value.inner()).abs().max().item() < 1e-13  # the rounding of ten steps
     assert same(group, model)
 
 
