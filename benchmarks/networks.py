@@ -83,7 +83,8 @@ def measured(
     Without tensors, or if its result is not of floats, it has no gradients.
     """
     given = {f"x{k}": array for k, array in enumerate([*arrays, *indices])}
-    forward = partial(f, *peer.untracked(given).values())
+    untracked = peer.untracked(given)  # with functions of the peer besides
+    forward = partial(f, *[untracked[key] for key in given])
     _enter(notebook, f"{name}/forward", forward, effort)
     if not arrays or "int" in str(forward().dtype):
         return
