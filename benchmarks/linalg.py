@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.chains import best
 from benchmarks.measure import ONE_THREAD, Effort, Figures, Notebook
+from benchmarks.networks import best
 from benchmarks.peers import Array, Peer
 from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
@@ -79,11 +79,11 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
             return f(lib, x, y).sum()
 
         forward = partial(f, lib, plain["x"], plain["y"])
-        notebook.enter(f"{name}, forward", partial(best, forward, effort.seconds, True))
+        notebook.enter(f"{name}, forward", partial(best, forward, effort.seconds))
         tracked = peer.tracked({"x": x, "y": y})
         leaves = [tracked[k] for k in ("xy" if name in EQUATIONS or name.startswith("solve") else "x")]
         both = partial(peer.gradients, total, leaves)
-        notebook.enter(f"{name}, gradients", partial(best, both, effort.seconds, True))
+        notebook.enter(f"{name}, gradients", partial(best, both, effort.seconds))
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
