@@ -114,7 +114,7 @@ def imports_of(node: ast.AST, kind: Kind = "module") -> Iterator[Import]:
 
 @cache
 def all_imports() -> dict[str, set[Import]]:
-    """What each module imports of burnpy; read when a test asks, not when tests are collected."""
+    """Return the imports of burnpy of each module, which are read when a test asks, not when tests are collected."""
     return {
         name: {each for each in imports_of(ast.parse(path.read_text(encoding="utf-8"))) if each.target in SOURCES}
         for name, path in SOURCES.items()

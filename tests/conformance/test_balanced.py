@@ -11,7 +11,7 @@ from tests.conformance.suites import suite_in
 pytestmark = pytest.mark.slow
 
 _Suite = suite_in(Balanced[NumPy], ("float32", "bfloat16", "int64", "bool"))
-"""Of ints and bools it is NumPy that computes."""
+"""The dtypes to try: one int and bools are enough, as NumPy computes with them."""
 
 
 class TestBalanced(_Suite):  # type: ignore[misc,valid-type]  # made at run time

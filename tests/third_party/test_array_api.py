@@ -10,4 +10,4 @@ from tests.third_party.array_api_backend import DTYPES, ArrayApi
 pytestmark = pytest.mark.slow
 
 TestArrayApi = suite_in(ArrayApi, ("float32", "float64", "int8", "int64", "uint64", "bool"), DTYPES)
-"""Of the ints the narrowest, the widest, and the one that has no common dtype with the others."""
+"""The narrowest and the widest int, and the one that has no common dtype with the others."""

@@ -35,7 +35,7 @@ MISTAKES = {
     "def accuracy(": "accuracy(logits, wanted)",
     "class Cnn[B: Backend]": 'wrong: "Cnn[NumPy]" = Cnn(Autodiff[NumPy])',
 }
-"""What the README says checkers refuse, by a line of the block that it is a continuation of."""
+"""The lines that checkers refuse according to the README, by a line of the block that they continue."""
 TARGET = "requires Python 3.12 or newer"
 """The checkers' word for the syntax of one block, which they understand whatever version they check for."""
 
