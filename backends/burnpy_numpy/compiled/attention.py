@@ -14,7 +14,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import LEAST, LONGEST, kernel_of, template_kernel
+from burnpy_numpy.compiled.operations import LEAST, LONGEST, kernel_of, kernels_enabled, template_kernel
 from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _kernel(name: str, arrays: tuple[Any, ...], mask: Any, offset: int | None) -
         or not v.size
         or any(x.dtype is not dtype for x in arrays)
         or (offset is None and k.shape[-2] > _LONG and max(k.shape[-1], v.shape[-1]) > _WIDE)
-        or not _enabled()
+        or not kernels_enabled()
     ):
         return None
     from burnpy_numpy.compiled.compiler import vector_bytes
@@ -124,13 +124,6 @@ def _rowwise(name: str, extents: tuple[str, ...], scores: Any, *others: Any) -> 
     if any(x.dtype is not dtype for x in others):
         return None
     return kernel_of(name, extents, scores.dtype, ())
-
-
-def _enabled() -> bool:
-    """Return whether kernels are on."""
-    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first large attention
-
-    return enabled()
 
 
 def _run(

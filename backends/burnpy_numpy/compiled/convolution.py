@@ -15,7 +15,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import template_kernel
+from burnpy_numpy.compiled.operations import kernels_enabled, template_kernel
 from burnpy_numpy.convolution import fits
 from burnpy_numpy.threads import COUNT, shared
 
@@ -90,7 +90,7 @@ class CompiledConvolution(ArrayBackend):
             one = (1, 1), padding, (row.dilation, column.dilation)
             part = self._convolved(grad, selected, None, one, groups)
             if part is None:
-                if whole or not _enabled():
+                if whole or not kernels_enabled():
                     return None
                 part = super().conv2d(grad, selected, *one, groups)
             part = part[:, :, row.inside, column.inside]
@@ -162,18 +162,11 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
 
 def _windows(x: Any, weight: Shape, where: Where, groups: int) -> Windows | None:
     """Return the tables of a convolution; None if kernels are off."""
-    if not _enabled():
+    if not kernels_enabled():
         return None
     from burnpy_numpy.compiled.windows import windows
 
     return windows(x.shape[1:], weight, where, groups, x.dtype.itemsize)
-
-
-def _enabled() -> bool:
-    """Return whether kernels are on."""
-    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first large convolution
-
-    return enabled()
 
 
 def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:

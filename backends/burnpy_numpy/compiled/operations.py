@@ -51,7 +51,7 @@ class Compiled(ArrayBackend):
         return list(self._call(run, super().run, program, xs, numbers))
 
     def fuses(self, xs: Sequence[Any]) -> bool:
-        return xs[0].size >= LEAST and alike(xs) and _enabled()
+        return xs[0].size >= LEAST and alike(xs) and kernels_enabled()
 
     def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
         kernel = _fused_kernel(formula, xs, len(numbers))
@@ -252,9 +252,9 @@ def kernel_or_blocks(
         return blocks
 
 
-def _enabled() -> bool:
+def kernels_enabled() -> bool:
     """Return whether kernels are on."""
-    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first formula
+    from burnpy_numpy.compiled.kernel import enabled  # not imported before the first large array, or formula
 
     return enabled()
 
