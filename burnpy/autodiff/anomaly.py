@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.autodiff.graph import Leaf, Node, PartialGrad, is_array, mapped, with_relays
+from burnpy.autodiff.graph import Leaf, Node, is_array, mapped, with_relays
 from burnpy.autodiff.inspect.nodes import STACK, edge_kind, note, stack_of, unwrapped
 from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
 from burnpy.autodiff.multi_output import pick
@@ -13,6 +13,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.finite import NonFinite, is_float, non_finite_in
 from burnpy.backend.errors import AnomalyError
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
 from burnpy.backend.source_lines import format_lines, lines_of, user_stack
 
 

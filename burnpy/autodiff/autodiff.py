@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, identity, new_node, untracked
+from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, new_node, untracked
 from burnpy.autodiff.strategy import Strategy
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -14,6 +14,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Value
+from burnpy.backend.rules import identity
 from burnpy.backend.schema import declarations
 
 if TYPE_CHECKING:

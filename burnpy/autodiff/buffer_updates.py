@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Node, Tracked, identity, new_node, untracked
+from burnpy.autodiff.graph import Leaf, Node, Tracked, new_node, untracked
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import identity
 
 
 class BufferUpdate(Node):

@@ -12,9 +12,10 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Vjp, absent, kept_of
+from burnpy.autodiff.graph import Leaf, Node, absent, kept_of
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad, Vjp
 
 if TYPE_CHECKING:
     from burnpy.autodiff.modes import Watcher

@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from burnpy.backend.primitives import DType, Float, Shape
+from burnpy.backend.rules import Vjp, identity
 
-Vjp: TypeAlias = Callable[..., Any]
-"""``(inner, grad, *saved) -> gradient``: maps the gradient of a result to the gradient of one argument."""
 Meta: TypeAlias = tuple[Shape, DType]
 
 next_seq = count().__next__
@@ -174,19 +173,6 @@ def kept_of(saved: Any) -> tuple[Any, ...]:
     return saved if saved.__class__ is tuple else (saved,)
 
 
-class PartialGrad:
-    """A contribution to one region of a gradient: ``add(inner, total, *arguments)`` returns the new total.
-
-    ``total`` is the sum so far, or None; ``add`` may reuse its memory. So n slices of a vector cost n, not n².
-    """
-
-    __slots__ = ("add", "arguments")
-
-    def __init__(self, add: Callable[..., Any], *arguments: Any) -> None:
-        self.add = add
-        self.arguments = arguments
-
-
 def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
     """The ``add`` of a missing contribution, for instance where a user's backward() returns None.
 
@@ -194,11 +180,6 @@ def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
     so that a leaf reached by no other contribution has no gradient.
     """
     return inner.full(shape, 0.0, dtype) if total is None else total
-
-
-def identity(inner: Any, grad: Float) -> Float:
-    """The vjp of the identity: the gradient, unchanged."""
-    return grad
 
 
 def mapped(f: Callable[[Any], Any], x: Any) -> Any:

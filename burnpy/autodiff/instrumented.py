@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from burnpy.autodiff.engine import Ready
-    from burnpy.autodiff.graph import Leaf, Node, Vjp
+    from burnpy.autodiff.graph import Leaf, Node
     from burnpy.autodiff.modes import Watcher
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
+    from burnpy.backend.rules import Vjp
 
 
 def propagate_watched(

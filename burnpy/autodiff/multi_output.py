@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Relay, Tracked, link, new_node, untracked
+from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, link, new_node, untracked
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
 
 
 class Opaque(Node):

@@ -11,6 +11,7 @@ from burnpy.backend.operations.attention import Attention
 from burnpy.backend.operations.binary import Binary
 from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
+from burnpy.backend.operations.decompositions import Decompositions
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.distances import Distances
 from burnpy.backend.operations.elementary import Elementary
@@ -69,6 +70,7 @@ class Backend(
     Attention,
     Recurrence,
     LinearAlgebra,
+    Decompositions,
     Lists,
     Optimizer,
     Distances,

@@ -1,17 +1,18 @@
 """The schema: one entry for each operation, read from its declaration on `Backend`.
 
 An operation is declared once, as a method whose annotations use the aliases of `burnpy.backend.primitives` and whose
-decorator, `required` or `derived`, states whether a backend must implement it, its algebra, and its `Traits`.
+decorator, `required` or `derived`, states whether a backend must implement it, its algebra, its derivative and its
+other `Traits`.
 Everything generic over operations (Autodiff, Forward, Balanced, Profiled, Checked, the conformance suite, the reference
 page, the completeness tests) reads this table::
 
-    @required(Algebra.POINTWISE, flops=3)
+    @required(Algebra.POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, out))
     def exp(self, x: Float) -> Float: ...
 
-    @required(Algebra.STRUCTURAL, view="x")
+    @required(Algebra.STRUCTURAL, view="x", vjp=permute_vjp)
     def permute(self, x: Value, dims: Shape) -> Value: ...
 
-    @derived(Algebra.GENERAL, like="x", flops=lambda x: 7 * prod(x))
+    @derived(Algebra.GENERAL, like="x", flops=lambda x: 7 * prod(x), vjp=softmax_vjp, symmetric=True)
     def softmax(self, x: Float, dim: int) -> Float: ...
 
 `burnpy.backend.entries` parses its entries on first access.
@@ -23,6 +24,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
+
+from burnpy.backend.rules import Matrices, Vjp
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,7 +52,13 @@ takes on a CPU. A composition is the sum of the steps of its definition; moving,
 
 
 class Traits(TypedDict, total=False):
-    """The keywords of a declaration, which name arguments of the operation."""
+    """The keywords of a declaration: what generic code has to know about an operation, and its derivative.
+
+    `burnpy.backend.rules` explains the functions that compute derivatives. A pointwise operation gives ``vjp``, which
+    serves both modes. A linear, structural or bilinear one gives the transposes as ``vjp``; forward mode applies the
+    operation itself to tangents. Any other gives ``vjp`` and ``jvp``, ``vjp`` and ``symmetric``, or ``joint``. A
+    derived operation without any of these is differentiated through its default.
+    """
 
     elementwise: bool | tuple[str, ...]
     """The arguments (True: all primitives) that broadcast to the result's shape, and of which each element of the
@@ -70,6 +79,24 @@ class Traits(TypedDict, total=False):
     product: bool | tuple[str, ...]
     """The operands of matrix products (True: all float arguments), whose multiplications and additions are most of the
     FLOPs; these take less time than others. `Mixed` rounds the operands to 16 bits."""
+    vjp: Vjp | tuple[Vjp, ...]
+    """Reverse mode: one function ``(inner, grad, names…)`` for each float argument, which returns its gradient."""
+    jvp: Vjp | tuple[Vjp, ...]
+    """Forward mode: one function ``(inner, tangent, names…)`` for each float argument, which returns its contribution
+    to the tangent of the result."""
+    symmetric: bool
+    """True if the Jacobian is symmetric, so that ``vjp`` serves both modes."""
+    joint: Vjp
+    """Reverse mode of an operation that computes the gradients of its arguments together, from one or several results:
+    ``(inner, grads, needs, names…)`` takes the gradients of the float results (None for an unused one) and a flag for
+    each float argument that says whether its gradient is needed. It returns the gradients, None for the others. The
+    results are named ``out``, ``out1``, ``out2`` …."""
+    joint_jvp: Vjp
+    """Forward mode of such an operation: ``(inner, tangents, names…)`` takes the tangents of the float arguments (None
+    for a constant, but not for all) and returns a tuple with those of the float results. By default, forward mode goes
+    through the default."""
+    matrices: Matrices
+    """Of a product, in addition to ``vjp``: simpler vjps for two matrices."""
 
 
 class Declaration:

@@ -8,12 +8,13 @@ from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.graph import Leaf, Tracked, Vjp
+from burnpy.autodiff.graph import Leaf, Tracked
 from burnpy.autodiff.instrumented import propagate_watched
 from burnpy.autodiff.modes import Watcher, current_mode
 from burnpy.autodiff.saved_tensors.slots import opened
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import Float, Value
+from burnpy.backend.rules import Vjp
 from burnpy.func.arguments import Chosen, flat_output, outputs_of
 from burnpy.func.levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in

@@ -12,11 +12,10 @@ from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
 from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
 from burnpy.autodiff.forward.methods import method_of
-from burnpy.autodiff.graph import identity
-from burnpy.autodiff.rules import RULES
-from burnpy.autodiff.rules.algebra import pointwise
+from burnpy.autodiff.rules import RULES, rule_of
 from burnpy.backend import Algebra, Backend, NumPy, Operation, operations
 from burnpy.backend.dtypes import float64
+from burnpy.backend.entries import operation
 from burnpy.backend.primitives import Bool, Float, Scalar
 from burnpy.backend.schema import derived
 from burnpy.tensor.base import new_tensor
@@ -43,7 +42,18 @@ def test_each_operand_is_broadcast_alone(op: Operation) -> None:
 # An operation of three floats and a mask, of which the last may be a number: x + weight * (end - x), 0 where masked
 
 
-@derived(Algebra.POINTWISE)
+def remaining(i: Any, weight: Any) -> Any:
+    return 1.0 - weight if isinstance(weight, float) else i.add(i.neg(weight), 1.0)
+
+
+LERP_VJPS = (
+    lambda i, g, keep, weight: i.where(keep, i.mul(g, remaining(i, weight)), 0.0),
+    lambda i, g, keep, weight: i.where(keep, i.mul(g, weight), 0.0),
+    lambda i, g, keep, x, end: i.where(keep, i.mul(g, i.sub(end, x)), 0.0),
+)
+
+
+@derived(Algebra.POINTWISE, vjp=LERP_VJPS)
 def lerp(self: Any, keep: Bool, x: Float, end: Float, weight: Float | Scalar) -> Float:
     """Interpolate from x to end, where ``keep`` is true; 0 elsewhere."""
     return self.where(keep, self.add(x, self.mul(self.sub(end, x), weight)), 0.0)
@@ -51,28 +61,19 @@ def lerp(self: Any, keep: Bool, x: Float, end: Float, weight: Float | Scalar) ->
 
 @pytest.fixture
 def interpolate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """Declare `lerp` with a rule, for one test, and give it as a function of tensors."""
+    """Add `lerp` to the backends for one test, and return it as a function of tensors."""
     monkeypatch.setattr(Backend, "lerp", lerp, raising=False)
     monkeypatch.setattr(Autodiff, "lerp", CompiledAtFirstUse("lerp", recorded), raising=False)
     monkeypatch.setattr(Forward, "lerp", CompiledAtFirstUse("lerp", method_of), raising=False)
 
-    def rest(i: Any, weight: Any) -> Any:
-        return 1.0 - weight if isinstance(weight, float) else i.add(i.neg(weight), 1.0)
-
-    pointwise(
-        lerp,
-        lambda i, g, keep, weight: i.where(keep, i.mul(g, rest(i, weight)), 0.0),
-        lambda i, g, keep, weight: i.where(keep, i.mul(g, weight), 0.0),
-        lambda i, g, keep, x, end: i.where(keep, i.mul(g, i.sub(end, x)), 0.0),
-    )
+    monkeypatch.setitem(RULES, "lerp", rule_of(operation(lerp)))
 
     def of_tensors(keep: Any, x: Any, end: Any, weight: Any) -> Any:
         device = x.device
         arguments = [a._primitive if isinstance(a, Tensor) else a for a in (x, end, weight)]
         return new_tensor(Tensor, device, device.lerp(keep, *arguments))
 
-    yield of_tensors
-    del RULES["lerp"]
+    return of_tensors
 
 
 def x64(*shape: int, seed: int = 0) -> Tensor[NumPy]:
@@ -142,10 +143,3 @@ def test_a_result_knows_its_shape_and_the_graph_its_arguments(interpolate: Any) 
     assert out._primitive.meta == ((2, 3), float64)
     assert list(out.grad_fn.saved) == ["keep", "weight", "end_shape", "weight_shape", "x", "end"]
     assert [view.shape for view in out.grad_fn.next_functions] == [(2, 3), (3,), ()]
-
-
-def test_a_rule_has_a_function_for_each_argument() -> None:
-    """By which an edge shows its argument."""
-    with pytest.raises(TypeError, match="the rule of lerp has one function for two arguments"):
-        pointwise(lerp, identity, identity, identity)
-    assert "lerp" not in RULES

@@ -14,8 +14,12 @@ from burnpy.autodiff import Forward
 from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
 from burnpy.autodiff.codegen import source
 from burnpy.autodiff.forward.methods import method_of
-from burnpy.autodiff.rules import RULES
+from burnpy.autodiff.rules import RULES, rule_of
 from burnpy.backend import Algebra, Backend, NumPy, operations
+from burnpy.backend.entries import operation
+from burnpy.backend.primitives import Float
+from burnpy.backend.rules import identity
+from burnpy.backend.schema import derived
 from burnpy.testing import GradcheckError, gradcheck, gradgradcheck
 from burnpy.testing.cases import ROWS
 
@@ -68,6 +72,33 @@ def test_pushes_are_left_out_only_where_the_operation_is_linear() -> None:
         for name, rule in RULES.items()
         if rule.jvps is None and rule.joint is None and operations()[name].algebra not in linear
     ]
+
+
+def times(i: Any, g: Float) -> Float:
+    """A vjp that no test calls."""
+    return g
+
+
+@pytest.mark.parametrize(
+    ("algebra", "rule", "message"),
+    [
+        (Algebra.POINTWISE, {"vjp": (times, times)}, "one function for two arguments"),
+        (Algebra.POINTWISE, {"vjp": times}, "does not fit its declaration as pointwise"),
+        (Algebra.POINTWISE, {"jvp": (times, times)}, "does not fit its declaration as pointwise"),
+        (Algebra.BILINEAR, {"vjp": (times, identity), "jvp": (times, identity)}, "as bilinear"),
+        (Algebra.BILINEAR, {"joint": times}, "as bilinear"),
+        (Algebra.GENERAL, {"vjp": (times, identity)}, "as general"),
+        (Algebra.GENERAL, {"vjp": (times, identity), "jvp": times}, "as general"),
+        (Algebra.GENERAL, {"vjp": (times, identity), "joint": times}, "as general"),
+        (Algebra.POINTWISE, {"vjp": (times, Backend.mul)}, "names the operation mul; expected a function"),
+    ],
+)
+def test_a_rule_that_does_not_fit_its_declaration_is_refused(algebra: Algebra, rule: Any, message: str) -> None:
+    def scale(self: Any, x: Float, factor: Float) -> Float:
+        return self.mul(x, factor)
+
+    with pytest.raises(TypeError, match=f"the rule of scale .*{message}"):
+        rule_of(operation(derived(algebra, **rule)(scale)))
 
 
 def test_the_method_of_every_operation_compiles() -> None:

@@ -144,7 +144,7 @@ def test_every_operation_has_a_rule() -> None:
     from burnpy.autodiff.rules import RULES
 
     missing = [
-        f"{op.name} has no rule: give it one in {file_of('burnpy/autodiff/rules', op)}"
+        f"{op.name} has no rule: give it one in {file_of('burnpy/backend/operations', op)}"
         for op in operations().values()
         if op.algebra is not Algebra.NONDIFFERENTIABLE and op.float_arguments and any(op.float_results)
         if op.name not in RULES and op.name not in BY_DEFAULT and not op.name.endswith("_backward")

@@ -13,7 +13,6 @@ from burnpy.backend import Backend
 ROOT = Path(__file__).parents[2]
 DECLARED = "burnpy/backend/operations"
 NAMING = {
-    "burnpy/autodiff/rules": r"\bBackend\.([a-z]\w*)",
     "burnpy/testing/cases": r"^_?(?:row|elementwise|diagonals)\(\s*\"(\w+)\"",
     "burnpy/tensor": r"@(?:unary|predicate)\s+def (\w+)",
 }

@@ -69,7 +69,7 @@ def section(title: str) -> str:
 
 CHANGES = [Change(*found) for found in CHANGE.findall(section("An operation"))]
 
-OPTIONAL = (5, 6)
+OPTIONAL = (4, 5)
 """The changes without which the operation is complete: the function of an array library."""
 COMPLETE = ["tests/conformance/test_declarations.py", "tests/conformance/test_completeness.py"]
 """Tests that tell which file lacks something."""
@@ -151,8 +151,7 @@ def without(*positions: int) -> list[Change]:
 def test_the_page_has_the_steps_that_are_left_out_below() -> None:
     assert [Path(change.path).parts[-2:] for change in CHANGES] == [
         ("operations", "pointwise.py"),
-        ("rules", "pointwise.py"),
-        ("rules", "pointwise.py"),
+        ("operations", "pointwise.py"),
         ("methods", "elementary.py"),
         ("cases", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
@@ -162,10 +161,10 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
 
 
 @pytest.mark.slow
-def test_an_operation_takes_four_files(tmp_path: Path) -> None:
-    four = without(*OPTIONAL)
-    assert len({change.path for change in four}) == 4
-    follow(tmp_path, four)
+def test_an_operation_takes_three_files(tmp_path: Path) -> None:
+    three = without(*OPTIONAL)
+    assert len({change.path for change in three}) == 3
+    follow(tmp_path, three)
     assert failures_of(tmp_path, *COMPLETE, *PAGES, *CBRT) == ""
     for k in OPTIONAL:
         CHANGES[k].apply(tmp_path)
@@ -176,12 +175,11 @@ def test_an_operation_takes_four_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("left_out", "said"),
     [
-        ((0,), "declare it in burnpy/backend/operations/pointwise.py"),
-        ((1, 2), "cbrt has no rule: give it one in burnpy/autodiff/rules/pointwise.py"),
-        ((3,), "has no cbrt: give it a method in burnpy/tensor/pointwise.py or burnpy/tensor/methods/elementary.py"),
-        ((4,), "cbrt has no examples: give it a row in burnpy/testing/cases/pointwise.py"),
+        ((0, 1), "declare it in burnpy/backend/operations/pointwise.py"),
+        ((2,), "has no cbrt: give it a method in burnpy/tensor/pointwise.py or burnpy/tensor/methods/elementary.py"),
+        ((3,), "cbrt has no examples: give it a row in burnpy/testing/cases/pointwise.py"),
     ],
-    ids=["declaration", "rule", "method", "examples"],
+    ids=["declaration", "method", "examples"],
 )
 def test_a_file_that_is_left_out_is_named(left_out: tuple[int, ...], said: str, tmp_path: Path) -> None:
     follow(tmp_path, without(*left_out, *OPTIONAL), (METHODS,))

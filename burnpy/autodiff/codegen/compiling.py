@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.codegen.expressions import saved_names
 from burnpy.autodiff.codegen.methods import rule_of, source
-from burnpy.autodiff.graph import EdgeKind, Node, Relay, Tracked, Vjp, new_node, next_seq, untracked
+from burnpy.autodiff.graph import EdgeKind, Node, Relay, Tracked, new_node, next_seq, untracked
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import EMPTY, operation
 from burnpy.backend.primitives import Float, Shape
+from burnpy.backend.rules import Vjp
 
 if TYPE_CHECKING:
     from burnpy.autodiff.rules import Rule

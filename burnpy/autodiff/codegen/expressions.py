@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
 
-from burnpy.autodiff.graph import Vjp
 from burnpy.backend.entries import EMPTY, Argument, Operation
+from burnpy.backend.rules import Vjp
 
 
 def parameter(a: Argument) -> str:

@@ -22,7 +22,7 @@ from burnpy.backend.entries import Operation, operation
 
 if TYPE_CHECKING:
     from burnpy.autodiff.rules import Rule
-    from burnpy.autodiff.rules.algebra import Matrices
+    from burnpy.backend.rules import Matrices
 
 
 def source(name: str) -> str:

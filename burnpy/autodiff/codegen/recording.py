@@ -10,7 +10,7 @@ from burnpy.backend.entries import Operation
 
 if TYPE_CHECKING:
     from burnpy.autodiff.rules import Rule
-    from burnpy.autodiff.rules.algebra import Matrices
+    from burnpy.backend.rules import Matrices
 
 
 Edge: TypeAlias = Callable[[int, str], list[str]]

@@ -36,10 +36,10 @@ from burnpy.autodiff.custom.unknown_derivative import Refused
 from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.forward.dual import Dual
 from burnpy.autodiff.forward.forward import Forward
-from burnpy.autodiff.graph import PartialGrad
 from burnpy.autodiff.multi_output import record_outputs
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.host_reads import watching
 

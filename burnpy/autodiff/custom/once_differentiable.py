@@ -10,9 +10,9 @@ from burnpy.autodiff.custom.base import FunctionBase
 from burnpy.autodiff.custom.call import ONCE, Call
 from burnpy.autodiff.custom.context import Context
 from burnpy.autodiff.custom.results import zero_like
-from burnpy.autodiff.graph import PartialGrad
 from burnpy.autodiff.multi_output import node_kind
 from burnpy.backend.errors import GraphError, KindError
+from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.base import TensorBase
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from burnpy.autodiff.custom.arguments import Kept, brought
-from burnpy.autodiff.graph import PartialGrad, absent
+from burnpy.autodiff.graph import absent
 from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.tensor import Tensor
 

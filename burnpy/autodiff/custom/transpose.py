@@ -13,13 +13,14 @@ from typing import Any
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.custom.arguments import Kept, kept_of, kept_of_tensor, lifted, tensor, tensors
 from burnpy.autodiff.custom.results import parts_of, results_of
-from burnpy.autodiff.graph import Leaf, PartialGrad, Tracked, absent, untracked
+from burnpy.autodiff.graph import Leaf, Tracked, absent, untracked
 from burnpy.autodiff.inspect.nodes import edge_kind
 from burnpy.autodiff.modes import next_level, observing
 from burnpy.autodiff.multi_output import Opaque
 from burnpy.autodiff.rules import RULES
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.levels import Door, working_on

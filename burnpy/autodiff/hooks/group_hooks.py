@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from burnpy.autodiff.graph import Leaf, Node, identity, new_node, next_seq
+from burnpy.autodiff.graph import Leaf, Node, new_node, next_seq
 from burnpy.autodiff.hooks.tensor_hooks import Hook, HookHandle, Seen, lasting, seen_through, tracked
 from burnpy.autodiff.multi_output import placed, put
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import identity
 from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor

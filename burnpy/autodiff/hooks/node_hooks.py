@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from burnpy.autodiff.graph import Leaf, Node, PartialGrad, Relay, Retained, Vjp, kept_of
+from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, kept_of
 from burnpy.autodiff.hooks.tensor_hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
 from burnpy.autodiff.multi_output import placed, record_outputs
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad, Vjp
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 

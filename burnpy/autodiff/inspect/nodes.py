@@ -8,7 +8,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from burnpy.autodiff.graph import EdgeKind, Leaf, Node, Relay, Retained, Vjp, is_array, kept_of
+from burnpy.autodiff.graph import EdgeKind, Leaf, Node, Relay, Retained, is_array, kept_of
+from burnpy.backend.rules import Vjp
 from burnpy.backend.source_lines import Stack
 
 STACK = "stack"

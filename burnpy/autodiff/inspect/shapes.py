@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Meta, Node, PartialGrad, Relay, Retained, is_array
+from burnpy.autodiff.graph import Leaf, Meta, Node, Relay, Retained, is_array
 from burnpy.autodiff.inspect.nodes import Edge, edges, saved
 from burnpy.autodiff.rules import RULES, Rule
 from burnpy.backend.backend import Backend
+from burnpy.backend.rules import PartialGrad
 from burnpy.backend.schema import Algebra
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from math import prod
 from typing import Any, ClassVar, Generic, TypeVar, final
 
-from burnpy.autodiff.graph import Vjp, kept_of, with_relays
+from burnpy.autodiff.graph import kept_of, with_relays
 from burnpy.autodiff.modes import Mode, current_mode
 from burnpy.autodiff.rematerialize.costs import cost_of
 from burnpy.autodiff.rematerialize.recipes import Computed, Source
@@ -16,6 +16,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import Decorator, complete
 from burnpy.backend.entries import Operation, operation
 from burnpy.backend.primitives import Float, Value
+from burnpy.backend.rules import Vjp
 from burnpy.backend.schema import declarations
 
 I_co = TypeVar("I_co", bound=Backend, covariant=True)

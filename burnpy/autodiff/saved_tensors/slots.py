@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Vjp, is_array, mapped, with_relays
+from burnpy.autodiff.graph import Leaf, is_array, mapped, with_relays
 from burnpy.autodiff.modes import current_mode
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import Vjp
 
 
 class Stored:

@@ -7,18 +7,43 @@ operations, so that derivatives of higher order exist.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.pointwise import one_minus
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import Algebra, derived
 
 POINTWISE, GENERAL = Algebra.POINTWISE, Algebra.GENERAL
 
 
+def elu_vjp(i: Any, g: Float, x: Float, alpha: float, scale: float, input_scale: float) -> Float:
+    """g · scale where x > 0 or x is NaN, else g times the derivative of the exponential."""
+    curve = i.mul(i.exp(i.mul(i.clamp(x, None, 0.0), input_scale)), alpha * scale * input_scale)
+    return i.where(i.le(x, 0.0), i.mul(g, curve), i.mul(g, scale))
+
+
+def hardtanh_vjp(i: Any, g: Float, x: Float, low: float, high: float) -> Float:
+    """g where low < x < high, or x is NaN, else 0."""
+    return i.where(i.discrete.bitwise_not(i.discrete.bitwise_or(i.le(x, low), i.ge(x, high))), g, 0.0)
+
+
+def hardswish_vjp(i: Any, g: Float, x: Float) -> Float:
+    """0 up to -3, g from 3, and g · (x / 3 + 1 / 2) between."""
+    between = i.mul(g, i.add(i.mul(x, 1 / 3), 0.5))
+    return i.where(i.lt(i.abs(x), 3.0), between, i.where(i.discrete.bitwise_not(i.le(x, -3.0)), g, 0.0))
+
+
+def mish_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g · (t + x · (1 - t²) · sigmoid(x)) with t = tanh(softplus(x))."""
+    t = i.tanh(i.softplus(x, 1.0))
+    return i.mul(g, i.add(t, i.mul(i.mul(x, one_minus(i, i.mul(t, t))), i.sigmoid(x))))
+
+
 class Activation(OperationsBase):
     """Activation functions of neural networks, and their gradients."""
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=lambda i, g, out: i.relu_backward(g, out))
     def relu(self, x: Float) -> Float:
         """Rectified linear unit, max(x, 0); NaN for NaN. The gradient at 0 is 0."""
         return self.maximum(x, 0.0)
@@ -28,7 +53,7 @@ class Activation(OperationsBase):
         """Gradient of `relu`: grad where ``out``, the result of relu, is positive or NaN, 0 elsewhere."""
         return self.where(self.ne(out, 0.0), grad, 0.0)
 
-    @derived(POINTWISE, flops=12)
+    @derived(POINTWISE, flops=12, vjp=lambda i, g, x, approximate: i.gelu_backward(g, x, approximate))
     def gelu(self, x: Float, approximate: bool) -> Float:
         """Gaussian error linear unit, x · Φ(x), with Φ the normal distribution function or its tanh approximation.
 
@@ -47,7 +72,7 @@ class Activation(OperationsBase):
             density = self.mul(self.mul(phi, self.add(self.neg(phi), 1.0)), slope)
         return self.mul(grad, self.add(phi, self.mul(x, density)))
 
-    @derived(POINTWISE, flops=5)
+    @derived(POINTWISE, flops=5, vjp=lambda i, g, x: i.silu_backward(g, x))
     def silu(self, x: Float) -> Float:
         """Sigmoid linear unit (swish): x · sigmoid(x)."""
         return self.mul(x, self.sigmoid(x))
@@ -58,7 +83,7 @@ class Activation(OperationsBase):
         s = self.sigmoid(x)
         return self.mul(grad, self.mul(s, self.add(self.mul(x, self.add(self.neg(s), 1.0)), 1.0)))
 
-    @derived(POINTWISE, flops=12)
+    @derived(POINTWISE, flops=12, vjp=lambda i, g, x, beta: i.mul(g, i.sigmoid(i.mul(x, beta))))
     def softplus(self, x: Float, beta: float) -> Float:
         """Softplus: log(1 + exp(beta · x)) / beta.
 
@@ -67,7 +92,7 @@ class Activation(OperationsBase):
         small = self.log1p(self.exp(self.neg(self.abs(self.mul(x, beta)))))
         return self.add(self.relu(x), self.mul(small, 1 / beta))
 
-    @derived(POINTWISE, flops=2)
+    @derived(POINTWISE, flops=2, vjp=lambda i, g, x, negative_slope: i.where(i.gt(x, 0.0), g, i.mul(g, negative_slope)))
     def leaky_relu(self, x: Float, negative_slope: float) -> Float:
         """Leaky rectified linear unit: x where x > 0, else negative_slope · x. The gradient at 0 is the slope.
 
@@ -75,7 +100,7 @@ class Activation(OperationsBase):
         """
         return self.where(self.gt(x, 0.0), x, self.mul(x, negative_slope))
 
-    @derived(POINTWISE, flops=6)
+    @derived(POINTWISE, flops=6, vjp=elu_vjp)
     def elu(self, x: Float, alpha: float, scale: float, input_scale: float) -> Float:
         """Exponential linear unit: scale · x where x > 0, else scale · alpha · (exp(input_scale · x) - 1).
 
@@ -84,12 +109,12 @@ class Activation(OperationsBase):
         curve = self.mul(self.expm1(self.mul(self.clamp(x, None, 0.0), input_scale)), alpha * scale)
         return self.where(self.gt(x, 0.0), self.mul(x, scale), curve)
 
-    @derived(POINTWISE, flops=2)
+    @derived(POINTWISE, flops=2, vjp=hardtanh_vjp)
     def hardtanh(self, x: Float, low: float, high: float) -> Float:
         """Limit x to [low, high]; unlike that of `clamp`, the gradient at a bound is 0."""
         return self.clamp(x, low, high)
 
-    @derived(POINTWISE, flops=5)
+    @derived(POINTWISE, flops=5, vjp=hardswish_vjp)
     def hardswish(self, x: Float) -> Float:
         """Piecewise approximation of silu, x · clamp(x + 3, 0, 6) / 6. The gradient is 0 up to -3 and 1 from 3.
 
@@ -97,7 +122,7 @@ class Activation(OperationsBase):
         """
         return self.mul(x, self.mul(self.clamp(self.add(x, 3.0), 0.0, 6.0), 1 / 6))
 
-    @derived(POINTWISE, flops=16)
+    @derived(POINTWISE, flops=16, vjp=mish_vjp)
     def mish(self, x: Float) -> Float:
         """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
         return self.mul(x, self.tanh(self.softplus(x, 1.0)))

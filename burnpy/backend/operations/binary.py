@@ -10,16 +10,96 @@ from typing import Any
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.pointwise import zero_vjp
 from burnpy.backend.primitives import Bool, Float, Number, Scalar
+from burnpy.backend.rules import identity
 from burnpy.backend.schema import Algebra, derived
 
 POINTWISE, NONE = Algebra.POINTWISE, Algebra.NONDIFFERENTIABLE
 
 
+def ratio_or_zero(i: Any, part: Float, length: Float) -> Float:
+    """part / length, which is 0 where the length is 0, at every order."""
+    none = i.eq(length, 0.0)
+    ratio = i.div(part, i.where(none, i.full((), 1.0, length.dtype), length))
+    return i.where(i.discrete.bitwise_not(none), ratio, 0.0)
+
+
+def operand(i: Any, x: Float, y: Any) -> Float:
+    """The second operand as a primitive."""
+    return i.full((), y, x.dtype) if isinstance(y, (int, float)) else y
+
+
+def hypot_x_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
+    """g · x / √(x² + y²)."""
+    return i.mul(g, ratio_or_zero(i, x, out))
+
+
+def hypot_y_vjp(i: Any, g: Float, y: Float, out: Float) -> Float:
+    """g · y / √(x² + y²)."""
+    return i.mul(g, ratio_or_zero(i, y, out))
+
+
+def atan2_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · y / (x² + y²), by way of the length, whose square may overflow."""
+    length = i.hypot(x, y)
+    return ratio_or_zero(i, i.mul(g, ratio_or_zero(i, operand(i, x, y), length)), length)
+
+
+def atan2_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """-g · x / (x² + y²)."""
+    length = i.hypot(x, y)
+    return i.neg(ratio_or_zero(i, i.mul(g, ratio_or_zero(i, x, length)), length))
+
+
+def copysign_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x and y have one sign, -g where they have two, 0 where x is 0."""
+    moved = i.where(i.discrete.bitwise_xor(i.signbit(x), i.signbit(operand(i, x, y))), i.neg(g), g)
+    return i.where(i.ne(x, 0.0), moved, 0.0)
+
+
+def fmod_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """-g times the quotient rounded toward 0."""
+    quotient = i.floor_divide(i.abs(x), i.abs(y))
+    return i.neg(i.mul(g, i.mul(quotient, i.mul(i.sign(x), i.sign(y)))))
+
+
+def fmax_takes_x(i: Any, x: Float, y: Any) -> Bool:
+    """Return the mask of the elements that fmax takes from x: x >= y, or y is NaN."""
+    y = operand(i, x, y)
+    return i.discrete.bitwise_or(i.ge(x, y), i.isnan(y))
+
+
+def fmin_takes_x(i: Any, x: Float, y: Any) -> Bool:
+    """Return the mask of the elements that fmin takes from x: x <= y, or y is NaN."""
+    y = operand(i, x, y)
+    return i.discrete.bitwise_or(i.le(x, y), i.isnan(y))
+
+
+def logaddexp_share(i: Any, x: Float, y: Any) -> Float:
+    """eˣ / (eˣ + eʸ), of which small values are exact; a half for two equal infinities."""
+    x, y = i.promote(x, operand(i, x, y))
+    tied = i.discrete.bitwise_and(i.eq(x, y), i.isinf(x))
+    return i.exp(i.neg(i.softplus(i.where(i.discrete.bitwise_not(tied), i.sub(y, x), 0.0), 1.0)))
+
+
+def xlogy_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · log(y), which is 0 at x = 0 for y <= 0."""
+    y = operand(i, x, y)
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.le(y, 0.0))
+    return i.mul(g, i.log(i.where(none, i.full((), 1.0, y.dtype), y)))
+
+
+def xlogy_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g · x / y, which is 0 at x = y = 0."""
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.eq(y, 0.0))
+    return i.mul(g, i.div(x, i.where(none, i.full((), 1.0, y.dtype), y)))
+
+
 class Binary(OperationsBase):
     """Elementwise functions of two arguments."""
 
-    @derived(POINTWISE, flops=6)
+    @derived(POINTWISE, flops=6, vjp=(atan2_x_vjp, atan2_y_vjp))
     def atan2(self, x: Float, y: Float | Scalar) -> Float:
         """Angle of the point (y, x) in radians, from -π to π: x is the ordinate, y the abscissa.
 
@@ -36,7 +116,7 @@ class Binary(OperationsBase):
         angle = self.where(self.signbit(y), self.add(self.neg(angle), math.pi), angle)
         return self.copysign(angle, x)
 
-    @derived(POINTWISE, flops=4)
+    @derived(POINTWISE, flops=4, vjp=(hypot_x_vjp, hypot_y_vjp))
     def hypot(self, x: Float, y: Float | Scalar) -> Float:
         """Length of the vector (x, y), √(x² + y²), without overflow; infinite where either is, even beside a NaN.
 
@@ -50,7 +130,7 @@ class Binary(OperationsBase):
         infinite = self.discrete.bitwise_or(self.isinf(x), self.isinf(y))
         return self.where(infinite, self.full((), math.inf, x.dtype), length)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=(copysign_vjp, zero_vjp))
     def copysign(self, x: Float, y: Float | Scalar) -> Float:
         """Magnitude of x with the sign of y, signed zeros included. The gradient is 0 at x = 0, and by y."""
         x, y = _pair(self, x, y)
@@ -64,7 +144,7 @@ class Binary(OperationsBase):
             return self.lt(x, 0)
         return self.lt(self.where(self.eq(x, 0.0), self.reciprocal(x), x), 0.0)
 
-    @derived(POINTWISE, flops=100)
+    @derived(POINTWISE, flops=100, vjp=(identity, fmod_y_vjp))
     def fmod(self, x: Number, y: Number | Scalar) -> Number:
         """Remainder of division rounded toward 0, with the sign of x, as C's ``fmod``; of ints by 0 an error."""
         size = self.remainder(self.abs(x), abs(y) if isinstance(y, (int, float)) else self.abs(y))
@@ -72,7 +152,13 @@ class Binary(OperationsBase):
             return self.copysign(size, x)
         return self.where(self.lt(x, 0), self.neg(size), size)
 
-    @derived(POINTWISE)
+    @derived(
+        POINTWISE,
+        vjp=(
+            lambda i, g, x, y: i.where(fmax_takes_x(i, x, y), g, 0.0),
+            lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmax_takes_x(i, x, y)), g, 0.0),
+        ),
+    )
     def fmax(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise maximum of x and y, or the one that is not NaN. The gradient of equal ones goes to x."""
         if kind_of(x.dtype) == "int":
@@ -80,7 +166,13 @@ class Binary(OperationsBase):
         x, y = _pair(self, x, y)
         return self.where(self.isnan(y), x, self.where(self.isnan(x), y, self.maximum(x, y)))
 
-    @derived(POINTWISE)
+    @derived(
+        POINTWISE,
+        vjp=(
+            lambda i, g, x, y: i.where(fmin_takes_x(i, x, y), g, 0.0),
+            lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmin_takes_x(i, x, y)), g, 0.0),
+        ),
+    )
     def fmin(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise minimum of x and y, or the one that is not NaN. The gradient of equal ones goes to x."""
         if kind_of(x.dtype) == "int":
@@ -88,7 +180,14 @@ class Binary(OperationsBase):
         x, y = _pair(self, x, y)
         return self.where(self.isnan(y), x, self.where(self.isnan(x), y, self.minimum(x, y)))
 
-    @derived(POINTWISE, flops=8)
+    @derived(
+        POINTWISE,
+        flops=8,
+        vjp=(
+            lambda i, g, x, y: i.mul(g, logaddexp_share(i, x, y)),
+            lambda i, g, x, y: i.mul(g, logaddexp_share(i, y, x)),
+        ),
+    )
     def logaddexp(self, x: Float, y: Float | Scalar) -> Float:
         """Compute log(exp(x) + exp(y)) without overflow, as max(x, y) + log1p(exp(-|x - y|))."""
         x, y = _pair(self, x, y)
@@ -96,7 +195,7 @@ class Binary(OperationsBase):
         distance = self.where(self.eq(x, y), self.full((), 0.0, x.dtype), distance)  # of infinities too
         return self.add(self.maximum(x, y), self.log1p(self.exp(self.neg(distance))))
 
-    @derived(POINTWISE, flops=4)
+    @derived(POINTWISE, flops=4, vjp=(xlogy_x_vjp, xlogy_y_vjp))
     def xlogy(self, x: Float, y: Float | Scalar) -> Float:
         """Compute x · log(y), which is 0 at x = 0 unless y is NaN."""
         x, y = _pair(self, x, y)

@@ -7,6 +7,7 @@ Source: Chellapilla, Puri and Simard, High Performance Convolutional Neural Netw
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.windows import (
@@ -23,6 +24,40 @@ from burnpy.backend.schema import Algebra, derived
 BILINEAR, GENERAL = Algebra.BILINEAR, Algebra.GENERAL
 
 
+def conv2d_x_vjp(
+    i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Float:
+    """The gradient of a convolution by x."""
+    return i.conv2d_input(g, weight, x_shape, stride, padding, dilation, groups)
+
+
+def conv2d_weight_vjp(
+    i: Any, g: Float, x: Float, weight_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Float:
+    """The gradient of a convolution by its weight."""
+    return i.conv2d_weight(g, x, weight_shape, stride, padding, dilation, groups)
+
+
+def conv2d_bias_vjp(i: Any, g: Float) -> Float:
+    """The gradient of a convolution by its bias."""
+    return i.sum(g, (0, 2, 3), False)
+
+
+def conv2d_x_jvp(i: Any, t: Float, weight: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
+    """The contribution of x's tangent to the tangent of a convolution."""
+    return i.conv2d(t, weight, stride, padding, dilation, groups)
+
+
+def conv2d_weight_jvp(i: Any, t: Float, x: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
+    """The contribution of the weight's tangent to the tangent of a convolution."""
+    return i.conv2d(x, t, stride, padding, dilation, groups)
+
+
+def conv2d_bias_jvp(i: Any, t: Float, out: Float) -> Float:
+    """The contribution of the bias's tangent to the tangent of a convolution."""
+    return i.expand(i.reshape(t, (t.shape[0], 1, 1)), out.shape)
+
+
 class Convolution(OperationsBase):
     """Convolution of x (batch, channels, height, width) with a weight (out, channels / groups, high, wide).
 
@@ -30,7 +65,12 @@ class Convolution(OperationsBase):
     ``groups`` divides both numbers of channels. All floats have the same dtype.
     """
 
-    @derived(BILINEAR, product=True, flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]))
+    @derived(
+        BILINEAR,
+        product=True,
+        flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
+        vjp=(conv2d_x_vjp, conv2d_weight_vjp),
+    )
     def conv2d(self, x: Float, weight: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Float:
         """2-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
         kernel, o = weight.shape[2:], weight.shape[0]
@@ -39,7 +79,13 @@ class Convolution(OperationsBase):
         out = self.matmul(_matrices(self, weight, groups), columns)
         return self.reshape(out, (x.shape[0], o, *counts))
 
-    @derived(GENERAL, product=("x", "weight"), flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1))
+    @derived(
+        GENERAL,
+        product=("x", "weight"),
+        flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1),
+        vjp=(conv2d_x_vjp, conv2d_weight_vjp, conv2d_bias_vjp),
+        jvp=(conv2d_x_jvp, conv2d_weight_jvp, conv2d_bias_jvp),
+    )
     def conv2d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
@@ -47,7 +93,19 @@ class Convolution(OperationsBase):
         out = self.conv2d(x, weight, stride, padding, dilation, groups)
         return self.add(out, self.reshape(bias, (bias.shape[0], 1, 1)))
 
-    @derived(BILINEAR, product=True, flops=lambda grad, weight: 2 * prod(grad) * prod(weight[1:]))
+    @derived(
+        BILINEAR,
+        product=True,
+        flops=lambda grad, weight: 2 * prod(grad) * prod(weight[1:]),
+        vjp=(
+            lambda i, g, weight, stride, padding, dilation, groups: i.conv2d(
+                g, weight, stride, padding, dilation, groups
+            ),
+            lambda i, g, grad, weight_shape, stride, padding, dilation, groups: i.conv2d_weight(
+                grad, g, weight_shape, stride, padding, dilation, groups
+            ),
+        ),
+    )
     def conv2d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
@@ -63,7 +121,17 @@ class Convolution(OperationsBase):
             total = self.accumulate_slice(total, key, self.slice(columns, (everything, everything, k)))
         return total if whole == shape else self.add(self.slice(total, inside(shape, padding)), 0.0)
 
-    @derived(BILINEAR, product=True, flops=lambda grad, out: 2 * prod(grad) * prod(out[1:]))
+    @derived(
+        BILINEAR,
+        product=True,
+        flops=lambda grad, out: 2 * prod(grad) * prod(out[1:]),
+        vjp=(
+            lambda i, g, x, stride, padding, dilation, groups: i.conv2d(x, g, stride, padding, dilation, groups),
+            lambda i, g, grad, x_shape, stride, padding, dilation, groups: i.conv2d_input(
+                grad, g, x_shape, stride, padding, dilation, groups
+            ),
+        ),
+    )
     def conv2d_weight(
         self, grad: Float, x: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:

@@ -51,7 +51,7 @@ class Creation(OperationsBase):
         """Return a (rows, columns) matrix with ones on the diagonal and zeros elsewhere."""
         return self.from_numpy(np.eye(rows, columns, dtype=dtype))
 
-    @required(LINEAR, like="x", flops=0)
+    @required(LINEAR, like="x", flops=0, vjp=lambda i, g, x_dtype: i.cast(g, x_dtype))
     def cast(self, x: Value, dtype: DType) -> Value:
         """Convert ``x`` to another dtype of the same kind; a plain backend converts any dtype to any other."""
         ...

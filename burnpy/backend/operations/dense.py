@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations.base import OperationsBase
@@ -18,15 +18,73 @@ if TYPE_CHECKING:
 LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
+def linear_x_vjp(i: Any, g: Float, weight: Float, x_shape: Shape) -> Float:
+    """g weightᵀ."""
+    if len(g.shape) == 1:  # a vector times a matrix
+        return i.matmul(g, i.mT(weight))
+    part = i.matmul_nt(g, weight)
+    return part if len(x_shape) == len(g.shape) else i.reshape(part, x_shape)
+
+
+def linear_weight_vjp(i: Any, g: Float, x: Float) -> Float:
+    """xᵀ g, where all but the last dimension of x are rows."""
+    return i.matmul_tn(rows(i, x), rows(i, g))
+
+
+def linear_bias_vjp(i: Any, g: Float) -> Float:
+    """The gradient by the bias: the sum of the rows of g."""
+    return i.sum(g, tuple(range(len(g.shape) - 1)), False)
+
+
+def rows(i: Any, x: Float) -> Float:
+    """Reshape x to a matrix whose rows are all but the last dimension."""
+    return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def embedding_jvp(i: Any, t: Float, index: Int, padding: int | None) -> Float:
+    """The tangent of an embedding: rows of the weight's tangent, which is 0 at ``padding``."""
+    out = i.embedding(t, index, None)
+    if padding is None:
+        return out
+    return i.where(i.discrete.reshape(i.discrete.ne(index, padding), (*index.shape, 1)), out, 0.0)
+
+
+def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
+    """The gradient by the logits, through the losses and through logsumexp."""
+    by_loss, by_sum = grads
+    part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
+    if by_sum is None:
+        return (part,)
+    other = i.mul(i.softmax(x, dim), by_sum)
+    return (other if part is None else i.add(part, other),)
+
+
 class Dense(OperationsBase):
     """Linear layers, embeddings, dropout and cross entropy, one operation each."""
 
-    @derived(GENERAL, elementwise=("bias",), product=("x", "weight"), flops=lambda x, out: prod(out) * (2 * x[-1] + 1))
+    @derived(
+        GENERAL,
+        elementwise=("bias",),
+        product=("x", "weight"),
+        flops=lambda x, out: prod(out) * (2 * x[-1] + 1),
+        vjp=(linear_x_vjp, linear_weight_vjp, linear_bias_vjp),
+        jvp=(
+            lambda i, t, weight: i.matmul(t, weight),
+            lambda i, t, x: i.matmul(x, t),
+            lambda i, t, out: i.expand(t, out.shape),
+        ),
+    )
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)
 
-    @derived(GENERAL, indexed="weight", flops=0)
+    @derived(
+        GENERAL,
+        indexed="weight",
+        flops=0,
+        vjp=lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),
+        jvp=embedding_jvp,
+    )
     def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
         """Look up rows of weight at an int64 ``index`` of any shape; the row ``padding`` has gradient 0."""
         if padding is not None:
@@ -37,7 +95,7 @@ class Dense(OperationsBase):
         rows = self.index_select(weight, 0, self.discrete.reshape(index, (math.prod(index.shape),)))
         return self.reshape(rows, (*index.shape, weight.shape[1]))
 
-    @derived(LINEAR, flops=lambda grad: prod(grad))
+    @derived(LINEAR, flops=lambda grad: prod(grad), vjp=embedding_jvp)
     def embedding_backward(self, grad: Float, index: Int, shape: Shape, padding: int | None) -> Float:
         """Gradient of `embedding` with respect to the weight of the given shape: rows of grad summed by index."""
         flat = self.discrete.reshape(index, (math.prod(index.shape),))
@@ -51,24 +109,24 @@ class Dense(OperationsBase):
         """Sample a mask whose elements are independently True with probability p."""
         return self.lt(self.random_uniform(generator, shape, float32), p)
 
-    @derived(LINEAR, elementwise=True, flops=2)
+    @derived(LINEAR, elementwise=True, flops=2, vjp=lambda i, g, mask, scale: i.masked_scale(g, mask, scale))
     def masked_scale(self, x: Float, mask: Bool, scale: float) -> Float:
         """Apply a dropout mask of x's shape: x · scale where the mask is true, 0 elsewhere."""
         return self.where(mask, self.mul(x, scale), 0.0)
 
-    @derived(LINEAR, flops=lambda x: 2 * prod(x))
+    @derived(LINEAR, flops=lambda x: 2 * prod(x), vjp=lambda i, g, mask: i.masked_mean_backward(g, mask))
     def masked_mean(self, x: Float, mask: Bool) -> Float:
         """0-d mean of the elements of x where the mask, of x's shape, is true; NaN if there are none."""
         dims = tuple(range(len(x.shape)))
         return self.div(self.sum(self.where(mask, x, 0.0), dims, False), _number_of(self, mask, x.dtype))
 
-    @derived(LINEAR, flops=lambda mask: prod(mask))
+    @derived(LINEAR, flops=lambda mask: prod(mask), vjp=lambda i, t, mask: i.masked_mean(t, mask))
     def masked_mean_backward(self, grad: Float, mask: Bool) -> Float:
         """Gradient of `masked_mean`: grad / n where the mask is true, n of its elements are, and 0 elsewhere."""
         each = self.div(grad, _number_of(self, mask, grad.dtype))
         return self.where(mask, self.expand(each, mask.shape), 0.0)
 
-    @derived(GENERAL, flops=lambda x: 6 * prod(x))
+    @derived(GENERAL, flops=lambda x: 6 * prod(x), joint=cross_entropy_vjp)
     def cross_entropy(self, x: Float, index: Int, dim: int) -> tuple[Float, Float]:
         """Cross entropy per target, -log(softmax(x))[index], along ``dim``; and the logsumexp, with ``dim`` of size 1.
 

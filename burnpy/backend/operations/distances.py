@@ -11,10 +11,30 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.schema import Algebra, derived
 
 
+def cdist_x_jvp(i: Any, t: Float, x: Float, y: Float, out: Float, p: float) -> Float:
+    """The sum of the tangent of each element of a row of x times the slope."""
+    *outer, n, k = t.shape
+    return i.sum(i.mul(i.reshape(t, (*outer, n, 1, k)), slopes(i, x, y, out, p)), (len(x.shape),), False)
+
+
+def cdist_y_jvp(i: Any, t: Float, x: Float, y: Float, out: Float, p: float) -> Float:
+    """The same of y, whose slopes have the other sign."""
+    *outer, m, k = t.shape
+    return i.neg(i.sum(i.mul(i.reshape(t, (*outer, 1, m, k)), slopes(i, x, y, out, p)), (len(x.shape),), False))
+
+
 class Distances(OperationsBase):
     """Distances of rows x (…, n, k) and y (…, m, k), whose other dimensions and dtypes are the same."""
 
-    @derived(Algebra.GENERAL, flops=lambda x, out: 3 * prod(out) * x[-1])
+    @derived(
+        Algebra.GENERAL,
+        flops=lambda x, out: 3 * prod(out) * x[-1],
+        vjp=(
+            lambda i, g, x, y, out, p: i.cdist_backward(g, x, y, out, p),
+            lambda i, g, x, y, out, p: i.cdist_backward(i.mT(g), y, x, i.mT(out), p),
+        ),
+        jvp=(cdist_x_jvp, cdist_y_jvp),
+    )
     def cdist(self, x: Float, y: Float, p: float) -> Float:
         """The p-norms, for p = 1 and 2, of the differences of all rows of x and y, (…, n, m); see `vector_norm`."""
         return self.vector_norm(differences(self, x, y), p, (len(x.shape),), False)

@@ -6,54 +6,61 @@ The defaults are composed of required operations; array libraries have functions
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.pointwise import one_minus, zero_vjp
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import Algebra, derived
 
 POINTWISE = Algebra.POINTWISE
 
 
+def asin_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g / √(1 - x²), infinite at ±1."""
+    return i.div(g, i.sqrt(i.mul(one_minus(i, x), i.add(x, 1.0))))
+
+
 class Elementary(OperationsBase):
     """Elementary functions of one argument that few backends must write."""
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(i.mul(out, out), 1.0)))
     def tan(self, x: Float) -> Float:
         """Tangent of x, in radians."""
         return self.div(self.sin(x), self.cos(x))
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=asin_vjp)
     def asin(self, x: Float) -> Float:
         """Inverse sine, in radians; NaN outside of [-1, 1]."""
         return self.atan(self.div(x, self.sqrt(_one_minus_square(self, x))))
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.neg(asin_vjp(i, g, x)))
     def acos(self, x: Float) -> Float:
         """Inverse cosine, in radians; NaN outside of [-1, 1]."""
         ratio = self.div(self.add(self.neg(x), 1.0), self.add(x, 1.0))
         return self.mul(self.atan(self.sqrt(ratio)), 2.0)
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)))
     def atan(self, x: Float) -> Float:
         """Inverse tangent, in radians."""
         from burnpy.backend.operations.approximations import atan
 
         return atan(self, x)
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.cosh(x)))
     def sinh(self, x: Float) -> Float:
         """Hyperbolic sine."""
         near = self.mul(self.sub(self.expm1(x), self.expm1(self.neg(x))), 0.5)
         size = self.abs(x)
         return self.where(self.gt(size, _FAR), self.copysign(_half_exp(self, size), x), near)
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.sinh(x)))
     def cosh(self, x: Float) -> Float:
         """Hyperbolic cosine."""
         near, size = self.mul(self.add(self.exp(x), self.exp(self.neg(x))), 0.5), self.abs(x)
         return self.where(self.gt(size, _FAR), _half_exp(self, size), near)
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.hypot(x, 1.0)))
     def asinh(self, x: Float) -> Float:
         """Inverse hyperbolic sine, sign(x) · log1p(a + a² / (1 + √(1 + a²))) with a = |x|, without overflow."""
         size = self.abs(x)
@@ -62,35 +69,35 @@ class Elementary(OperationsBase):
         sums = self.add(size, self.div(size, self.add(inverse, root)))
         return self.copysign(_log_of_double(self, size, sums), x)
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.sqrt(i.add(i.mul(i.add(x, -1.0), i.add(x, 1.0)), 0.0))))
     def acosh(self, x: Float) -> Float:
         """Inverse hyperbolic cosine, log1p(t + √t · √(t + 2)) with t = x - 1; NaN below 1."""
         t = self.add(x, -1.0)
         return _log_of_double(self, t, self.add(t, self.mul(self.sqrt(t), self.sqrt(self.add(t, 2.0)))))
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(i.div(g, one_minus(i, x)), i.add(x, 1.0)))
     def atanh(self, x: Float) -> Float:
         """Inverse hyperbolic tangent, log1p(2x / (1 - x)) / 2; ±∞ at ±1, NaN beyond."""
         size = self.abs(x)
         ratio = self.div(self.mul(size, 2.0), self.add(self.neg(size), 1.0))
         return self.copysign(self.mul(self.log1p(ratio), 0.5), x)
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, i.mul(out, math.log(2.0))))
     def exp2(self, x: Float) -> Float:
         """Power of two, 2ˣ."""
         return self.pow(self.full((), 2.0, x.dtype), x)
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(2.0))))
     def log2(self, x: Float) -> Float:
         """Logarithm to base 2; -∞ at 0, NaN below."""
         return self.div(self.log(x), math.log(2.0))
 
-    @derived(POINTWISE, flops=3)
+    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(10.0))))
     def log10(self, x: Float) -> Float:
         """Logarithm to base 10; -∞ at 0, NaN below."""
         return self.div(self.log(x), math.log(10.0))
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=zero_vjp)
     def trunc(self, x: Float) -> Float:
         """Round toward 0. The gradient is 0."""
         return self.where(self.lt(x, 0.0), self.ceil(x), self.floor(x))

@@ -4,29 +4,141 @@ from __future__ import annotations
 
 import math
 from math import prod
+from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.segments import others
 from burnpy.backend.primitives import Bool, Float, Int, Key, Number, Shape, Value
+from burnpy.backend.rules import PartialGrad, identity
 from burnpy.backend.schema import Algebra, derived, required
 
 STRUCTURAL, LINEAR, GENERAL, NONE = Algebra.STRUCTURAL, Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
+def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int, g: Float) -> Float:
+    """``total``, or zeros, with g's slices added at ``index``."""
+    return i.accumulate_index(i.full(shape, 0.0, g.dtype) if total is None else total, dim, index, g)
+
+
+def index_put_x_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
+    """The gradient by x: g where ``index_put`` wrote nothing, else 0."""
+    return i.index_put(g, dim, index, i.full(src_shape, 0.0, g.dtype))
+
+
+def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
+    """The gradient by the values that ``index_put`` wrote; for duplicate indices only the last one has a gradient."""
+    winners = i.discrete.reshape(
+        last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1))
+    )
+    return i.where(winners, i.index_select(g, dim, index), 0.0)
+
+
+def scatter_x_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
+    """The gradient by x: g where ``scatter`` wrote nothing, else 0."""
+    return i.scatter(g, dim, index, i.full(index.shape, 0.0, g.dtype))
+
+
+def scatter_src_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
+    """The gradient by the values that ``scatter`` wrote; for duplicate indices only the last one has a gradient."""
+    d = i.discrete
+    order = d.reshape(d.arange(0, math.prod(index.shape), 1, int64), index.shape)
+    written = d.scatter(d.full(g.shape, -1, int64), dim, index, order)
+    return i.where(d.eq(d.gather(written, dim, index), order), i.gather(g, dim, index), 0.0)
+
+
+def last_writers(i: Any, index: Int, size: int) -> Bool:
+    """For each position of a 1-d index into ``size`` slices, whether no later position has the same index."""
+    d = i.discrete
+    order = d.arange(0, index.shape[0], 1, int64)
+    written = d.index_put(d.full((size,), -1, int64), 0, index, order)
+    return d.eq(d.index_select(written, 0, index), order)
+
+
+def gather_vjp(i: Any, g: Float, x_shape: Shape, dim: int, index: Int) -> Float:
+    """The gradient of ``gather``: g accumulated at the indices."""
+    return i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g)
+
+
+def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tuple[Bool, Bool, Float]:
+    """The ties of ``index_reduce`` with amax or amin: masks of x and src where they are extreme, and their number."""
+    d = i.discrete
+    mine = is_extreme(i, x, out)
+    theirs = is_extreme(i, src, i.index_select(out, dim, index))
+    count = d.index_add(d.to_int(mine, int64), dim, index, d.to_int(theirs, int64))  # floats of 16 bits count to 256
+    return mine, theirs, i.to_float(count, out.dtype)
+
+
+def is_extreme(i: Any, x: Float, extreme: Float) -> Bool:
+    """A mask of the elements of x equal to the extreme; NaN counts as equal to NaN."""
+    return i.discrete.bitwise_or(i.eq(x, extreme), i.ne(x, x))
+
+
+def other_factors_of_src(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
+    """The derivative of ``index_reduce`` with prod by each slice of src: the product of all other factors."""
+    d = i.discrete
+    order = i.index_order(index, x.shape[dim])
+    ordered = d.index_select(index, 0, order)
+    rest = i.mul(i.index_select(x, dim, ordered), others(i, i.index_select(src, dim, order), dim, ordered))
+    back = d.index_put(order, 0, order, d.arange(0, index.shape[0], 1, int64))
+    return i.index_select(rest, dim, back)
+
+
+def other_factors_of_x(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
+    """The derivative of ``index_reduce`` with prod by x: the product of src's slices."""
+    return i.index_reduce(i.full(x.shape, 1.0, x.dtype), dim, index, src, "prod")
+
+
+def index_reduce_x_vjp(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
+    """The gradient by x: g times the product of the others, or g split evenly among the ties; also the jvp by x."""
+    if reduce == "prod":
+        return i.mul(g, other_factors_of_x(i, dim, index, x, src))
+    mine, _, count = ties(i, dim, index, x, src, out)
+    return i.where(mine, i.div(g, count), 0.0)
+
+
+def index_reduce_src_vjp(
+    i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str
+) -> Float:
+    """The gradient by src: g times the product of the others, or g split evenly among the ties."""
+    if reduce == "prod":
+        return i.mul(i.index_select(g, dim, index), other_factors_of_src(i, dim, index, x, src))
+    _, theirs, count = ties(i, dim, index, x, src, out)
+    return i.where(theirs, i.index_select(i.div(g, count), dim, index), 0.0)
+
+
+def index_reduce_src_jvp(
+    i: Any, t: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str
+) -> Float:
+    """The sum of src's tangents, each times the product of the others, or the share of the ties in their mean."""
+    zeros = i.full(x.shape, 0.0, x.dtype)
+    if reduce == "prod":
+        return i.index_add(zeros, dim, index, i.mul(t, other_factors_of_src(i, dim, index, x, src)))
+    _, theirs, count = ties(i, dim, index, x, src, out)
+    return i.div(i.index_add(zeros, dim, index, i.where(theirs, t, 0.0)), count)
+
+
 class Indexing(OperationsBase):
     """Indexing of whole slices with a 1-d index (``index_*``), and of single elements (gather, scatter)."""
 
-    @required(STRUCTURAL, indexed="x")
+    @required(
+        STRUCTURAL, indexed="x", vjp=lambda i, g, x_shape, dim, index: PartialGrad(add_at_index, x_shape, dim, index, g)
+    )
     def index_select(self, x: Value, dim: int, index: Int) -> Value:
         """Select slices of x along ``dim`` with a 1-d ``index``."""
         ...
 
-    @required(STRUCTURAL, like="x")
+    @required(STRUCTURAL, like="x", vjp=(index_put_x_vjp, index_put_src_vjp))
     def index_put(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with the slices at a 1-d ``index`` along ``dim`` set to src; the last duplicate wins."""
         ...
 
-    @required(LINEAR, like="x", flops=lambda src: prod(src))
+    @required(
+        LINEAR,
+        like="x",
+        flops=lambda src: prod(src),
+        vjp=(identity, lambda i, g, dim, index: i.index_select(g, dim, index)),
+    )
     def index_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
         ...
@@ -36,7 +148,7 @@ class Indexing(OperationsBase):
         """Indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
 
-    @derived(STRUCTURAL, indexed="x")
+    @derived(STRUCTURAL, indexed="x", vjp=gather_vjp)
     def gather(self, x: Value, dim: int, index: Int) -> Value:
         """Gather elements along ``dim``: ``out[i][j] = x[index[i][j]][j]`` for a 2-d x and dim 0.
 
@@ -47,7 +159,7 @@ class Indexing(OperationsBase):
         )
         return self.reshape(picked, index.shape)
 
-    @derived(STRUCTURAL, like="x")
+    @derived(STRUCTURAL, like="x", vjp=(scatter_x_vjp, scatter_src_vjp))
     def scatter(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
@@ -56,7 +168,9 @@ class Indexing(OperationsBase):
             x.shape,
         )
 
-    @derived(LINEAR, like="x", flops=lambda src: prod(src))
+    @derived(
+        LINEAR, like="x", flops=lambda src: prod(src), vjp=(identity, lambda i, g, dim, index: i.gather(g, dim, index))
+    )
     def scatter_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] += src[i][j]`` (2-d x, dim 0); duplicates accumulate.
 
@@ -68,7 +182,13 @@ class Indexing(OperationsBase):
             x.shape,
         )
 
-    @derived(GENERAL, like="x", flops=lambda src: prod(src))
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda src: prod(src),
+        vjp=(index_reduce_x_vjp, index_reduce_src_vjp),
+        jvp=(index_reduce_x_vjp, index_reduce_src_jvp),
+    )
     def index_reduce(self, x: Number, dim: int, index: Int, src: Number, reduce: str) -> Number:
         """Return a copy of x with src reduced ("prod", "amin", "amax") into the slices at a 1-d ``index`` of ``dim``.
 

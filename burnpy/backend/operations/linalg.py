@@ -1,8 +1,8 @@
-"""Decompositions, inverses, determinants and the solution of linear equations, of matrices (…, n, m) in batches.
+"""Linear equations, inverses, determinants and functions of matrices (…, n, m) in batches.
 
-The defaults copy to the host, compute there by `burnpy.backend.lapack`, and copy back: a decomposition made of other
-operations would take a launch, or a call, for each column. A backend with a library of its own overrides them.
-float16 and bfloat16 are computed in float32.
+The defaults copy to the host, compute there by `burnpy.backend.lapack`, and copy back: made of other operations, they
+would take a launch, or a call, for each column. A backend with a library of its own overrides them. float16 and
+bfloat16 are computed in float32.
 """
 
 from __future__ import annotations
@@ -13,112 +13,257 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Float, Int
+from burnpy.backend.primitives import Float
+from burnpy.backend.rules import precise
 from burnpy.backend.schema import Algebra, derived
 
 GENERAL = Algebra.GENERAL
 
 
+def symmetric_part(i: Any, x: Float) -> Float:
+    """(x + xᵀ) / 2."""
+    return i.mul(i.add(x, i.mT(x)), 0.5)
+
+
+def column(i: Any, x: Float) -> Float:
+    """Numbers of a batch, or rows of it, with a new last dimension of size 1."""
+    return i.reshape(x, (*x.shape, 1))
+
+
+def row(i: Any, x: Float) -> Float:
+    """Vectors as matrices of one row."""
+    return i.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+def number(i: Any, x: Float) -> Float:
+    """Numbers of a batch as matrices of one element."""
+    return i.reshape(x, (*x.shape, 1, 1))
+
+
+def trace_of_product(i: Any, x: Float, y: Float) -> Float:
+    """The trace of x y."""
+    return i.sum(i.mul(i.mT(x), y), (len(x.shape) - 2, len(x.shape) - 1), False)
+
+
+def triangle(i: Any, x: Float, upper: bool, unitriangular: bool) -> Float:
+    """The elements of x that `solve_triangular` reads, and zeros."""
+    inward = int(unitriangular)
+    return i.triu(x, inward) if upper else i.tril(x, -inward)
+
+
+def solve_triangular_vjp(
+    i: Any, grads: Any, needs: Any, a: Float, out: Float, upper: bool, unitriangular: bool
+) -> tuple[Float | None, Float]:
+    """By b, a⁻ᵀ g; by a, the triangle of -(a⁻ᵀ g) xᵀ."""
+    by_b = i.solve_triangular(i.mT(a), grads[0], not upper, unitriangular)
+    by_a = triangle(i, i.neg(i.matmul_nt(by_b, out)), upper, unitriangular) if needs[0] else None
+    return by_a, by_b
+
+
+def solve_triangular_jvp(i: Any, tangents: Any, a: Float, out: Float, upper: bool, unitriangular: bool) -> tuple[Float]:
+    """a⁻¹ (t_b - t_a x)."""
+    by_a, right = tangents
+    if by_a is not None:
+        part = i.matmul(triangle(i, by_a, upper, unitriangular), out)
+        right = i.neg(part) if right is None else i.sub(right, part)
+    return (i.solve_triangular(a, right, upper, unitriangular),)
+
+
+def solve_vjp(i: Any, grads: Any, needs: Any, a: Float, out: Float) -> tuple[Float | None, Float]:
+    """By b, a⁻ᵀ g; by a, -(a⁻ᵀ g) xᵀ."""
+    by_b = i.solve(i.mT(a), grads[0])
+    return (i.neg(i.matmul_nt(by_b, out)) if needs[0] else None), by_b
+
+
+def solve_jvp(i: Any, tangents: Any, a: Float, out: Float) -> tuple[Float]:
+    """a⁻¹ (t_b - t_a x)."""
+    by_a, right = tangents
+    if by_a is not None:
+        part = i.matmul(by_a, out)
+        right = i.neg(part) if right is None else i.sub(right, part)
+    return (i.solve(a, right),)
+
+
+def inv_vjp(i: Any, g: Float, out: Float) -> Float:
+    """-x⁻ᵀ g x⁻ᵀ."""
+    return i.neg(i.matmul_nt(i.matmul_tn(out, g), out))
+
+
+def inv_jvp(i: Any, t: Float, out: Float) -> Float:
+    """-x⁻¹ t x⁻¹."""
+    return i.neg(i.matmul(i.matmul(out, t), out))
+
+
+def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
+    """The derivative of the adjugate in direction e, which exists for every x.
+
+    In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values
+    but two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
+    """
+    n = x.shape[-1]
+    u, s, vh = i.svd(x, False)
+    inside = i.matmul_nt(i.matmul_tn(u, e), vh)
+    eye = i.eye(n, n, x.dtype)
+    others = but_two(i, s)
+    along = i.sum(i.mul(inside, eye), (len(x.shape) - 1,), False)
+    diagonal = i.mul(i.matmul(others, column(i, along)), eye)
+    out = i.matmul_nt(i.matmul(i.mT(vh), i.sub(diagonal, i.mul(others, inside))), u)
+    return i.mul(out, number(i, i.det(i.matmul(i.detach(u), i.detach(vh)))))
+
+
+def but_two(i: Any, s: Float) -> Float:
+    """P[…, j, k], the product of all elements of s but the j-th and the k-th, and 0 for j = k; with s of 0 too."""
+    n, last = s.shape[-1], len(s.shape) - 1
+    zero = i.eq(s, 0.0)
+    safe = i.where(i.discrete.bitwise_not(zero), s, 1.0)
+    zeros = i.to_float(zero, s.dtype)
+    more = i.sub(i.sub(number(i, i.sum(zeros, (last,), False)), row(i, zeros)), column(i, zeros))
+    products = i.div(number(i, i.prod(safe, (last,), False)), i.mul(row(i, safe), column(i, safe)))
+    apart = i.sub(i.full((n, n), 1.0, s.dtype), i.eye(n, n, s.dtype))
+    return i.mul(i.where(i.le(more, 0.0), products, 0.0), apart)
+
+
+def adjugate_vjp(i: Any, g: Float, x: Float) -> Float:
+    """The derivative is symmetric up to transposes: that in direction gᵀ, transposed."""
+    return i.mT(adjugate_derivative(i, i.mT(g), x))
+
+
+def det_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g times the matrix of cofactors."""
+    return i.mul(i.mT(i.adjugate(x)), number(i, g))
+
+
+def slogdet_vjp(i: Any, grads: Any, needs: Any, x: Float) -> tuple[Float]:
+    """g x⁻ᵀ; the sign has no derivative."""
+    by_log = grads[1]
+    if by_log is None:
+        return (i.full(x.shape, 0.0, x.dtype),)
+    return (i.mul(i.mT(i.inv(x)), number(i, by_log)),)
+
+
+def slogdet_jvp(i: Any, tangents: Any, x: Float, out: Float) -> tuple[Float, Float]:
+    """The trace of x⁻¹ t."""
+    by_log = trace_of_product(i, i.inv(x), tangents[0])
+    return i.full(out.shape, 0.0, x.dtype), by_log
+
+
+def pinv_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
+    """The transpose of `pinv_jvp`."""
+    h = i.mT(g)
+    outside = i.sub(h, i.matmul(i.matmul(x, out), h))  # (1 - x x⁺) gᵀ
+    across = i.sub(h, i.matmul(h, i.matmul(out, x)))  # gᵀ (1 - x⁺ x)
+    total = i.neg(i.matmul_nt(i.matmul_tn(out, g), out))
+    total = i.add(total, i.matmul(outside, i.matmul_nt(out, out)))
+    return i.add(total, i.matmul(i.matmul_tn(out, out), across))
+
+
+def pinv_jvp(i: Any, t: Float, x: Float, out: Float) -> Float:
+    """-x⁺ t x⁺ + x⁺ x⁺ᵀ tᵀ (1 - x x⁺) + (1 - x⁺ x) tᵀ x⁺ᵀ x⁺, where the rank is constant.
+
+    Source: G. H. Golub and V. Pereyra, The Differentiation of Pseudo-Inverses and Nonlinear Least Squares, 1973.
+    """
+    h = i.mT(t)
+    outside = i.sub(h, i.matmul(i.matmul(h, x), out))
+    across = i.sub(h, i.matmul(i.matmul(out, x), h))
+    total = i.neg(i.matmul(i.matmul(out, t), out))
+    total = i.add(total, i.matmul(i.matmul_nt(out, out), outside))
+    return i.add(total, i.matmul(across, i.matmul_tn(out, out)))
+
+
+def matrix_exp_jvp(i: Any, t: Float, x: Float) -> Float:
+    """The upper right block of exp([[x, t], [0, x]]).
+
+    Source: R. Mathias, A Chain Rule for Matrix Functions and Applications, 1996.
+    """
+    n, zeros = x.shape[-1], i.full(x.shape, 0.0, x.dtype)
+    last, below = len(x.shape) - 1, len(x.shape) - 2
+    block = i.cat([i.cat([x, t], last), i.cat([zeros, x], last)], below)
+    batch = tuple([slice(0, size, 1) for size in x.shape[:-2]])
+    return i.slice(i.matrix_exp(block), (*batch, slice(0, n, 1), slice(n, 2 * n, 1)))
+
+
 class LinearAlgebra(OperationsBase):
-    """Linear algebra. Batch dimensions of two arguments are the same, and dtypes too."""
+    """Linear equations, inverses, determinants and functions of matrices. Batch dimensions are equal."""
 
-    @derived(GENERAL, like="x", flops=lambda x: prod(x) * x[-1] // 3)
-    def cholesky(self, x: Float) -> Float:
-        """Lower triangular L with L Lᵀ = x, for symmetric positive definite x, of which the lower triangle is read."""
-        return _by_host(self, "cholesky", x)
-
-    @derived(GENERAL, like="b", flops=lambda a, b: prod(b) * a[-1])
+    @derived(
+        GENERAL,
+        like="b",
+        flops=lambda a, b: prod(b) * a[-1],
+        joint=precise(solve_triangular_vjp),
+        joint_jvp=precise(solve_triangular_jvp),
+    )
     def solve_triangular(self, a: Float, b: Float, upper: bool, unitriangular: bool) -> Float:
         """Solve a x = b, where of a, (…, n, n), one triangle is read, with ones as its diagonal if unitriangular.
 
         b has shape (…, n, k). Division by a 0 on the diagonal gives inf or NaN.
         """
-        return _by_host(self, "solve_triangular", a, b, upper, unitriangular)
+        return by_host(self, "solve_triangular", a, b, upper, unitriangular)
 
-    @derived(GENERAL, like="b", flops=lambda a, b: 2 * prod(a) * a[-1] // 3 + 2 * prod(b) * a[-1])
+    @derived(
+        GENERAL,
+        like="b",
+        flops=lambda a, b: 2 * prod(a) * a[-1] // 3 + 2 * prod(b) * a[-1],
+        joint=precise(solve_vjp),
+        joint_jvp=precise(solve_jvp),
+    )
     def solve(self, a: Float, b: Float) -> Float:
         """Solve a x = b for invertible a of shape (…, n, n) and b of shape (…, n, k)."""
-        return _by_host(self, "solve", a, b)
+        return by_host(self, "solve", a, b)
 
-    @derived(GENERAL, like="x", flops=lambda x: 2 * prod(x) * x[-1])
+    @derived(GENERAL, like="x", flops=lambda x: 2 * prod(x) * x[-1], vjp=precise(inv_vjp), jvp=precise(inv_jvp))
     def inv(self, x: Float) -> Float:
         """Inverse of invertible matrices."""
-        return _by_host(self, "inv", x)
+        return by_host(self, "inv", x)
 
-    @derived(GENERAL, flops=lambda x: 2 * prod(x) * x[-1] // 3)
+    @derived(
+        GENERAL,
+        flops=lambda x: 2 * prod(x) * x[-1] // 3,
+        vjp=precise(det_vjp),
+        jvp=lambda i, t, x: trace_of_product(i, i.adjugate(x), t),
+    )
     def det(self, x: Float) -> Float:
         """Determinant of square matrices, of the shape of the batch."""
-        return _by_host(self, "det", x)
+        return by_host(self, "det", x)
 
-    @derived(GENERAL, like="x", flops=lambda x: 3 * prod(x) * x[-1])
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda x: 3 * prod(x) * x[-1],
+        vjp=precise(adjugate_vjp),
+        jvp=precise(adjugate_derivative),
+    )
     def adjugate(self, x: Float) -> Float:
         """Adjugate of square matrices: det(x) x⁻¹, which exists at singular x too; its transpose is det's gradient."""
-        return _by_host(self, "adjugate", x)
+        return by_host(self, "adjugate", x)
 
-    @derived(GENERAL, flops=lambda x: 2 * prod(x) * x[-1] // 3)
+    @derived(
+        GENERAL, flops=lambda x: 2 * prod(x) * x[-1] // 3, joint=precise(slogdet_vjp), joint_jvp=precise(slogdet_jvp)
+    )
     def slogdet(self, x: Float) -> tuple[Float, Float]:
         """Sign (-1, 0 or 1) and logarithm of the magnitude of the determinant, which may overflow where they do not."""
-        return _by_host(self, "slogdet", x)  # type: ignore[no-any-return]  # a pair
+        return by_host(self, "slogdet", x)  # type: ignore[no-any-return]  # a pair
 
-    @derived(GENERAL, flops=lambda x: 9 * prod(x) * x[-1])
-    def eigh(self, x: Float) -> tuple[Float, Float]:
-        """Eigenvalues, ascending, (…, n), and eigenvectors, the columns of (…, n, n), of symmetric matrices.
-
-        The lower triangle of x is read.
-        """
-        return _by_host(self, "eigh", x)  # type: ignore[no-any-return]  # a pair
-
-    @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3)
-    def eigvalsh(self, x: Float) -> Float:
-        """Eigenvalues of symmetric matrices, ascending."""
-        return self.eigh(x)[0]
-
-    @derived(GENERAL, flops=lambda x: 6 * prod(x) * min(x[-1], x[-2]))
-    def svd(self, x: Float, full_matrices: bool) -> tuple[Float, Float, Float]:
-        """Singular value decomposition x = u @ diag(s) @ vh, with s descending.
-
-        For x of shape (…, m, n) and k = min(m, n), the shapes are (…, m, k), (…, k), (…, k, n), or, with
-        ``full_matrices``, (…, m, m), (…, k), (…, n, n).
-        """
-        return _by_host(self, "svd", x, full_matrices)  # type: ignore[no-any-return]  # a triple
-
-    @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]))
-    def svdvals(self, x: Float) -> Float:
-        """Singular values, descending."""
-        return self.svd(x, False)[1]
-
-    @derived(GENERAL, flops=lambda x: 4 * prod(x) * min(x[-1], x[-2]))
-    def qr(self, x: Float, complete: bool) -> tuple[Float, Float]:
-        """QR decomposition: orthonormal columns q, (…, m, k), and upper triangular r, (…, k, n); x = q @ r.
-
-        k is min(m, n), or m if ``complete``.
-        """
-        return _by_host(self, "qr", x, complete)  # type: ignore[no-any-return]  # a pair
-
-    @derived(GENERAL, flops=lambda x: prod(x) * min(x[-1], x[-2]))
-    def lu_factor(self, x: Float) -> tuple[Float, Int, Int]:
-        """LU decomposition with partial pivoting, of x (…, m, n): the factors, the pivots and the permutation.
-
-        The factors are in one matrix of x's shape, without the ones on the diagonal of L. ``pivots`` are LAPACK's:
-        row i was interchanged with row pivots[i] - 1. ``x[permutation] = L U``. Both are int64.
-        """
-        return _by_host(self, "lu_factor", x)  # type: ignore[no-any-return]  # a triple
-
-    @derived(GENERAL, flops=lambda x: 12 * prod(x) * min(x[-1], x[-2]))
+    @derived(GENERAL, flops=lambda x: 12 * prod(x) * min(x[-1], x[-2]), vjp=precise(pinv_vjp), jvp=precise(pinv_jvp))
     def pinv(self, x: Float, atol: float, rtol: float) -> Float:
         """Pseudoinverse of Moore and Penrose, (…, n, m) for x of (…, m, n).
 
         Singular values up to max(atol, rtol · the largest) count as 0.
         """
-        return _by_host(self, "pinv", x, atol, rtol)
+        return by_host(self, "pinv", x, atol, rtol)
 
-    @derived(GENERAL, like="x", flops=lambda x: 20 * prod(x) * x[-1])
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda x: 20 * prod(x) * x[-1],
+        vjp=precise(lambda i, g, x: matrix_exp_jvp(i, g, i.mT(x))),
+        jvp=precise(matrix_exp_jvp),
+    )
     def matrix_exp(self, x: Float) -> Float:
         """Matrix exponential of square matrices, Σ xᵏ / k!."""
-        return _by_host(self, "matrix_exp", x)
+        return by_host(self, "matrix_exp", x)
 
 
-def _by_host(device: Any, name: str, *args: Any) -> Any:
+def by_host(device: Any, name: str, *args: Any) -> Any:
     """Call a function of `lapack` with NumPy arrays, and return its result, or results, as primitives."""
     import burnpy.backend.lapack as lapack  # at first use, as few programs need it
 

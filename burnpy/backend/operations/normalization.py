@@ -3,13 +3,55 @@ and in the shape of the weight; and the root mean square norm, which subtracts n
 
 from __future__ import annotations
 
+import math
 from math import prod
+from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Dims, Float
+from burnpy.backend.primitives import Dims, Float, Shape
 from burnpy.backend.schema import Algebra, derived
 
 GENERAL = Algebra.GENERAL
+
+
+def normalize_vjp(
+    i: Any,
+    grads: Any,
+    needs: Any,
+    x: Float,
+    weight: Float,
+    bias_shape: Shape,
+    out1: Float,
+    out2: Float,
+    dims: Dims,
+    eps: float,
+) -> tuple[Float | None, ...]:
+    """The gradients by x, weight and bias, through the result, the mean and the variance."""
+    by_out, by_mean, by_var = grads
+    parts: list[Float | None] = [None, None, None]
+    if by_out is not None:
+        parts = list(i.normalize_backward(by_out, x, weight, out1, out2, dims, eps))
+        if bias_shape != weight.shape:
+            parts[2] = i.sum_to(by_out, bias_shape)
+    count = math.prod(x.shape[d] for d in dims)
+    for part in (
+        None if by_mean is None else i.expand(i.div(by_mean, float(count)), x.shape),
+        None if by_var is None else i.mul(i.sub(x, out1), i.mul(by_var, 2 / count)),
+    ):
+        if part is not None:
+            parts[0] = part if parts[0] is None else i.add(parts[0], part)
+    return tuple([_zeros(i, x, weight, bias_shape, k) if p is None else p for k, p in enumerate(parts)])
+
+
+def _zeros(i: Any, x: Float, weight: Float, bias_shape: Shape, k: int) -> Float:
+    """A gradient of zeros, for an argument on which no used result depends."""
+    return i.full((x.shape, weight.shape, bias_shape)[k], 0.0, x.dtype)
+
+
+def rms_norm_vjp(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, ...]:
+    """The gradients by x and weight."""
+    by_x, by_weight = i.rms_norm_backward(grads[0], x, weight, dims, eps)
+    return by_x, by_weight
 
 
 class Normalization(OperationsBase):
@@ -18,7 +60,7 @@ class Normalization(OperationsBase):
     Where the squares of finite numbers overflow, a result is computed from scaled numbers, or is NaN: never 0.
     """
 
-    @derived(GENERAL, elementwise=("weight", "bias"), flops=lambda x: 7 * prod(x))
+    @derived(GENERAL, elementwise=("weight", "bias"), flops=lambda x: 7 * prod(x), joint=normalize_vjp)
     def normalize(self, x: Float, weight: Float, bias: Float, dims: Dims, eps: float) -> tuple[Float, Float, Float]:
         """Normalize: (x - mean) / √(var + eps) · weight + bias; and mean and biased variance over dims, of size 1.
 
@@ -47,7 +89,7 @@ class Normalization(OperationsBase):
         shape = weight.shape
         return self.mul(part, scale), self.sum_to(self.mul(grad, normal), shape), self.sum_to(grad, shape)
 
-    @derived(GENERAL, elementwise=("weight",), like="x", flops=lambda x: 4 * prod(x))
+    @derived(GENERAL, elementwise=("weight",), like="x", flops=lambda x: 4 * prod(x), joint=rms_norm_vjp)
     def rms_norm(self, x: Float, weight: Float, dims: Dims, eps: float) -> Float:
         """Root mean square norm: x / √(mean(x²) + eps) · weight, with the mean over dims.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, Float, Number, Scalar, Value
+from burnpy.backend.rules import identity
 from burnpy.backend.schema import Algebra, derived, required
 
 POINTWISE, LINEAR, BILINEAR = Algebra.POINTWISE, Algebra.LINEAR, Algebra.BILINEAR
@@ -14,55 +16,142 @@ NONE = Algebra.NONDIFFERENTIABLE
 _FMOD = 100  # the remainder of floats is computed bit by bit
 
 
+def pow_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · y · x^(y-1), which is 0 at y = 0 for every x, where the formula may say 0 · ∞ or 0 · NaN.
+
+    Where `pow_y_vjp` is 0 whatever x and y, this does not depend on y, so that second derivatives are symmetric.
+    """
+    if isinstance(y, (int, float)):
+        return zero_vjp(i, g) if y == 0 else i.mul(g, i.mul(i.pow(x, y - 1), y))
+    d = i.discrete
+    lost = d.bitwise_and(i.eq(y, 0.0), d.bitwise_not(i.isfinite(i.reciprocal(i.detach(x)))))
+    moves = d.bitwise_not(d.bitwise_or(lost, pow_ignores_y(i, x, y)))
+    y = i.where(moves, y, i.detach(y))
+    base = i.where(d.bitwise_not(lost), x, 1.0)
+    return i.mul(g, i.mul(y, i.pow(base, i.sub(y, 1.0))))
+
+
+def pow_y_vjp(i: Any, g: Float, x: Float, y: Float, out: Float) -> Float:
+    """g · x^y · log(x), which is 0 at x = 0 for y >= 0, where the formula would say 0 · -∞."""
+    return i.mul(g, i.mul(out, i.log(i.where(i.discrete.bitwise_not(pow_ignores_y(i, x, y)), x, 1.0))))
+
+
+def pow_ignores_y(i: Any, x: Float, y: Float) -> Bool:
+    """A mask of the elements where x^y is taken not to depend on y."""
+    return i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))
+
+
+def maximum_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x > y, half of it where they are equal, 0 where x < y."""
+    return i.where(i.discrete.bitwise_not(i.lt(x, y)), i.where(i.eq(x, y), i.mul(g, 0.5), g), 0.0)
+
+
+def minimum_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x < y, half of it where they are equal, 0 where x > y."""
+    return i.where(i.discrete.bitwise_not(i.gt(x, y)), i.where(i.eq(x, y), i.mul(g, 0.5), g), 0.0)
+
+
+def clamp_vjp(i: Any, g: Float, x: Float, low: float | None, high: float | None) -> Float:
+    """g where low <= x <= high, else 0."""
+    if low is not None:
+        g = i.where(i.ge(x, low), g, 0.0)
+    return g if high is None else i.where(i.le(x, high), g, 0.0)
+
+
+def clamp_min_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x >= y, else 0."""
+    return i.where(i.ge(x, y), g, 0.0)
+
+
+def clamp_min_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g where x < y, else 0."""
+    return i.where(i.lt(x, y), g, 0.0)
+
+
+def clamp_max_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x <= y, else 0."""
+    return i.where(i.le(x, y), g, 0.0)
+
+
+def clamp_max_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g where x > y, else 0."""
+    return i.where(i.gt(x, y), g, 0.0)
+
+
+def clamp_between_x_vjp(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
+    """For ``clamp_between`` g where x is within the bounds, else 0."""
+    return i.where(i.discrete.bitwise_and(i.ge(x, low), i.le(x, high)), g, 0.0)
+
+
+def clamp_between_low_vjp(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
+    """g where x was raised to the lower bound, else 0."""
+    return i.where(i.discrete.bitwise_and(i.lt(x, low), i.lt(low, high)), g, 0.0)
+
+
+def clamp_between_high_vjp(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
+    """g where x was lowered to the upper bound, or the upper bound is below the lower one, else 0."""
+    return i.where(i.discrete.bitwise_or(i.gt(x, high), i.lt(high, low)), g, 0.0)
+
+
+def zero_vjp(i: Any, g: Float) -> Float:
+    """No gradient: the operation is constant wherever it has a derivative."""
+    return i.full(g.shape, 0.0, g.dtype)
+
+
+def one_minus(i: Any, x: Float) -> Float:
+    """1 - x."""
+    return i.add(i.neg(x), 1.0)
+
+
 class Arithmetic(OperationsBase):
     """Binary arithmetic. Float overflow and division by zero follow IEEE 754; ints wrap around."""
 
-    @required(LINEAR, elementwise=True)
+    @required(LINEAR, elementwise=True, vjp=(identity, lambda i, g: g))
     def add(self, x: Number, y: Number | Scalar) -> Number:
         """Add elementwise: x + y."""
         ...
 
-    @required(LINEAR, elementwise=True)
+    @required(LINEAR, elementwise=True, vjp=(identity, lambda i, g: i.neg(g)))
     def sub(self, x: Number, y: Number | Scalar) -> Number:
         """Subtract elementwise: x - y."""
         ...
 
-    @required(BILINEAR, elementwise=True)
+    @required(BILINEAR, elementwise=True, vjp=(lambda i, g, y: i.mul(g, y), lambda i, g, x: i.mul(g, x)))
     def mul(self, x: Number, y: Number | Scalar) -> Number:
         """Multiply elementwise: x · y."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=(lambda i, g, y: i.div(g, y), lambda i, g, y, out: i.neg(i.div(i.mul(g, out), y))))
     def div(self, x: Float, y: Float | Scalar) -> Float:
         """Divide elementwise: x / y."""
         ...
 
-    @required(POINTWISE, flops=9)
+    @required(POINTWISE, flops=9, vjp=(pow_x_vjp, pow_y_vjp))
     def pow(self, x: Number, y: Number | Scalar) -> Number:
         """Raise x to the power y elementwise: xʸ."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=(maximum_vjp, lambda i, g, x, y: maximum_vjp(i, g, y, x)))
     def maximum(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise maximum of x and y; NaN where either is NaN."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=(minimum_vjp, lambda i, g, x, y: minimum_vjp(i, g, y, x)))
     def minimum(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise minimum of x and y; NaN where either is NaN."""
         ...
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=(clamp_min_x_vjp, clamp_min_y_vjp))
     def clamp_min(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise maximum of x and a lower bound y; where they are equal, the gradient goes to x."""
         return self.maximum(x, y)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=(clamp_max_x_vjp, clamp_max_y_vjp))
     def clamp_max(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise minimum of x and an upper bound y; where they are equal, the gradient goes to x."""
         return self.minimum(x, y)
 
-    @derived(POINTWISE, flops=2)
+    @derived(POINTWISE, flops=2, vjp=(clamp_between_x_vjp, clamp_between_low_vjp, clamp_between_high_vjp))
     def clamp_between(self, x: Number, low: Number, high: Number) -> Number:
         """Clamp x to [low, high]: min(max(x, low), high); all three broadcast and have the same dtype.
 
@@ -70,12 +159,12 @@ class Arithmetic(OperationsBase):
         """
         return self.minimum(self.maximum(x, low), high)
 
-    @required(POINTWISE, flops=_FMOD)
+    @required(POINTWISE, flops=_FMOD, vjp=(zero_vjp, lambda i, g: zero_vjp(i, g)))
     def floor_divide(self, x: Number, y: Number | Scalar) -> Number:
         """Divide and round toward minus infinity: floor(x / y). The gradient is 0."""
         ...
 
-    @required(POINTWISE, flops=_FMOD)
+    @required(POINTWISE, flops=_FMOD, vjp=(identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y)))))
     def remainder(self, x: Number, y: Number | Scalar) -> Number:
         """Remainder of floor division, x - y · floor(x / y), with the sign of y, as Python's ``%``."""
         ...
@@ -149,7 +238,14 @@ class Comparison(OperationsBase):
         """Test elementwise for finite values: neither infinite nor NaN."""
         return self.lt(self.abs(x), math.inf)
 
-    @required(LINEAR, elementwise=True)
+    @required(
+        LINEAR,
+        elementwise=True,
+        vjp=(
+            lambda i, g, condition: i.where(condition, g, 0.0),
+            lambda i, g, condition: i.where(i.discrete.bitwise_not(condition), g, 0.0),
+        ),
+    )
     def where(self, condition: Bool, x: Value, y: Value | Scalar) -> Value:
         """Select x where condition is true and y elsewhere; all three broadcast, x and y have the same dtype."""
         ...
@@ -158,105 +254,105 @@ class Comparison(OperationsBase):
 class Unary(OperationsBase):
     """Elementwise functions of one argument."""
 
-    @required(LINEAR, elementwise=True)
+    @required(LINEAR, elementwise=True, vjp=lambda i, g: i.neg(g))
     def neg(self, x: Number) -> Number:
         """Negate elementwise: -x."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=lambda i, g, x: i.mul(g, i.sign(x)))
     def abs(self, x: Number) -> Number:
         """Absolute value, elementwise."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=zero_vjp)
     def sign(self, x: Number) -> Number:
         """Sign of x: -1, 0 or 1; NaN for NaN. The gradient is 0."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=zero_vjp)
     def floor(self, x: Float) -> Float:
         """Round down to the largest integer not greater than x."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=zero_vjp)
     def ceil(self, x: Float) -> Float:
         """Round up to the smallest integer not less than x."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=zero_vjp)
     def round(self, x: Float) -> Float:
         """Round to the nearest integer, halves to even."""
         ...
 
-    @required(POINTWISE, flops=3)
+    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, out))
     def exp(self, x: Float) -> Float:
         """Exponential function, eˣ."""
         ...
 
-    @required(POINTWISE, flops=3)
+    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(out, 1.0)))
     def expm1(self, x: Float) -> Float:
         """Compute exp(x) - 1, accurate near 0."""
         ...
 
-    @required(POINTWISE, flops=3)
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, x))
     def log(self, x: Float) -> Float:
         """Natural logarithm; -inf at 0, NaN below 0."""
         ...
 
-    @required(POINTWISE, flops=3)
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)))
     def log1p(self, x: Float) -> Float:
         """Compute log(1 + x), accurate near 0."""
         ...
 
-    @required(POINTWISE)
+    @required(POINTWISE, vjp=lambda i, g, out: i.div(i.mul(g, 0.5), out))
     def sqrt(self, x: Float) -> Float:
         """Square root; NaN below 0."""
         ...
 
-    @required(POINTWISE, flops=3)
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.cos(x)))
     def sin(self, x: Float) -> Float:
         """Sine of x, in radians."""
         ...
 
-    @required(POINTWISE, flops=3)
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.neg(i.mul(g, i.sin(x))))
     def cos(self, x: Float) -> Float:
         """Cosine of x, in radians."""
         ...
 
-    @required(POINTWISE, flops=3)
+    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, one_minus(i, i.mul(out, out))))
     def tanh(self, x: Float) -> Float:
         """Hyperbolic tangent."""
         ...
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=lambda i, g, x: i.mul(g, i.mul(x, 2.0)))
     def square(self, x: Number) -> Number:
         """Square elementwise: x²."""
         return self.mul(x, x)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=lambda i, g, out: i.neg(i.mul(g, i.mul(out, out))))
     def reciprocal(self, x: Float) -> Float:
         """Reciprocal: 1 / x."""
         return self.div(self.full((), 1.0, x.dtype), x)
 
-    @derived(POINTWISE)
+    @derived(POINTWISE, vjp=lambda i, g, out: i.mul(i.mul(g, -0.5), i.mul(i.mul(out, out), out)))
     def rsqrt(self, x: Float) -> Float:
         """Reciprocal of the square root: 1 / √x."""
         return self.reciprocal(self.sqrt(x))
 
-    @derived(POINTWISE, flops=6)
+    @derived(POINTWISE, flops=6, vjp=lambda i, g, out: i.mul(g, i.mul(out, one_minus(i, out))))
     def sigmoid(self, x: Float) -> Float:
         """Logistic sigmoid 1 / (1 + exp(-x)), for negative x as exp(x) / (1 + exp(x)), which does not overflow."""
         e = self.exp(self.neg(self.abs(x)))
         return self.div(self.where(self.lt(x, 0.0), e, 1.0), self.add(e, 1.0))
 
-    @derived(POINTWISE, flops=9)
+    @derived(POINTWISE, flops=9, vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), 2 / math.sqrt(math.pi))))
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
         from burnpy.backend.operations.approximations import erf
 
         return erf(self, x)
 
-    @derived(POINTWISE, flops=2)
+    @derived(POINTWISE, flops=2, vjp=clamp_vjp)
     def clamp(self, x: Number, low: Scalar | None, high: Scalar | None) -> Number:
         """Clamp x to [low, high], where None is no bound; the gradient at a bound is 1."""
         raised = x if low is None else self.maximum(x, low)

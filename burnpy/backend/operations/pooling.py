@@ -18,10 +18,48 @@ from burnpy.backend.schema import Algebra, derived
 LINEAR, GENERAL, NONDIFFERENTIABLE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
+def max_pool2d_jvp(
+    i: Any, t: Float, x: Float, out: Float, kernel: Any, stride: Any, padding: Any, dilation: Any
+) -> Float:
+    """The tangent of each window's first largest element, or of its first NaN."""
+    tangents = padded(i, t, padded_shape(x.shape, kernel, stride, padding, dilation, out.shape[2:]), padding, 0.0)
+    picked = i.full(out.shape, 0.0, out.dtype)
+    for key, chosen in chosen_in_windows(i, x, out, kernel, stride, padding, dilation):
+        picked = i.where(chosen, i.slice(tangents, key), picked)
+    return picked
+
+
+def avg_pool2d_backward_vjp(
+    i: Any, g: Float, grad_shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: Any
+) -> Float:
+    """The transpose of the backward operation: the average pool itself.
+
+    The shape tells if the last window reached beyond the padding (``ceil_mode``).
+    """
+    out = i.avg_pool2d(g, kernel, stride, padding, False, count_include_pad, divisor)
+    return (
+        out if out.shape == grad_shape else i.avg_pool2d(g, kernel, stride, padding, True, count_include_pad, divisor)
+    )
+
+
+def adaptive_avg_pool2d_vjp(i: Any, g: Float, x_shape: Shape) -> Float:
+    """The gradient of each mean, divided evenly among its elements."""
+    if g.shape[2:] == (1, 1):
+        return i.expand(i.div(g, float(x_shape[2] * x_shape[3])), x_shape)
+    return i.adaptive_avg_pool2d_backward(g, x_shape)
+
+
 class Pooling(OperationsBase):
     """Pooling. ``kernel``, ``stride``, ``padding`` and ``dilation`` are pairs; padding is at most half the kernel."""
 
-    @derived(GENERAL, flops=lambda x: prod(x))
+    @derived(
+        GENERAL,
+        flops=lambda x: prod(x),
+        vjp=lambda i, g, x, out, kernel, stride, padding, dilation: i.max_pool2d_backward(
+            g, x, out, kernel, stride, padding, dilation
+        ),
+        jvp=max_pool2d_jvp,
+    )
     def max_pool2d(self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Float:
         """2-d max pooling: the maximum of each window, which is never padding; NaN if any element is NaN."""
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
@@ -58,7 +96,13 @@ class Pooling(OperationsBase):
             within = d.where(d.bitwise_not(chosen), within, place)
         return d.add(within, d.from_numpy(np.add.outer(high * width, wide)))
 
-    @derived(LINEAR, flops=lambda x: prod(x))
+    @derived(
+        LINEAR,
+        flops=lambda x: prod(x),
+        vjp=lambda i, g, x_shape, kernel, stride, padding, count_include_pad, divisor: i.avg_pool2d_backward(
+            g, x_shape, kernel, stride, padding, count_include_pad, divisor
+        ),
+    )
     def avg_pool2d(
         self,
         x: Float,
@@ -80,7 +124,7 @@ class Pooling(OperationsBase):
             first = self.add(first, part)
         return _shares(self, first, x.shape, kernel, stride, padding, count_include_pad, divisor)
 
-    @derived(LINEAR, flops=lambda out: prod(out))
+    @derived(LINEAR, flops=lambda out: prod(out), vjp=avg_pool2d_backward_vjp)
     def avg_pool2d_backward(
         self,
         grad: Float,
@@ -100,7 +144,7 @@ class Pooling(OperationsBase):
             total = self.accumulate_slice(total, key, share)
         return total if whole == shape else self.add(self.slice(total, inside(shape, padding)), 0.0)
 
-    @derived(LINEAR, flops=lambda x: prod(x))
+    @derived(LINEAR, flops=lambda x: prod(x), vjp=adaptive_avg_pool2d_vjp)
     def adaptive_avg_pool2d(self, x: Float, size: Pair) -> Float:
         """2-d adaptive average pooling to ``size``: means of windows i·n//s … ⌈(i+1)·n/s⌉ along each dimension.
 
@@ -113,7 +157,7 @@ class Pooling(OperationsBase):
             x = self.cat([self.mean(self.slice(x, key), (dim,), True) for key in keys], dim)
         return x
 
-    @derived(LINEAR, flops=lambda out: prod(out))
+    @derived(LINEAR, flops=lambda out: prod(out), vjp=lambda i, g, grad_shape: i.adaptive_avg_pool2d(g, grad_shape[2:]))
     def adaptive_avg_pool2d_backward(self, grad: Float, shape: Shape) -> Float:
         """Gradient of `adaptive_avg_pool2d` with respect to x of the given shape."""
         for dim in (3, 2):

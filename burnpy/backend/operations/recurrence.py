@@ -18,6 +18,68 @@ GENERAL = Algebra.GENERAL
 _WHOLE = slice(None, None, 1)
 
 
+def lstm_vjp(
+    i: Any,
+    grads: Any,
+    needs: Any,
+    hidden: Float,
+    cell: Float,
+    weight: Float,
+    out: Float,
+    out1: Float,
+    out2: Float,
+    lengths: Int | None,
+    reverse: bool,
+) -> tuple[Float, ...]:
+    """The gradients by x, hidden, cell and weight, through the states, the cell states and the gates."""
+    by_states, by_cells = (_or_zeros(i, grad, out) for grad in grads[:2])
+    given = (hidden, cell, weight, out, out1, out2, lengths, reverse)
+    if grads[2] is None:
+        by_x, by_hidden, by_cell, by_weight = i.lstm_backward(by_states, by_cells, *given)
+        return by_x, by_hidden, by_cell, by_weight
+    return lstm_gradients(i, by_states, by_cells, grads[2], *given)
+
+
+def gru_vjp(
+    i: Any,
+    grads: Any,
+    needs: Any,
+    hidden: Float,
+    weight: Float,
+    out: Float,
+    out1: Float,
+    lengths: Int | None,
+    reverse: bool,
+) -> tuple[Float, ...]:
+    """The gradients by x, hidden, weight and bias, through the states and the gates."""
+    by_states, given = _or_zeros(i, grads[0], out), (hidden, weight, out, out1, lengths, reverse)
+    if grads[1] is None:
+        by_x, by_hidden, by_weight, by_bias = i.gru_backward(by_states, *given)
+        return by_x, by_hidden, by_weight, by_bias
+    return gru_gradients(i, by_states, grads[1], *given)
+
+
+def rnn_vjp(
+    i: Any,
+    grads: Any,
+    needs: Any,
+    hidden: Float,
+    weight: Float,
+    out: Float,
+    lengths: Int | None,
+    reverse: bool,
+    relu: bool,
+) -> tuple[Float, ...]:
+    """The gradients by x, hidden and weight."""
+    by_x, by_hidden, by_weight = i.rnn_backward(grads[0], hidden, weight, out, lengths, reverse, relu)
+    return by_x, by_hidden, by_weight
+
+
+def _or_zeros(i: Any, grad: Float | None, result: Float) -> Float:
+    """The gradient by a result, zeros for one that is not used."""
+    return i.full(result.shape, 0.0, result.dtype) if grad is None else grad
+
+
 class Recurrence(OperationsBase):
     """Recurrences over sequences x (N, T, gates · H), T at least 1, from a state (N, H); floats of one dtype.
 
@@ -26,7 +88,7 @@ class Recurrence(OperationsBase):
     Results have the states after each element, at that element's place.
     """
 
-    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26))
+    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26), joint=lstm_vjp)
     def lstm(
         self, x: Float, hidden: Float, cell: Float, weight: Float, lengths: Int | None, reverse: bool
     ) -> tuple[Float, Float, Float]:
@@ -66,7 +128,7 @@ class Recurrence(OperationsBase):
             self, grad, grad_cells, None, hidden, cell, weight, states, cells, gates, lengths, reverse
         )
 
-    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21))
+    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21), joint=gru_vjp)
     def gru(
         self, x: Float, hidden: Float, weight: Float, bias: Float, lengths: Int | None, reverse: bool
     ) -> tuple[Float, Float]:
@@ -104,7 +166,7 @@ class Recurrence(OperationsBase):
         """
         return gru_gradients(self, grad, None, hidden, weight, states, gates, lengths, reverse)
 
-    @derived(GENERAL, product=("weight",), like="x", flops=lambda x: prod(x) * (2 * x[2] + 4))
+    @derived(GENERAL, product=("weight",), like="x", flops=lambda x: prod(x) * (2 * x[2] + 4), joint=rnn_vjp)
     def rnn(self, x: Float, hidden: Float, weight: Float, lengths: Int | None, reverse: bool, relu: bool) -> Float:
         """A recurrent network without gates: the hidden states tanh(x + hidden @ weight), or with relu for tanh.
 

@@ -13,31 +13,184 @@ from burnpy.backend.schema import Algebra, derived, required
 LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
+def with_reduced_dims(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
+    """A reduction's result, or a gradient of that shape, with the reduced dimensions as size 1."""
+    return reduced if keepdim else i.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
+
+
+def sum_vjp(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
+    """The gradient of a sum: g repeated over the summed dimensions."""
+    if len(dims) == len(x_shape):
+        return i.expand(g, x_shape)
+    return i.expand(with_reduced_dims(i, g, x_shape, dims, keepdim), x_shape)
+
+
+def mean_vjp(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
+    """The gradient of a mean: g divided by the number of elements, and repeated over the dimensions."""
+    count = math.prod([x_shape[d] for d in dims])
+    return sum_vjp(i, i.mul(g, 1 / count) if count else g, x_shape, dims, keepdim)
+
+
+def nansum_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """g, and 0 by NaN."""
+    return i.where(i.eq(x, x), sum_vjp(i, g, x.shape, dims, keepdim), 0.0)
+
+
+def nansum_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """The sum of the tangents of what is not NaN."""
+    return i.sum(i.where(i.eq(x, x), t, 0.0), dims, keepdim)
+
+
+def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
+    """The ties of amax and amin: a mask of the elements equal to the extreme, or NaN; and their number."""
+    extreme = i.discrete.bitwise_or(i.eq(x, with_reduced_dims(i, out, x.shape, dims, keepdim)), i.isnan(x))
+    return extreme, i.sum(i.to_float(extreme, x.dtype), dims, True)
+
+
+def amax_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """g split evenly among the ties."""
+    extreme, count = ties(i, x, out, dims, keepdim)
+    return i.where(extreme, i.div(with_reduced_dims(i, g, x.shape, dims, keepdim), count), 0.0)
+
+
+def amax_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """The mean of the tangents of the ties."""
+    extreme, count = ties(i, x, out, dims, keepdim)
+    total = i.sum(i.where(extreme, t, 0.0), dims, True)
+    return i.reshape(i.div(total, count), out.shape)
+
+
+def product_of_others(i: Any, x: Float, dims: Dims) -> Float:
+    """For each element the product of the others over ``dims``: exact with zeros, and so are its own derivatives.
+
+    It is computed without division: products of halves upward in a tree, then downward each half times the product of
+    all elements outside of both.
+    """
+    rest = tuple(d for d in range(len(x.shape)) if d not in dims)
+    order = rest + dims
+    rows, count = math.prod(x.shape[d] for d in rest), math.prod(x.shape[d] for d in dims)
+    levels = [i.reshape(i.permute(x, order), (rows, count))]
+    while levels[-1].shape[1] > 1:
+        low, high, odd = halves(i, levels[-1])
+        levels.append(i.cat([i.mul(low, high), *odd], 1))
+    outside = i.full((rows, min(count, 1)), 1.0, x.dtype)
+    for level in reversed(levels[:-1]):
+        low, high, odd = halves(i, level)
+        around, half = outside, low.shape[1]
+        if odd:
+            whole = slice(0, rows, 1)
+            around = i.slice(outside, (whole, slice(0, half, 1)))
+            odd = [i.slice(outside, (whole, slice(half, half + 1, 1)))]
+        outside = i.cat([i.mul(around, high), i.mul(around, low), *odd], 1)
+    back = i.reshape(outside, tuple(x.shape[d] for d in order))
+    return i.permute(back, tuple(order.index(d) for d in range(len(order))))
+
+
+def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
+    """The first and second half of the columns of a matrix, and the last column where their number is odd."""
+    rows, count = x.shape
+    whole, half = slice(0, rows, 1), count // 2
+    odd = [i.slice(x, (whole, slice(count - 1, count, 1)))] if count % 2 else []
+    return i.slice(x, (whole, slice(0, half, 1))), i.slice(x, (whole, slice(half, 2 * half, 1))), odd
+
+
+def prod_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """g times the product of the others."""
+    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), product_of_others(i, x, dims))
+
+
+def prod_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
+    """The sum of each tangent times the product of the others."""
+    return i.sum(i.mul(t, product_of_others(i, x, dims)), dims, keepdim)
+
+
+def cumsum_vjp(i: Any, g: Float, dim: int) -> Float:
+    """The running sum from the other end."""
+    return i.flip(i.cumsum(i.flip(g, (dim,)), dim), (dim,))
+
+
+def var_slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
+    """The derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
+    return i.div(i.mul(i.center(x, dims), 2.0), divisor(x.shape, dims, correction))
+
+
+def var_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """g times the slope."""
+    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), var_slope(i, x, dims, correction))
+
+
+def var_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """The sum of each tangent times the slope."""
+    return i.sum(i.mul(t, var_slope(i, x, dims, correction)), dims, keepdim)
+
+
+def standardized(i: Any, x: Float, out: Float, dims: Dims) -> tuple[Float, Bool]:
+    """(x - mean) over the standard deviation ``out``, or over 1 where that is 0; and where it is not."""
+    spreads = i.ne(out, 0.0)
+    return i.div(i.center(x, dims), i.where(spreads, out, 1.0)), spreads
+
+
+def std_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """g (x - mean) / (count - correction) / out; where that is 0, 0 at every order."""
+    g, out = (with_reduced_dims(i, a, x.shape, dims, keepdim) for a in (g, out))
+    normalized, spreads = standardized(i, x, out, dims)
+    return i.mul(normalized, i.where(spreads, i.div(g, divisor(x.shape, dims, correction)), 0.0))
+
+
+def std_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
+    """The sum of each tangent times (x - mean) / (count - correction) / out; likewise 0."""
+    normalized, spreads = standardized(i, x, with_reduced_dims(i, out, x.shape, dims, keepdim), dims)
+    total = i.div(i.sum(i.mul(t, normalized), dims, True), divisor(x.shape, dims, correction))
+    return i.reshape(i.where(spreads, total, 0.0), out.shape)
+
+
+def weight(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """The softmax over ``dims``, which sums to 1 however logsumexp was rounded; 0 where all is minus infinity."""
+    out = with_reduced_dims(i, i.detach(out), x.shape, dims, keepdim)
+    e = i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0)))
+    return i.div(e, i.where(i.isfinite(out), i.sum(e, dims, True), 1.0))
+
+
+def logsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """g times the softmax."""
+    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), weight(i, x, out, dims, keepdim))
+
+
+def logsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
+    """The mean of the tangents, weighted by the softmax."""
+    return i.sum(i.mul(t, weight(i, x, out, dims, keepdim)), dims, keepdim)
+
+
+def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
+    """t less its mean, weighted by the softmax."""
+    return i.sub(t, i.sum(i.mul(i.exp(out), t), (dim,), True))
+
+
 class Reduction(OperationsBase):
     """Sums, products, extremes and operations derived from them. Sums of ints and bools are int64."""
 
-    @required(LINEAR, flops=lambda x: prod(x))
+    @required(LINEAR, flops=lambda x: prod(x), vjp=sum_vjp)
     def sum(self, x: Value, dims: Dims, keepdim: bool) -> Number:
         """Sum over ``dims``; 0 for no elements."""
         ...
 
-    @derived(GENERAL, flops=lambda x: 2 * prod(x))
+    @derived(GENERAL, flops=lambda x: 2 * prod(x), vjp=nansum_vjp, jvp=nansum_jvp)
     def nansum(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Sum of the elements over ``dims`` that are not NaN; 0 for none."""
         (numbers,) = self.fused(_numbers, (x,))
         return self.sum(numbers, dims, keepdim)
 
-    @required(GENERAL, flops=lambda x: prod(x))
+    @required(GENERAL, flops=lambda x: prod(x), vjp=prod_vjp, jvp=prod_jvp)
     def prod(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Product over ``dims``; 1 for no elements."""
         ...
 
-    @required(GENERAL, flops=lambda x: prod(x))
+    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp)
     def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Maximum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(GENERAL, flops=lambda x: prod(x))
+    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp)
     def amin(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
@@ -62,19 +215,19 @@ class Reduction(OperationsBase):
         """Test whether all elements over ``dims`` are true."""
         ...
 
-    @required(LINEAR, like="x", flops=lambda x: prod(x))
+    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=cumsum_vjp)
     def cumsum(self, x: Number, dim: int) -> Number:
         """Cumulative sum along ``dim``; int64 for ints."""
         ...
 
-    @derived(LINEAR, flops=lambda x: prod(x))
+    @derived(LINEAR, flops=lambda x: prod(x), vjp=mean_vjp)
     def mean(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Mean over ``dims``; NaN for no elements."""
         count = math.prod(x.shape[d] for d in dims)
         total = self.sum(x, dims, keepdim)
         return self.mul(total, 1 / count) if count else self.mul(total, math.nan)
 
-    @derived(LINEAR, like="x", flops=lambda x: 2 * prod(x))
+    @derived(LINEAR, like="x", flops=lambda x: 2 * prod(x), vjp=lambda i, g, dims: i.center(g, dims))
     def center(self, x: Float, dims: Dims) -> Float:
         """Subtract the mean over ``dims``: x - mean(x).
 
@@ -88,13 +241,13 @@ class Reduction(OperationsBase):
         same = d.bitwise_and(d.all(self.eq(x, first), dims, True), self.isfinite(first))
         return self.where(d.bitwise_not(same), deviation, 0.0)
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x))
+    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=var_vjp, jvp=var_jvp)
     def var(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
         """Variance over ``dims``: sum((x - mean(x))²) / max(count - correction, 0)."""
         total = self.sum(self.square(self.center(x, dims)), dims, keepdim)
         return self.div(total, divisor(x.shape, dims, correction))
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x))
+    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=std_vjp, jvp=std_jvp)
     def std(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
         """Standard deviation over ``dims``, √var, without overflow or underflow; the gradient where it is 0 is 0."""
         if 0 in x.shape:
@@ -107,7 +260,7 @@ class Reduction(OperationsBase):
         root = self.mul(self.sqrt(self.div(total, divisor(x.shape, dims, correction))), size)
         return root if keepdim else self.reshape(root, tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
-    @derived(GENERAL, flops=lambda x: 6 * prod(x))
+    @derived(GENERAL, flops=lambda x: 6 * prod(x), vjp=logsumexp_vjp, jvp=logsumexp_jvp)
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Compute log(sum(exp(x))) over ``dims``, shifted by the maximum so that exp does not overflow."""
         shift = _shift(self, x, dims)
@@ -115,7 +268,13 @@ class Reduction(OperationsBase):
         total = self.log(self.sum(self.exp(self.sub(x, shift)), dims, keepdim))
         return self.add(total, shift if keepdim else self.reshape(shift, total.shape))
 
-    @derived(GENERAL, like="x", flops=lambda x: 7 * prod(x))
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda x: 7 * prod(x),
+        vjp=lambda i, g, out, dim: i.softmax_backward(g, out, dim),
+        symmetric=True,
+    )
     def softmax(self, x: Float, dim: int) -> Float:
         """Softmax along ``dim``: exp(x) / sum(exp(x)), shifted by the maximum so that exp does not overflow."""
         e = self.exp(self.sub(x, _shift(self, x, (dim,))))
@@ -127,7 +286,13 @@ class Reduction(OperationsBase):
         weighted = self.mul(grad, out)
         return self.sub(weighted, self.mul(out, self.sum(weighted, (dim,), True)))
 
-    @derived(GENERAL, like="x", flops=lambda x: 7 * prod(x))
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda x: 7 * prod(x),
+        vjp=lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),
+        jvp=log_softmax_jvp,
+    )
     def log_softmax(self, x: Float, dim: int) -> Float:
         """Logarithm of the softmax along ``dim``, accurate where softmax underflows."""
         shifted = self.sub(x, _shift(self, x, (dim,)))
@@ -155,7 +320,7 @@ class Reduction(OperationsBase):
         shape = x.shape[:dim] + x.shape[dim + 1 :]
         return self.reshape(values, shape), self.discrete.reshape(index, shape)
 
-    @derived(LINEAR, flops=lambda x, out: prod(x) if x != out else 0)
+    @derived(LINEAR, flops=lambda x, out: prod(x) if x != out else 0, vjp=lambda i, g, x_shape: i.expand(g, x_shape))
     def sum_to(self, x: Value, shape: Shape) -> Value:
         """Sum x to ``shape``, the adjoint of broadcasting ``shape`` to ``x.shape``; floats keep their dtype."""
         lead = len(x.shape) - len(shape)

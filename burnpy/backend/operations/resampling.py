@@ -42,7 +42,11 @@ class Taps(NamedTuple):
 class Resampling(OperationsBase):
     """Resampling along a dimension and at given places, and the transposes."""
 
-    @derived(Algebra.LINEAR, flops=lambda out: 4 * prod(out))
+    @derived(
+        Algebra.LINEAR,
+        flops=lambda out: 4 * prod(out),
+        vjp=lambda i, g, x_shape, dim, how: i.resample_backward(g, dim, x_shape[dim], how),
+    )
     def resample(self, x: Float, dim: int, size: int, how: Sampling) -> Float:
         """Resample x along ``dim`` to ``size`` elements: the nearest, linear or cubic interpolation of its elements.
 
@@ -50,12 +54,23 @@ class Resampling(OperationsBase):
         """
         return _weighted(self, x, dim, taps(x.shape[dim], size, how))
 
-    @derived(Algebra.LINEAR, flops=lambda grad: 4 * prod(grad))
+    @derived(
+        Algebra.LINEAR,
+        flops=lambda grad: 4 * prod(grad),
+        vjp=lambda i, g, grad_shape, dim, how: i.resample(g, dim, grad_shape[dim], how),
+    )
     def resample_backward(self, grad: Float, dim: int, size: int, how: Sampling) -> Float:
         """Gradient of `resample` with respect to x, which has ``size`` elements along ``dim``."""
         return _weighted(self, grad, dim, transposed_taps(size, grad.shape[dim], how))
 
-    @derived(Algebra.BILINEAR, flops=lambda x, weights: 2 * prod(weights) * x[1])
+    @derived(
+        Algebra.BILINEAR,
+        flops=lambda x, weights: 2 * prod(weights) * x[1],
+        vjp=(
+            lambda i, g, places, weights, x_shape: i.weighted_scatter(g, places, weights, x_shape[2]),
+            lambda i, g, x, places: i.gathered_products(g, x, places),
+        ),
+    )
     def weighted_gather(self, x: Float, places: Int, weights: Float) -> Float:
         """The sum over t of ``x[n, c, places[n, t, p]] · weights[n, t, p]``, of shape (n, c, p).
 
@@ -70,7 +85,14 @@ class Resampling(OperationsBase):
         shape = (*x.shape[:2], places.shape[2])
         return self.full(shape, 0.0, x.dtype) if total is None else total
 
-    @derived(Algebra.BILINEAR, flops=lambda grad, weights: 2 * prod(weights) * grad[1])
+    @derived(
+        Algebra.BILINEAR,
+        flops=lambda grad, weights: 2 * prod(weights) * grad[1],
+        vjp=(
+            lambda i, g, places, weights: i.weighted_gather(g, places, weights),
+            lambda i, g, grad, places: i.gathered_products(grad, g, places),
+        ),
+    )
     def weighted_scatter(self, grad: Float, places: Int, weights: Float, size: int) -> Float:
         """Gradient of `weighted_gather` with respect to x, which has ``size`` elements along its last dimension."""
         total = self.full((*grad.shape[:2], size), 0.0, grad.dtype)
@@ -80,7 +102,14 @@ class Resampling(OperationsBase):
             total = self.scatter_add(total, 2, index, part)
         return total
 
-    @derived(Algebra.BILINEAR, flops=lambda x, out: 2 * prod(out) * x[1])
+    @derived(
+        Algebra.BILINEAR,
+        flops=lambda x, out: 2 * prod(out) * x[1],
+        vjp=(
+            lambda i, g, x, places: i.weighted_gather(x, places, g),
+            lambda i, g, grad, places, x_shape: i.weighted_scatter(grad, places, g, x_shape[2]),
+        ),
+    )
     def gathered_products(self, grad: Float, x: Float, places: Int) -> Float:
         """Gradient of `weighted_gather` with respect to the weights: the sum over c of ``grad[n, c, p]`` times x."""
         parts = []

@@ -6,6 +6,7 @@ Source: W. D. Hillis and G. L. Steele, Data Parallel Algorithms, Communications 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -19,15 +20,68 @@ from burnpy.backend.schema import Algebra, derived
 GENERAL, NONE = Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
+def reverse_recurrence(i: Any, factor: Float, g: Float, dim: int) -> Float:
+    """Solve ``y[k] = g[k] + factor[k + 1] · y[k + 1]`` along ``dim``, from the end."""
+    factor, g = i.flip(factor, (dim,)), i.flip(g, (dim,))
+    return i.flip(i.recurrence(shifted(i, factor, dim, 1.0), g, dim), (dim,))
+
+
+def cumprod_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:
+    """The product of the elements before, times the sum of each later g with the product of those between."""
+    return i.mul(shifted(i, out, dim, 1.0), reverse_recurrence(i, x, g, dim))
+
+
+def cumprod_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
+    """The product rule, step by step."""
+    return i.recurrence(x, i.mul(t, shifted(i, out, dim, 1.0)), dim)
+
+
+def logcumsumexp_weights(i: Any, x: Float, out: Float, dim: int) -> tuple[Float, Float]:
+    """The weight of each element in its sum, exp(x - out), and that of the sum before it.
+
+    A sum of nothing gives no weight, and an infinite sum all of it to another before it.
+    """
+    before, finite = shifted(i, out, dim, -math.inf), i.isfinite(out)
+    share = i.exp(i.sub(i.where(finite, before, 0.0), i.where(finite, out, 0.0)))
+    share = i.where(finite, share, i.to_float(i.eq(before, out), out.dtype))
+    return i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0))), share
+
+
+def logcumsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:
+    """The sum of each later g, by the weight of the element in its sum."""
+    own, before = logcumsumexp_weights(i, x, out, dim)
+    return i.mul(own, reverse_recurrence(i, before, g, dim))
+
+
+def logcumsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
+    """The mean of the tangents so far, by their weights."""
+    own, before = logcumsumexp_weights(i, x, out, dim)
+    return i.recurrence(before, i.mul(t, own), dim)
+
+
+def times_previous(i: Any, x: Float, out: Float, dim: int) -> Float:
+    """The product of x and the element of ``out`` before it; 0 for the first, whatever x is there."""
+    count = x.shape[dim]
+    if count < 2:
+        return i.full(x.shape, 0.0, x.dtype)
+    rest = i.mul(part(i, x, dim, 1, count), part(i, out, dim, 0, count - 1))
+    return i.cat([i.full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), 0.0, x.dtype), rest], dim)
+
+
+def recurrence_factor_vjp(i: Any, g: Float, factor: Float, out: Float, dim: int) -> Float:
+    """The sum of each later g, by the factors between, times the element before."""
+    return times_previous(i, reverse_recurrence(i, factor, g, dim), out, dim)
+
+
 class Scans(OperationsBase):
     """Cumulative operations other than sums, which are required (`Backend.cumsum`)."""
 
-    @derived(GENERAL, like="x", flops=lambda x: prod(x))
+    @derived(GENERAL, like="x", flops=lambda x: prod(x), vjp=cumprod_vjp, jvp=cumprod_jvp)
     def cumprod(self, x: Number, dim: int) -> Number:
         """Cumulative product along ``dim``; int64 for ints."""
         return prefix(self, self.mul, x if kind_of(x.dtype) == "float" else self.cast(x, int64), dim)
 
-    @derived(GENERAL, like="x", flops=lambda x: 9 * prod(x))
+    @derived(GENERAL, like="x", flops=lambda x: 9 * prod(x), vjp=logcumsumexp_vjp, jvp=logcumsumexp_jvp)
     def logcumsumexp(self, x: Float, dim: int) -> Float:
         """Cumulative log(sum(exp(x))) along ``dim``, without overflow."""
         return prefix(self, lambda x, y: _log_of_sum(self, x, y), x, dim)
@@ -54,7 +108,16 @@ class Scans(OperationsBase):
         index = self.cummin_index(x, dim)
         return self.gather(x, dim, index), index
 
-    @derived(GENERAL, like="x", flops=lambda x: 2 * prod(x))
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda x: 2 * prod(x),
+        vjp=(recurrence_factor_vjp, lambda i, g, factor, dim: reverse_recurrence(i, factor, g, dim)),
+        jvp=(
+            lambda i, t, factor, out, dim: i.recurrence(factor, times_previous(i, t, out, dim), dim),
+            lambda i, t, factor, dim: i.recurrence(factor, t, dim),
+        ),
+    )
     def recurrence(self, factor: Float, x: Float, dim: int) -> Float:
         """Solve ``y[k] = x[k] + factor[k] · y[k - 1]`` along ``dim``, from 0; the first factor is not used.
 

@@ -5,74 +5,148 @@ Backends may return views: primitives are never written to, so that a view canno
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Bool, Dims, Key, Number, Scalar, Shape, Value
+from burnpy.backend.primitives import Bool, Dims, DType, Float, Key, Number, Scalar, Shape, Value
+from burnpy.backend.rules import Matrices, PartialGrad
 from burnpy.backend.schema import Algebra, derived, required
 
 STRUCTURAL, BILINEAR, LINEAR = Algebra.STRUCTURAL, Algebra.BILINEAR, Algebra.LINEAR
 
 
+def cat_vjp(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
+    """The part of the gradient of ``cat`` that belongs to the member which begins at ``start``."""
+    key = tuple(slice(start, start + n, 1) if d == dim else slice(0, n, 1) for d, n in enumerate(x_shape))
+    return i.slice(g, key)
+
+
+def matmul_x_vjp(i: Any, g: Float, y: Float, x_shape: Shape, x_dtype: DType) -> Float:
+    """g yᵀ."""
+    if len(x_shape) > 1 and len(y.shape) > 1:
+        return unbroadcast(i, i.matmul_nt(g, y), x_shape, x_dtype)
+    row, column = matrices(x_shape, y.shape)
+    part = i.matmul(i.reshape(g, product_shape(g.shape, x_shape, y.shape)), i.mT(i.reshape(y, column)))
+    return i.reshape(unbroadcast(i, part, row, x_dtype), x_shape)
+
+
+def matmul_y_vjp(i: Any, g: Float, x: Float, y_shape: Shape, y_dtype: DType) -> Float:
+    """xᵀ g."""
+    if len(y_shape) == 2 < len(x.shape):  # one product over all rows, not one for each matrix and their sum
+        x, g = (i.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1])) for a in (x, g))
+    if len(y_shape) > 1 and len(x.shape) > 1:
+        return unbroadcast(i, i.matmul_tn(x, g), y_shape, y_dtype)
+    row, column = matrices(x.shape, y_shape)
+    part = i.matmul(i.mT(i.reshape(x, row)), i.reshape(g, product_shape(g.shape, x.shape, y_shape)))
+    return i.reshape(unbroadcast(i, part, column, y_dtype), y_shape)
+
+
+def matrices(x_shape: Shape, y_shape: Shape) -> tuple[Shape, Shape]:
+    """The shapes of the factors of a product, with a vector on the left as a row, on the right as a column."""
+    return (x_shape if len(x_shape) > 1 else (1, *x_shape)), (y_shape if len(y_shape) > 1 else (*y_shape, 1))
+
+
+def product_shape(shape: Shape, x_shape: Shape, y_shape: Shape) -> Shape:
+    """The shape of a product with the dimensions of size 1 that are missing if a factor is a vector."""
+    if len(y_shape) == 1:
+        shape = (*shape, 1)
+    return shape if len(x_shape) > 1 else (*shape[:-1], 1, shape[-1])
+
+
+def unbroadcast(i: Any, part: Float, shape: Shape, dtype: DType) -> Float:
+    """The adjoint of the product's broadcasting and promotion."""
+    if part.dtype != dtype:
+        part = i.cast(part, dtype)
+    return part if part.shape == shape else i.sum_to(part, shape)
+
+
+def permute_vjp(i: Any, g: Float, dims: Shape) -> Float:
+    """The inverse permutation."""
+    return i.permute(g, tuple(dims.index(d) for d in range(len(dims))))
+
+
+def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> Float:
+    """``total``, or zeros, with g added at ``key``."""
+    return i.accumulate_slice(i.full(shape, 0.0, g.dtype) if total is None else total, key, g)
+
+
+def slice_scatter_x_vjp(i: Any, g: Float, key: Key) -> Float:
+    """The gradient by x: g where nothing was overwritten, else 0."""
+    return i.slice_scatter(g, key, 0.0)
+
+
+def slice_scatter_src_vjp(i: Any, g: Float, key: Key, src_shape: Shape) -> Float:
+    """The gradient by the written values."""
+    return i.sum_to(i.slice(g, key), src_shape)
+
+
 class Shaping(OperationsBase):
     """Operations that reshape, slice and join primitives."""
 
-    @required(STRUCTURAL, view="x")
+    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.reshape(g, x_shape))
     def reshape(self, x: Value, shape: Shape) -> Value:
         """Give x another shape with the same number of elements, in row-major order."""
         ...
 
-    @required(STRUCTURAL, view="x")
+    @required(STRUCTURAL, view="x", vjp=permute_vjp)
     def permute(self, x: Value, dims: Shape) -> Value:
         """Permute the dimensions: dimension i of the result is dimension dims[i] of x."""
         ...
 
-    @required(STRUCTURAL, view="x")
+    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.sum_to(g, x_shape))
     def expand(self, x: Value, shape: Shape) -> Value:
         """Broadcast x to ``shape``."""
         ...
 
-    @required(STRUCTURAL, view="x")
+    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape, key: PartialGrad(add_at_slice, x_shape, key, g))
     def slice(self, x: Value, key: Key) -> Value:
         """Index with ints, slices and None (basic indexing): ``x[key]``."""
         ...
 
-    @required(STRUCTURAL, like="x")
+    @required(STRUCTURAL, like="x", vjp=(slice_scatter_x_vjp, slice_scatter_src_vjp))
     def slice_scatter(self, x: Value, key: Key, src: Value | Scalar) -> Value:
         """Return a copy of x with ``x[key] = src``; src broadcasts."""
         ...
 
-    @required(STRUCTURAL)
+    @required(STRUCTURAL, vjp=cat_vjp)
     def cat(self, xs: Sequence[Value], dim: int) -> Value:
         """Concatenate primitives, at least one and all of the same dtype, along an existing dimension."""
         ...
 
-    @derived(STRUCTURAL, view="x", like="x")
+    @derived(STRUCTURAL, view="x", like="x", vjp=lambda i, g, dims: i.flip(g, dims))
     def flip(self, x: Value, dims: Dims) -> Value:
         """Reverse the order of the elements along ``dims``."""
         whole, reverse = slice(None, None, 1), slice(None, None, -1)
         return self.slice(x, tuple(reverse if d in dims else whole for d in range(len(x.shape))))
 
-    @derived(STRUCTURAL, view="x")
+    @derived(STRUCTURAL, view="x", vjp=lambda i, g: i.mT(g))
     def mT(self, x: Value) -> Value:  # noqa: N802  # PyTorch's and NumPy's name
         """Matrix transpose: swap the last two dimensions."""
         n = len(x.shape)
         return self.permute(x, (*range(n - 2), n - 1, n - 2))
 
-    @derived(LINEAR, like="x", flops=0)
+    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.tril(g, diagonal))
     def tril(self, x: Value, diagonal: int) -> Value:
         """Lower triangle of the last two dimensions: the elements on and below ``diagonal``, zeros elsewhere."""
         return self.where(_band(self, x, diagonal), x, 0)
 
-    @derived(LINEAR, like="x", flops=0)
+    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.triu(g, diagonal))
     def triu(self, x: Value, diagonal: int) -> Value:
         """Upper triangle of the last two dimensions: the elements on and above ``diagonal``, zeros elsewhere."""
         discrete = self.discrete
         return self.where(discrete.bitwise_not(_band(self, x, diagonal - 1)), x, 0)
 
-    @required(BILINEAR, product=True, flops=lambda x, out: 2 * prod(out) * x[-1])
+    @required(
+        BILINEAR,
+        product=True,
+        flops=lambda x, out: 2 * prod(out) * x[-1],
+        vjp=(matmul_x_vjp, matmul_y_vjp),
+        matrices=Matrices((lambda i, g, y: i.matmul_nt(g, y), lambda i, g, x: i.matmul_tn(x, g)), (0, 1)),
+    )
     def matmul(self, x: Number, y: Number) -> Number:
         """Matrix product x @ y; dimensions before the last two broadcast, and neither x nor y is 0-d.
 
@@ -80,12 +154,30 @@ class Shaping(OperationsBase):
         """
         ...
 
-    @derived(BILINEAR, product=True, flops=lambda x, out: 2 * prod(out) * x[-1])
+    @derived(
+        BILINEAR,
+        product=True,
+        flops=lambda x, out: 2 * prod(out) * x[-1],
+        vjp=(
+            lambda i, g, y, x_shape, x_dtype: unbroadcast(i, i.matmul(g, y), x_shape, x_dtype),
+            lambda i, g, x, y_shape, y_dtype: unbroadcast(i, i.matmul_tn(g, x), y_shape, y_dtype),
+        ),
+        matrices=Matrices((lambda i, g, y: i.matmul(g, y), lambda i, g, x: i.matmul_tn(g, x)), (0, 0)),
+    )
     def matmul_nt(self, x: Number, y: Number) -> Number:
         """Matrix product x @ yᵀ, with the last two dimensions of y swapped; both have at least two dimensions."""
         return self.matmul(x, self.mT(y))
 
-    @derived(BILINEAR, product=True, flops=lambda x, out: 2 * prod(out) * x[-2])
+    @derived(
+        BILINEAR,
+        product=True,
+        flops=lambda x, out: 2 * prod(out) * x[-2],
+        vjp=(
+            lambda i, g, y, x_shape, x_dtype: unbroadcast(i, i.matmul_nt(y, g), x_shape, x_dtype),
+            lambda i, g, x, y_shape, y_dtype: unbroadcast(i, i.matmul(x, g), y_shape, y_dtype),
+        ),
+        matrices=Matrices((lambda i, g, y: i.matmul_nt(y, g), lambda i, g, x: i.matmul(x, g)), (1, 1)),
+    )
     def matmul_tn(self, x: Number, y: Number) -> Number:
         """Matrix product xᵀ @ y, with the last two dimensions of x swapped; both have at least two dimensions."""
         return self.matmul(self.mT(x), y)

@@ -18,21 +18,23 @@ POINTWISE = Algebra.POINTWISE
 class SpecialFunctions(OperationsBase):
     """Special functions; 16-bit floats are computed in float32."""
 
-    @derived(POINTWISE, flops=20)
+    @derived(
+        POINTWISE, flops=20, vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), -2 / math.sqrt(math.pi)))
+    )
     def erfc(self, x: Float) -> Float:
         """Complementary error function, 1 - erf(x), of which small values are exact."""
         from burnpy.backend.operations.approximations import erfc, widened
 
         return widened(erfc, self, x)
 
-    @derived(POINTWISE, flops=20)
+    @derived(POINTWISE, flops=20, vjp=lambda i, g, out: i.mul(g, i.mul(i.exp(i.mul(out, out)), math.sqrt(math.pi) / 2)))
     def erfinv(self, x: Float) -> Float:
         """Inverse error function; ±∞ at ±1, NaN beyond."""
         from burnpy.backend.operations.approximations import erfinv, widened
 
         return widened(erfinv, self, x)
 
-    @derived(POINTWISE, flops=50)
+    @derived(POINTWISE, flops=50, vjp=lambda i, g, x: i.mul(g, i.digamma(x)))
     def lgamma(self, x: Float) -> Float:
         """Logarithm of the absolute value of the gamma function; ∞ at 0 and at negative integers."""
         from burnpy.backend.operations.approximations import widened
@@ -40,7 +42,7 @@ class SpecialFunctions(OperationsBase):
 
         return widened(lgamma, self, x)
 
-    @derived(POINTWISE, flops=50)
+    @derived(POINTWISE, flops=50, vjp=lambda i, g, x: i.mul(g, i.polygamma(x, 1)))
     def digamma(self, x: Float) -> Float:
         """Derivative of `lgamma`; NaN at negative integers, -∞ at 0 and ∞ at -0."""
         from burnpy.backend.operations.approximations import widened
@@ -48,7 +50,7 @@ class SpecialFunctions(OperationsBase):
 
         return widened(digamma, self, x)
 
-    @derived(POINTWISE, flops=150)
+    @derived(POINTWISE, flops=150, vjp=lambda i, g, x, n: i.mul(g, i.polygamma(x, n + 1)))
     def polygamma(self, x: Float, n: int) -> Float:
         """The n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
         from burnpy.backend.operations.approximations import widened
@@ -56,14 +58,23 @@ class SpecialFunctions(OperationsBase):
 
         return widened(polygamma, self, x, n)
 
-    @derived(POINTWISE, flops=6)
+    @derived(POINTWISE, flops=6, vjp=lambda i, g, x: i.sinc_backward(g, x, 1))
     def sinc(self, x: Float) -> Float:
         """Normalized sinc, sin(πx) / (πx), which is 1 at 0 and has all its derivatives there."""
         from burnpy.backend.operations.approximations import widened
 
         return widened(_sinc, self, x)
 
-    @derived(POINTWISE, elementwise=(), like="x", flops=50)
+    @derived(
+        POINTWISE,
+        elementwise=(),
+        like="x",
+        flops=50,
+        vjp=(
+            lambda i, g, x, order: i.sinc_backward(g, x, order),
+            lambda i, g, grad, x, order: i.sinc_backward(i.mul(g, grad), x, order + 1),
+        ),
+    )
     def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
         """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""
         from burnpy.backend.operations.approximations import widened

@@ -1,24 +1,105 @@
-"""Rules of decompositions into singular vectors, eigenvectors and orthonormal columns.
-
-Singular values or eigenvalues that differ by no more than rounding count as equal, and so have no derivative of their
-vectors within their subspace: it is taken as 0, where PyTorch gives NaN or numbers of the size of 1 / rounding. The
-first derivative of a symmetric function of the values is right.
-Source: M. B. Giles, Collected Matrix Derivative Results for Forward and Reverse Mode Algorithmic Differentiation, 2008;
-S. Walter and L. Lehmann, Algorithmic Differentiation of Linear Algebra Functions, 2010.
-"""
+"""Decompositions of matrices (…, n, m) in batches. Defaults run on the host, as those of equations do."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from burnpy.autodiff.rules.algebra import joint, precise
-from burnpy.autodiff.rules.linear_equations import column, row, symmetric_part
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
-from burnpy.backend.primitives import Float, Shape
+from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations.linalg import by_host, column, row, symmetric_part
+from burnpy.backend.primitives import Float, Int, Shape
+from burnpy.backend.rules import precise
+from burnpy.backend.schema import Algebra, derived
+
+GENERAL = Algebra.GENERAL
+
+
+def half_lower(i: Any, x: Float) -> Float:
+    """The lower triangle, with half of the diagonal."""
+    return i.mul(i.add(i.tril(x, 0), i.tril(x, -1)), 0.5)
+
+
+def cholesky_vjp(i: Any, g: Float, out: Float) -> Float:
+    """The symmetric part of L⁻ᵀ Φ(Lᵀ g) L⁻¹, where Φ takes the lower triangle and half of the diagonal."""
+    upper = i.mT(out)
+    middle = symmetric_part(i, half_lower(i, i.matmul(upper, g)))
+    left = i.solve_triangular(upper, middle, True, False)
+    return i.solve_triangular(upper, i.mT(left), True, False)
+
+
+def cholesky_jvp(i: Any, t: Float, out: Float) -> Float:
+    """L Φ(L⁻¹ t L⁻ᵀ)."""
+    left = i.solve_triangular(out, symmetric_part(i, t), False, False)
+    return i.matmul(out, half_lower(i, i.solve_triangular(out, i.mT(left), False, False)))
+
+
+def parts_of_lu(i: Any, factors: Float) -> tuple[Float, Float, Float | None, Float | None]:
+    """The square lower and upper factor of LU decomposition, and what is below or right of them, or None."""
+    *sizes, rows, columns = factors.shape
+    k = min(rows, columns)
+    batch = tuple([slice(0, size, 1) for size in sizes])
+    square = factors if rows == columns else i.slice(factors, (*batch, slice(0, k, 1), slice(0, k, 1)))
+    below = i.slice(factors, (*batch, slice(k, rows, 1))) if rows > k else None
+    beside = i.slice(factors, (*batch, slice(0, k, 1), slice(k, columns, 1))) if columns > k else None
+    return i.add(i.tril(square, -1), i.eye(k, k, factors.dtype)), i.triu(square, 0), below, beside
+
+
+def permuted(i: Any, x: Float, order: Int) -> Float:
+    """The rows of each matrix in an order of its own."""
+    index = i.discrete.expand(i.discrete.reshape(order, (*order.shape, 1)), x.shape)
+    return i.gather(x, len(x.shape) - 2, index)
+
+
+def lu_factor_vjp(i: Any, grads: Any, needs: Any, out: Float, out2: Int) -> tuple[Float]:
+    """L⁻ᵀ (the lower triangle of Lᵀ g_L + the upper of g_U Uᵀ) U⁻ᵀ, its rows put back.
+
+    Rows below, L₂ = x₂ U⁻¹, and columns beside, U₂ = L⁻¹ x₂, add their parts.
+    """
+    lower, upper, below, beside = parts_of_lu(i, out)
+    g, by_upper, by_below, by_beside = parts_of_lu(i, grads[0])
+    by_lower = i.sub(g, i.eye(g.shape[-1], g.shape[-1], g.dtype))
+    parts = []
+    if below is not None:  # g_L₂ U⁻ᵀ
+        down = i.mT(i.solve_triangular(upper, i.mT(by_below), True, False))
+        by_upper = i.sub(by_upper, i.triu(i.matmul_tn(below, down), 0))
+        parts.append((down, len(out.shape) - 2))
+    if beside is not None:  # L⁻ᵀ g_U₂
+        right = i.solve_triangular(i.mT(lower), by_beside, True, True)
+        by_lower = i.sub(by_lower, i.tril(i.matmul_nt(right, beside), -1))
+        parts.append((right, len(out.shape) - 1))
+    middle = i.add(i.tril(i.matmul_tn(lower, by_lower), -1), i.triu(i.matmul_nt(by_upper, upper), 0))
+    left = i.solve_triangular(i.mT(lower), middle, True, True)
+    total = i.mT(i.solve_triangular(upper, i.mT(left), True, False))
+    for part, dim in parts:
+        total = i.cat([total, part], dim)
+    order = i.discrete.expand(i.discrete.reshape(out2, (*out2.shape, 1)), total.shape)
+    return (i.scatter(i.full(total.shape, 0.0, total.dtype), len(total.shape) - 2, order, total),)
+
+
+def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
+    """With m = L⁻¹ t U⁻¹, rows permuted: L times its lower and its upper triangle times U."""
+    lower, upper, below, beside = parts_of_lu(i, out)
+    t = permuted(i, tangents[0], out2)
+    *sizes, rows, columns = t.shape
+    k = min(rows, columns)
+    batch = tuple([slice(0, size, 1) for size in sizes])
+    square = i.slice(t, (*batch, slice(0, k, 1), slice(0, k, 1)))
+    left = i.solve_triangular(lower, square, False, True)
+    middle = i.mT(i.solve_triangular(i.mT(upper), i.mT(left), False, False))
+    by_lower, by_upper = i.matmul(lower, i.tril(middle, -1)), i.matmul(i.triu(middle, 0), upper)
+    total = i.add(i.tril(by_lower, -1), i.triu(by_upper, 0))
+    if below is not None:
+        down = i.sub(i.slice(t, (*batch, slice(k, rows, 1))), i.matmul(below, by_upper))
+        down = i.mT(i.solve_triangular(i.mT(upper), i.mT(down), False, False))
+        total = i.cat([total, down], len(t.shape) - 2)
+    if beside is not None:
+        right = i.sub(i.slice(t, (*batch, slice(0, k, 1), slice(k, columns, 1))), i.matmul(by_lower, beside))
+        total = i.cat([total, i.solve_triangular(lower, right, False, True)], len(t.shape) - 1)
+    return (total,)
 
 
 def close(i: Any, values: Float, power: int = 1) -> Float:
@@ -215,6 +296,63 @@ def rest(shape: Shape, start: int) -> tuple[slice, ...]:
     return (*[slice(0, size, 1) for size in shape[:-1]], slice(start, shape[-1], 1))
 
 
-joint(Backend.eigh, precise(eigh_vjp), precise(eigh_jvp))
-joint(Backend.svd, precise(svd_vjp), precise(svd_jvp))
-joint(Backend.qr, precise(qr_vjp), precise(qr_jvp))
+class Decompositions(OperationsBase):
+    """Decompositions of matrices."""
+
+    @derived(
+        GENERAL, like="x", flops=lambda x: prod(x) * x[-1] // 3, vjp=precise(cholesky_vjp), jvp=precise(cholesky_jvp)
+    )
+    def cholesky(self, x: Float) -> Float:
+        """Lower triangular L with L Lᵀ = x, for symmetric positive definite x, of which the lower triangle is read."""
+        return by_host(self, "cholesky", x)
+
+    @derived(GENERAL, flops=lambda x: 9 * prod(x) * x[-1], joint=precise(eigh_vjp), joint_jvp=precise(eigh_jvp))
+    def eigh(self, x: Float) -> tuple[Float, Float]:
+        """Eigenvalues, ascending, (…, n), and eigenvectors, the columns of (…, n, n), of symmetric matrices.
+
+        The lower triangle of x is read.
+        """
+        return by_host(self, "eigh", x)  # type: ignore[no-any-return]  # a pair
+
+    @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3)
+    def eigvalsh(self, x: Float) -> Float:
+        """Eigenvalues of symmetric matrices, ascending."""
+        return self.eigh(x)[0]
+
+    @derived(
+        GENERAL, flops=lambda x: 6 * prod(x) * min(x[-1], x[-2]), joint=precise(svd_vjp), joint_jvp=precise(svd_jvp)
+    )
+    def svd(self, x: Float, full_matrices: bool) -> tuple[Float, Float, Float]:
+        """Singular value decomposition x = u @ diag(s) @ vh, with s descending.
+
+        For x of shape (…, m, n) and k = min(m, n), the shapes are (…, m, k), (…, k), (…, k, n), or, with
+        ``full_matrices``, (…, m, m), (…, k), (…, n, n).
+        """
+        return by_host(self, "svd", x, full_matrices)  # type: ignore[no-any-return]  # a triple
+
+    @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]))
+    def svdvals(self, x: Float) -> Float:
+        """Singular values, descending."""
+        return self.svd(x, False)[1]
+
+    @derived(GENERAL, flops=lambda x: 4 * prod(x) * min(x[-1], x[-2]), joint=precise(qr_vjp), joint_jvp=precise(qr_jvp))
+    def qr(self, x: Float, complete: bool) -> tuple[Float, Float]:
+        """QR decomposition: orthonormal columns q, (…, m, k), and upper triangular r, (…, k, n); x = q @ r.
+
+        k is min(m, n), or m if ``complete``.
+        """
+        return by_host(self, "qr", x, complete)  # type: ignore[no-any-return]  # a pair
+
+    @derived(
+        GENERAL,
+        flops=lambda x: prod(x) * min(x[-1], x[-2]),
+        joint=precise(lu_factor_vjp),
+        joint_jvp=precise(lu_factor_jvp),
+    )
+    def lu_factor(self, x: Float) -> tuple[Float, Int, Int]:
+        """LU decomposition with partial pivoting, of x (…, m, n): the factors, the pivots and the permutation.
+
+        The factors are in one matrix of x's shape, without the ones on the diagonal of L. ``pivots`` are LAPACK's:
+        row i was interchanged with row pivots[i] - 1. ``x[permutation] = L U``. Both are int64.
+        """
+        return by_host(self, "lu_factor", x)  # type: ignore[no-any-return]  # a triple
