@@ -21,17 +21,6 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are off during a test, as without llvmlite."""
-    from burnpy_numpy.compiled import kernel, lists, operations
-
-    monkeypatch.setattr(kernel, "_failure", ["off for this test"])
-    monkeypatch.setattr(operations, "_found", {})
-    monkeypatch.setattr(operations, "_templates", {})
-    monkeypatch.setattr(lists, "_found", {})
-
-
-@pytest.fixture
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The cache folder; what this process knew of kernels is forgotten before and after."""
     pytest.importorskip("llvmlite")

@@ -13,7 +13,6 @@ from burnpy.backend import Backend, Checked, NumPy
 from burnpy.backend.dtypes import int64
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy.backend.program.execute import execute
-from burnpy_numpy.block_kernel import block_kernel
 
 FULL, ROW, COLUMN = Input(Extent.FULL, "float64"), Input(Extent.ROW, "float64"), Input(Extent.COLUMN, "float64")
 NUMBER = Input(Extent.SCALAR, "float64")
@@ -48,13 +47,6 @@ def arrays(inputs: tuple[Input, ...], rows: int, columns: int) -> list[Any]:
     return found
 
 
-def in_blocks(program: Program, xs: list[Any], numbers: tuple[float, ...] = ()) -> list[Any]:
-    kernel = block_kernel(program)
-    assert kernel is not None
-    _, rows, columns = program.bind(xs, numbers)
-    return kernel(xs, numbers, rows, columns)
-
-
 def as_tuple(found: Any) -> tuple[Any, ...]:
     return found if type(found) is tuple else (found,)
 
@@ -68,10 +60,10 @@ def test_a_program_computes_what_its_operation_does(
     for rows, columns in ((3, 5), (1, 1), (300, 130)):
         xs = arrays(inputs, rows, columns)
         wanted = as_tuple(getattr(D, name)(*xs, *rest))
-        for found in (execute(D, program, xs, ()), in_blocks(program, xs)):
-            assert len(found) == len(wanted)
-            for a, b in zip(found, wanted, strict=True):
-                np.testing.assert_allclose(a, b.reshape(a.shape), rtol=1e-11, atol=1e-12)
+        found = execute(D, program, xs, ())
+        assert len(found) == len(wanted)
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b.reshape(a.shape), rtol=1e-11, atol=1e-12)
 
 
 def test_programs_are_values() -> None:
@@ -106,7 +98,7 @@ def test_positions_of_rows_and_columns() -> None:
     program = trace(lower, (FULL,))
     assert [i.value for i in program.instructions if i.op == "index"] == [0, 1]
     x = np.ones((700, 90))
-    for found in (execute(D, program, [x], ()), in_blocks(program, [x]), D.run(program, [x], ())):
+    for found in (execute(D, program, [x], ()), D.run(program, [x], ())):
         np.testing.assert_array_equal(found[0], np.tril(x, -1))
     with pytest.raises(ProgramError, match="no arange from 1 to 7, but of all rows or columns"):
         trace(lambda b, x: b.mul(x, b.cast(b.arange(1, x.shape[0], 1, int64), x.dtype)), (FULL,))
@@ -169,7 +161,6 @@ def test_decorators_see_run() -> None:
 
 def test_programs_of_several_passes_are_left_to_the_default() -> None:
     program = trace(lambda b, x: b.sub(x, b.mean(x, (0,), True)), (FULL,))
-    assert block_kernel(program) is None
     x = np.arange(12.0).reshape(4, 3)
     np.testing.assert_allclose(D.run(program, [x], ())[0], x - x.mean(0))
 

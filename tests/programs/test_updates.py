@@ -10,6 +10,7 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.operations.optimizer import Step
+from burnpy_numpy import lists as numpy_lists
 from burnpy_numpy.lists import Lists
 
 pytest.importorskip("llvmlite")
@@ -29,6 +30,12 @@ class Composed(NumPy):
     foreach = Backend.foreach
 
 
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide the larger parameters into several blocks, the last of another size."""
+    monkeypatch.setattr(numpy_lists, "_BLOCK", 500)
+
+
 UPDATES: dict[str, tuple[int, tuple[Any, ...]]] = {
     "sgd_update": (0, ()),
     "momentum_update": (1, (0.9, 0.3, True)),
@@ -44,7 +51,8 @@ STEPS = [Step(0.1), Step(0.1, 7, 0.01), Step(0.1, 3, 0.0, True), Step(0.01, 2, 0
 def lists(states: int, dtype: str) -> list[list[Any]]:
     generator = np.random.default_rng(5)
     shapes = [(3, 5), (1,), (), (40, 30), (0, 4)]
-    return [[np.asarray(generator.uniform(0.1, 1, shape)).astype(dtype) for shape in shapes] for _ in range(2 + states)]
+    drawn = [[generator.uniform(0.1, 1, shape) for shape in shapes] for _ in range(2 + states)]
+    return [[*(np.asarray(x).astype(dtype) for x in xs), np.dtype(dtype).type(0.5)] for xs in drawn]
 
 
 def flat(found: Any) -> list[Any]:

@@ -22,7 +22,6 @@ from burnpy_numpy.compiled.lookups import lookup
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
-    from burnpy_numpy.block_kernel import BlockKernel
     from burnpy_numpy.compiled.kernel import Kernel, NamedKernel
 
 LEAST = 2
@@ -30,8 +29,6 @@ LEAST = 2
 be one of NumPy's scalars, which kernels cannot read."""
 MANY = 2048
 """The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
-BLOCKS = 1 << 14
-"""The number of elements from which NumPy computes programs block by block, where there is no compiled kernel."""
 _TWO_CALLS = 64
 """The same for sums of squares, which are two calls, and whose kernel needs rows."""
 _PART = 1 << 12
@@ -118,7 +115,7 @@ class Compiled(ArrayBackend):
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
         if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
-            kernel = kernel_or_blocks("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, (), x.size)
+            kernel = kernel_of("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         columns = x.shape[-1]
@@ -211,7 +208,6 @@ def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...]
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 _ONE, _TWO = (_FULL,), (_FULL, _FULL)
 _found: dict[tuple[Any, ...], Kernel | None] = lookup()
-_blocks: dict[tuple[Any, ...], BlockKernel | None] = lookup()
 _templates: dict[tuple[Any, ...], NamedKernel | None] = lookup()
 
 
@@ -233,23 +229,6 @@ def kernel_of(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, 
 
         kernel = _found[key] = kernel_for(name, extents, dtype.name, rest)
         return kernel
-
-
-def kernel_or_blocks(
-    name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...], size: int
-) -> Kernel | BlockKernel | None:
-    """Return the kernel of an operation, see `kernel_of`; without one, its block kernel for many elements."""
-    kernel = kernel_of(name, extents, dtype, rest)
-    if kernel is not None or size < BLOCKS:
-        return kernel
-    key = (name, extents, dtype, rest)
-    try:
-        return _blocks[key]
-    except KeyError:
-        from burnpy_numpy.compiled.selection import block_kernel_for
-
-        blocks = _blocks[key] = block_kernel_for(name, extents, dtype.name, rest)
-        return blocks
 
 
 def kernels_enabled() -> bool:
@@ -302,19 +281,19 @@ def block_starts(count: int, width: int) -> Any:
     return np.minimum(np.arange(0, count, width), count - width)
 
 
-def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | BlockKernel | None:
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
     dtype = x.dtype
     if x.size < LEAST or not (dtype is float32 or dtype is float64):
         return None
     if y is None:
-        return kernel_or_blocks(name, _ONE, dtype, rest, x.size)
+        return kernel_of(name, _ONE, dtype, rest)
     if y.dtype is not dtype or y.shape != x.shape:
         return None
-    return kernel_or_blocks(name, _TWO, dtype, rest, x.size)
+    return kernel_of(name, _TWO, dtype, rest)
 
 
-def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | BlockKernel | None:
+def _rowwise(name: str, rest: tuple[Any, ...], dim: int, x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an operation along the last dimension."""
     shape = x.shape
     return elementwise_kernel(name, rest, x, y) if dim == len(shape) - 1 and shape[dim] <= LONGEST else None
@@ -339,7 +318,7 @@ def _normalizing(
     full: tuple[Any, ...],
     row: tuple[Any, ...],
     column: tuple[Any, ...] = (),
-) -> Kernel | BlockKernel | None:
+) -> Kernel | None:
     """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
     x = full[-1]
     dtype, shape = x.dtype, x.shape[dims[0] :]
@@ -362,7 +341,7 @@ def _normalizing(
         if a.size * columns != x.size:
             return None
     extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
-    return kernel_or_blocks(name, extents, dtype, ((1,), eps), x.size)
+    return kernel_of(name, extents, dtype, ((1,), eps))
 
 
 def _finite(x: Any) -> bool:

@@ -11,9 +11,7 @@ from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
 from burnpy.backend.program.fused import program_of as program_of_formula
 from burnpy.backend.value_range import value_range
-from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_array.programs import program_of
-from burnpy_numpy.block_kernel import BlockKernel, block_kernel
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
 from burnpy_numpy.compiled.operations import LEAST, LONGEST
 
@@ -26,23 +24,13 @@ def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any,
     return None if program is None else kernel_of(program)
 
 
-def block_kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> BlockKernel | None:
-    """Return the block kernel of an operation; None if it has none, or other methods are as fast."""
-    program = None if name in _UNBLOCKED else program_of(name, extents, dtype, rest)
-    return None if program is None else block_kernel(program)
-
-
-_UNBLOCKED = frozenset((*UNARY, *BINARY, "relu", "hardtanh", "sum_of_squares"))
-"""Operations that are few calls of NumPy, so that blocks gain nothing."""
-
-
 def kernel_of_formula(formula: Formula, arrays: int, dtype: str, numbers: int) -> Kernel | None:
     """Return the kernel of an elementwise formula of arrays of a dtype, and of numbers; None likewise."""
     return kernel_of(program_of_formula(formula, dtype, arrays, numbers))
 
 
 def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
-    """Return the results of a program: by its kernel, else block by block, else by its default."""
+    """Return the results of a program: by its kernel, else by its default."""
     xs = [np.asarray(x) for x in xs]
     given, rows, columns = program.bind(xs, numbers)
     if not program.elementwise:
@@ -53,8 +41,7 @@ def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], number
         kernel = kernel_of(program)
         if kernel is not None:
             return kernel(xs, numbers, rows, columns)
-    blocks = block_kernel(program)
-    return default(program, xs, numbers) if blocks is None else blocks(xs, numbers, rows, columns)
+    return default(program, xs, numbers)
 
 
 def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:
