@@ -2,13 +2,17 @@
 
 Two hundred methods differ only in the operation that they call. A closure would look up a cell at every call, and a
 wrapper costs a frame; here the code object of one function, the template, is copied with another name in it, so that
-each copy runs as fast as a method written by hand, and tracebacks show the template. Where a method must be different
-code for each operation, as those of `Autodiff` are, it is generated as source text instead (`burnpy.autodiff.codegen`).
+each copy runs as fast as a method written by hand. Tracebacks show the template's lines with the names replaced. Where
+a method must be different code for each operation, as those of `Autodiff` are, it is generated as source text instead
+(`burnpy.autodiff.codegen`).
 """
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Mapping
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -36,7 +40,10 @@ def specialised(
     code = template.__code__
     own = name.rpartition(".")[2]
     if words:  # replacing nothing takes its time too, and three hundred methods are copied at import
+        filename = f"{code.co_filename} ({name})"
+        linecache.cache[filename] = (partial(_source, code.co_filename, words),)  # a lazy entry: read for a traceback
         code = code.replace(
+            co_filename=filename,
             co_names=tuple([words.get(n, n) for n in code.co_names]),
             co_varnames=tuple([words.get(n, n) for n in code.co_varnames]),
             co_consts=tuple([words.get(c, c) if type(c) is str else c for c in code.co_consts]),
@@ -54,3 +61,8 @@ def specialised(
     copy.__doc__, copy.__module__, copy.__qualname__ = template.__doc__, template.__module__, name
     vars(copy).update(vars(template))
     return copy
+
+
+def _source(filename: str, words: Mapping[str, str]) -> str:
+    """Return the source of a template's file with some names replaced, for tracebacks."""
+    return re.sub(r"\b\w+\b", lambda found: words.get(found[0], found[0]), "".join(linecache.getlines(filename)))

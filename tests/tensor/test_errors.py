@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from traceback import format_exception
 from typing import Any
 
 import numpy as np
@@ -441,6 +442,17 @@ def test_an_interruption_stays_one() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Tensor.ones((2,), device=Slow) + 1.0
+
+
+def test_tracebacks_name_the_operation() -> None:
+    """Methods share the bytecode of a template; a traceback shows its lines with the operation's name."""
+    x: Any = Tensor[NumPy].ones((2,))
+    for method, call in (("mul", lambda: x.mul("a")), ("sum", lambda: x.sum("a"))):
+        with pytest.raises(BurnpyError) as caught:
+            call()
+        text = "".join(format_exception(caught.value))
+        assert f'"{method}"' in text
+        assert "OPERATION" not in text
 
 
 def test_the_door_to_the_errors() -> None:
