@@ -7,6 +7,7 @@ another public class is listed there, and operations of backends are in ``operat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import EnumMeta
 from importlib import import_module
 from inspect import Parameter, isclass, isroutine, signature
 from pathlib import Path
@@ -62,7 +63,7 @@ def _members(owner: str, cls: type, others: set[type]) -> Iterator[str]:
 
 def _signature(value: Any) -> str:
     """Return the parameters of a function or class, without annotations; nothing for other values."""
-    if not (isroutine(value) or isclass(value)):
+    if not (isroutine(value) or isclass(value)) or isinstance(value, EnumMeta):
         return ""
     try:
         parameters = signature(value).parameters.values()
