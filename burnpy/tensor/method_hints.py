@@ -27,20 +27,23 @@ class Lacking(Missing):
         self.owner: KindName = owner
 
     def __get__(self, tensor: TensorBase[Any] | None, cls: type[TensorBase[Any]]) -> NoReturn:
+        dtype = f" of dtype {tensor.dtype}" if tensor is not None else ""
+        raise MissingMethodError(lambda: self._message(cls, dtype))
+
+    def _message(self, cls: type[TensorBase[Any]], dtype: str) -> str:
         theirs = TensorBase.kinds[self.owner]
         value = next(vars(base)[self.name] for base in theirs.__mro__ if self.name in vars(base))
         if isinstance(value, LazyMethod):
             value = value.load()
         if isinstance(value, classmethod):
-            raise MissingMethodError(
+            return (
                 f"{cls.__name__} has no {self.name}(), which makes {_ARTICLE[self.owner]} tensor; "
                 f"write {theirs.__name__}[NumPy].{self.name}(...)"
             )
         call = "" if isinstance(value, property) else "()"
-        own = f" of dtype {tensor.dtype}" if tensor is not None else ""
-        raise MissingMethodError(
+        return (
             f"{self.name}{call} needs {_ARTICLE[self.owner]} tensor, and this is {_ARTICLE[cls.kind]} tensor"
-            f"{own}; convert it first: x.{self.owner}().{self.name}{call}"
+            f"{dtype}; convert it first: x.{self.owner}().{self.name}{call}"
         )
 
 
