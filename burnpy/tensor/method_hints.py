@@ -10,6 +10,8 @@ from burnpy.hints import numpy_names, torch_names
 from burnpy.tensor.base import Missing, TensorBase
 from burnpy.tensor.lazy_methods import LazyMethod
 
+_OWNERS: tuple[KindName, ...] = ("int", "bool", "float")
+"""The kinds to convert to, the preferred last: a float becomes a mask, since .int() would round it towards 0."""
 _ARTICLE = {"float": "a float", "int": "an int", "bool": "a bool"}
 
 
@@ -70,8 +72,8 @@ def explain_missing_methods() -> None:
     """
     methods: dict[KindName, set[str]] = {kind: _public_names(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
-        for owner, theirs in methods.items():
-            for name in theirs - methods[kind]:
+        for owner in _OWNERS:
+            for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
     own = vars(TensorBase)
     for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES}:
