@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from burnpy.autodiff.modes import next_level
+from burnpy.autodiff.modes import new_level
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import EscapedError, KindError
@@ -27,8 +27,7 @@ class Level:
     __slots__ = ("_before", "device")
 
     def __init__(self, kind: Any, api: str, base: Any) -> None:
-        self.device: Any = kind.unregistered(base)
-        self.device.level = next_level()
+        self.device: Any = new_level(kind, base)
         self.device.api = api
         self.device.door = Door(kind, Closed)
 
