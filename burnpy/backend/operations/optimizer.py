@@ -251,7 +251,7 @@ class Optimizer(OperationsBase):
         With t = ``step.number``, rate = lr / (1 + (t - 1) · lr_decay).
         Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
         """
-        numbers = adagrad_numbers(step, lr_decay, eps)
+        numbers = (*step.numbers(adagrad_rate, 1, lr_decay), eps, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize)
         return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
@@ -389,7 +389,7 @@ def adagrad_step(
     decays: bool,
     maximize: bool,
 ) -> tuple[Float, Float]:
-    """Update one parameter as `Optimizer.adagrad_update` does; the numbers are the `adagrad_numbers`."""
+    """Update one parameter as `Optimizer.adagrad_update` does, with the `adagrad_rate`."""
     _, grad = decayed(b, param, grad, weight_decay, decays, maximize, decoupled=False)
     total = b.add(total, b.square(grad))
     return b.sub(param, b.div(b.mul(grad, rate), b.add(b.sqrt(total), eps))), total
@@ -399,11 +399,6 @@ def adam_numbers(step: Step, beta1: float, beta2: float, eps: float, decoupled: 
     """Return the numbers of `adam_step`: the `adam_rates`, 1 - beta1, beta2, 1 - beta2, eps, and the weight decay or,
     where it is decoupled, the factor by which it shrinks the parameter."""
     return *step.numbers(adam_rates, 1, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, eps, step.decay(decoupled)
-
-
-def adagrad_numbers(step: Step, lr_decay: float, eps: float) -> tuple[Any, ...]:
-    """Return the numbers of `adagrad_step`: the rate, eps and the weight decay."""
-    return *step.numbers(adagrad_rate, 1, lr_decay), eps, step.weight_decay
 
 
 def adagrad_rate(number: int, lr: float, lr_decay: float) -> tuple[float]:
