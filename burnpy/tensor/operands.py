@@ -117,6 +117,8 @@ def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> An
 def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
     """Return the tensors on one device, lifted if one of them is on a level above the others.
 
+    Ints and bools may be on any device beneath that of the others.
+
     Raises:
         DeviceError: the tensors are on unrelated devices.
         EscapedError: a tensor is on a level whose function has returned.
@@ -124,8 +126,9 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
     device = tensors[0]._device
     for x in tensors:
         if x._device is not device:
-            device = common_device(operation, [x._device for x in tensors])
-            return tuple([x if x._device is device else raised(x, device) for x in tensors])
+            floats = [x._device for x in tensors if x.kind == "float"]
+            device = common_device(operation, floats, [x._device for x in tensors if x.kind != "float"])
+            return tuple([raised(x, device) for x in tensors])
     if hasattr(device, "refuse"):
         device.refuse(operation)
     return tensors
