@@ -12,7 +12,7 @@ from typing import Any
 
 from burnpy.autodiff.codegen.compiling import node_class
 from burnpy.autodiff.graph import Tracked, untracked
-from burnpy.autodiff.modes import next_level
+from burnpy.autodiff.modes import new_level
 from burnpy.autodiff.multi_output import record_outputs
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float
@@ -66,8 +66,7 @@ def _gradient(kind: Any, formula: Formula, needs: tuple[bool, ...], used: tuple[
 
     def gradient(b: Any, *args: Any) -> tuple[Float, ...]:
         grads, xs, numbers = args[:count], args[count : count + len(needs)], args[count + len(needs) :]
-        level: Any = kind.unregistered(b)
-        level.level = next_level()
+        level: Any = new_level(kind, b)
         leaves = [level.lift(x) for x in xs]
         leaves = [level.require_grad(x) if needed else x for x, needed in zip(leaves, needs, strict=True)]
         outs = [out for out, has_grad in zip(formula(level, *leaves, *numbers), used, strict=True) if has_grad]

@@ -27,6 +27,17 @@ next_level = count(1).__next__
 """Return the number of the next level; numbers ascend in order of creation, and singleton devices are level 0."""
 
 
+def new_level(kind: Any, base: Any) -> Any:
+    """Return a level on a device: an `Autodiff` or a `Forward` that is no singleton.
+
+    Unlike ``Autodiff[Balanced[NumPy]]``, whose inner device is NumPy, a level on ``Balanced[NumPy]`` lifts its tensors.
+    """
+    level = kind.unregistered(base)
+    level.inner = base
+    level.level = next_level()
+    return level
+
+
 Observer: TypeAlias = Callable[[Any, Any], None]
 """``(device, node)``, called for every node that is recorded."""
 Taker: TypeAlias = Callable[[Any, Any], None]

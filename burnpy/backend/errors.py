@@ -5,7 +5,8 @@ A message names, in one sentence, the call, the shapes, dtypes or devices involv
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 
 def a(name: str) -> str:
@@ -15,6 +16,9 @@ def a(name: str) -> str:
     ('an IntTensor', 'a Tensor', 'an ndarray', 'a UserDict')
     """
     return f"{'an' if name[:1] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
+
+
+_ARGS: Any = vars(BaseException)["args"]
 
 
 class BurnpyError(Exception):
@@ -41,10 +45,41 @@ class MissingNameError(BurnpyError, AttributeError):
     """A missing attribute; the message says what to write instead.
 
     ``name`` is None, because Python would otherwise add its own suggestion, by spelling alone, to the message.
+
+    Args:
+        message: the message, or a function that makes it. The function is called when the message is first read, so
+            that ``hasattr(x, name)`` and ``getattr(x, name, None)``, which read none, do not search for similar names.
     """
+
+    def __init__(self, message: str | Callable[[], str]) -> None:
+        super().__init__(message)
 
     if not TYPE_CHECKING:
         name = property(lambda self: None, lambda self, value: None)  # Python sets it
+
+        @property
+        def args(self) -> tuple[Any, ...]:
+            """The message."""
+            args = _ARGS.__get__(self)
+            if args and callable(args[0]):
+                args = (args[0](), *args[1:])
+                _ARGS.__set__(self, args)
+            return args
+
+        @args.setter
+        def args(self, args: tuple[Any, ...]) -> None:
+            _ARGS.__set__(self, args)
+
+    def __str__(self) -> str:
+        _ = self.args  # makes the message, which Python reads past the property
+        return super().__str__()
+
+    def __repr__(self) -> str:
+        _ = self.args  # as above
+        return super().__repr__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, vars(self)
 
 
 class DTypeError(BurnpyError, TypeError):

@@ -111,12 +111,12 @@ class Batch(Subscriptable, Generic[B]):
                 f"batch.{first}[0]"
             )
         if name not in self._columns:
-            raise MissingNameError(self._missing(name))
+            raise MissingNameError(lambda: self._missing(name))
         return self._columns[name]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._columns:
-            raise MissingNameError(self._missing(name))
+            raise MissingNameError(lambda: self._missing(name))
         return self._columns[name]
 
     def _missing(self, name: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from burnpy.autodiff.modes import next_level
+from burnpy.autodiff.modes import new_level
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import EscapedError, KindError
@@ -27,8 +27,7 @@ class Level:
     __slots__ = ("_before", "device")
 
     def __init__(self, kind: Any, api: str, base: Any) -> None:
-        self.device: Any = kind.unregistered(base)
-        self.device.level = next_level()
+        self.device: Any = new_level(kind, base)
         self.device.api = api
         self.device.door = Door(kind, Closed)
 
@@ -110,10 +109,12 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
         DeviceError: the tensors are on several devices, none of which is a level above the others.
         EscapedError: a tensor is on a closed level.
     """
-    devices = [x._device for x in tensors] + ([] if beneath is None else [beneath])
-    if not devices:
+    floats, discrete = [] if beneath is None else [beneath], []
+    for x in tensors:
+        (floats if x.kind == "float" else discrete).append(x._device)
+    if not floats and not discrete:
         raise KindError(f"{api}() was given no tensor to work with; pass at least one as an argument of the function")
-    top = common_device(api, devices)
+    top = common_device(api, floats, discrete)
     for level in reversed(open_levels.get()):
         if levels_between(level, top) is not None:
             return level

@@ -36,13 +36,17 @@ def from_package(package: str, name: str) -> AttributeError:
     """Return the error for a name that a package does not have."""
     if name.startswith("__"):  # Python's own modules probe for such names
         return AttributeError(f"module {package!r} has no attribute {name!r}")
-    return MissingNameError(f"{package} has no {name}{_of_package(package, name)}")
+    return MissingNameError(lambda: f"{package} has no {name}{_of_package(package, name)}")
 
 
 def of_tensor(owner: str, name: str) -> MissingNameError:
     """Return the error for an attribute of PyTorch or NumPy that tensors of class ``owner`` do not have."""
-    row = row_of(name)
-    return MissingNameError(f"{owner} has no {name}{advice(row) if row else _THEIRS}")
+
+    def message() -> str:
+        row = row_of(name)
+        return f"{owner} has no {name}{advice(row) if row else _THEIRS}"
+
+    return MissingNameError(message)
 
 
 def of_object(owner: object, kind: str, name: str) -> MissingNameError:
@@ -53,7 +57,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
         kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable.
         name: the name of the attribute.
     """
-    return MissingNameError(f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
+    return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
 
 
 _THEIRS = "; it is PyTorch's, and not here yet"

@@ -74,9 +74,14 @@ class Adamax(Optimizer):
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
         beta1, beta2 = self.betas
-        numbers = (step.lr / step.bias_correction(beta1), 1.0 - beta1, beta2, self.eps, step.weight_decay)
+        numbers = (*step.numbers(adamax_rate, 1, beta1), 1.0 - beta1, beta2, self.eps, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize)
         return device.foreach(adamax_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
+
+
+def adamax_rate(number: int, lr: float, beta1: float) -> tuple[float]:
+    """Return the corrected rate of an update."""
+    return (lr / (1.0 - beta1**number),)
 
 
 def adamax_step(

@@ -36,7 +36,7 @@ class GradScaler(Subscriptable, Generic[B]):
             model = optim.step(rate, model, clip_by_global_norm(grads, 1.0))
 
     To accumulate, add gradients of one scale, and unscale the sum. bfloat16 has the range of float32 and needs no
-    scale. The number of updates, by which `Adam` corrects its averages, counts skipped steps as well.
+    scale. A skipped step is not counted in the number of updates, by which `Adam` corrects its averages.
 
     Args:
         device: the backend of the gradients, beneath `Autodiff`.

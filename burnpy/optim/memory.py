@@ -10,6 +10,7 @@ from burnpy.backend.errors import StateError
 from burnpy.backend.try_lock import TryLock
 
 if TYPE_CHECKING:
+    from burnpy.backend.operations.update_count import UpdateCount
     from burnpy.optim.state import ParamState
     from burnpy.tensor.tensor import Tensor
 
@@ -36,12 +37,14 @@ class Memory:
     exposed states, and start without a record of replaced leaves.
     """
 
-    __slots__ = ("_lock", "loaded", "replaced", "rounded", "states", "unseen")
+    __slots__ = ("_lock", "counts", "loaded", "replaced", "rounded", "states", "unseen")
 
     def __init__(self, states: Mapping[str, ParamState], loaded: bool) -> None:
         self._lock: TryLock[Use] = TryLock()
         self.states = dict(states)
         """The states by parameter id. Like the attributes below, for the call with exclusive access only."""
+        self.counts: dict[str, UpdateCount] = {}
+        """The numbers of updates by parameter id that only the device knows; ``step`` of a state is at least it."""
         self.loaded = loaded
         """True if the states were loaded from a record and no step was taken since."""
         self.unseen: set[str] = set()
@@ -81,9 +84,23 @@ class Memory:
         try:
             self.begin(use)
             self.unseen.clear()
+            self.settle()
             return dict(self.states)
         finally:
             self.end(use)
+
+    def counted_on(self) -> Any:
+        """Return the device of the counts, of which there is at least one."""
+        return next(iter(self.counts.values())).device
+
+    def settle(self) -> None:
+        """Read the numbers of updates that only the device knows, for which it is synchronized."""
+        known: dict[UpdateCount, int] = {}
+        for ident, count in self.counts.items():
+            if count not in known:
+                known[count] = count.read()
+            self.states[ident] = self.states[ident]._replace(step=known[count])
+        self.counts.clear()
 
     def load(self, states: Mapping[str, ParamState]) -> None:
         """Replace all states with ``states``, whose arrays count as exposed.
@@ -95,6 +112,7 @@ class Memory:
         try:
             self.begin(use)
             self.unseen.clear()
+            self.counts.clear()
             self.replaced, self.loaded, self.states, self.rounded = {}, bool(states), dict(states), {}
         finally:
             self.end(use)

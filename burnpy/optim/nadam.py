@@ -82,15 +82,19 @@ class NAdam(Optimizer):
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
         beta1, beta2 = self.betas
-        root = math.sqrt(step.bias_correction(beta2))
-        product = _momentum_product(beta1, self.momentum_decay, step.number)
-        momentum, following = (_momentum(beta1, self.momentum_decay, step.number + k) for k in (0, 1))
-        grad_rate = step.lr * (1.0 - momentum) / (1.0 - product)
-        mean_rate = step.lr * following / (1.0 - product * following)
+        rates = step.numbers(nadam_rates, 2, beta1, beta2, self.momentum_decay)
         decoupled = self.decoupled_weight_decay
-        numbers = (grad_rate, mean_rate, root, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
+        numbers = (*rates, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
         flags = (bool(step.weight_decay), step.maximize, decoupled)
         return device.foreach(nadam_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
+
+
+def nadam_rates(number: int, lr: float, beta1: float, beta2: float, decay: float) -> tuple[float, float, float]:
+    """Return the rates of the gradient and of its average in an update, and √(1 - β₂ᵗ)."""
+    product = _momentum_product(beta1, decay, number)
+    momentum, following = _momentum(beta1, decay, number), _momentum(beta1, decay, number + 1)
+    grad_rate = lr * (1.0 - momentum) / (1.0 - product)
+    return grad_rate, lr * following / (1.0 - product * following), math.sqrt(1.0 - beta2**number)
 
 
 def nadam_step(

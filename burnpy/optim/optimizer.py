@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
-from burnpy.backend.operations.lists import unless
 from burnpy.backend.operations.optimizer import Step
 from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.buffer_updates import buffer_values
@@ -103,7 +102,8 @@ class Optimizer(metaclass=Explaining):
 
     gated: ClassVar[bool] = False
     """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as the device's
-    operations and `burnpy.backend.Backend.foreach` do if they are given it. Otherwise, `step` does that afterwards."""
+    operations and `burnpy.backend.Backend.foreach` do if they are given it, and takes what depends on the number of the
+    update from `burnpy.optim.Step.numbers`. Otherwise, a step after `GradScaler.unscale` waits for the device."""
 
     joint: ClassVar[bool] = False
     """True if one call of `update` always takes all parameters, as their updates depend on each other."""
@@ -220,37 +220,48 @@ class Optimizer(metaclass=Explaining):
         rate, name = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()"), type(self).__name__
         param_grads = self._by_param(grads, model)
         options = self._options(model)
-        states, unseen = memory.states, memory.unseen
         device, pending = self._pending(memory, model, param_grads)
         # Updates of buffers may raise an error, so compute them before anything changes.
         buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
         found_inf = param_grads._found_inf  # where true, the step is to change nothing
-        skips = found_inf is not None and device.eager_checks and bool(found_inf.item())
-        found = None if found_inf is None or device.eager_checks else found_inf._primitive
-        gates = found is not None and _gates(type(self))
+        skips, found = False, None
+        if found_inf is not None:
+            if device.eager_checks or self.joint or not _gates(type(self)):
+                skips = bool(found_inf.item())
+            else:
+                found = found_inf._primitive
+        if memory.counts and (found is None or memory.counted_on() is not device):
+            memory.settle()
         # if False, an update may raise and change no states
-        in_place = device.in_place_updates and not skips and (found is None or gates)
+        in_place = device.in_place_updates and not skips
+        states, unseen, counts = memory.states, memory.unseen, memory.counts
         if not in_place:
-            states = dict(states)
-        common = Step(rate, 1, self.weight_decay, self.maximize, in_place, found if gates else None)
+            states, counts = dict(states), dict(counts)
+        common, step_counts = Step(rate, 1, self.weight_decay, self.maximize, in_place, found), None
+        if found is not None:
+            from burnpy.backend.operations.update_count import UpdateCounts
+
+            step_counts = UpdateCounts(device, found)
         slots, rounded = self.slots, memory.rounded
         values: dict[str, Tensor[Any]] = {}
-        for batch in batches(pending, states, options, common, unseen, self.joint):
+        for batch in batches(pending, states, options, common, unseen, self.joint, counts):
             step, members = batch
+            if step_counts is not None:
+                step = step._replace(updates=step.updates or step_counts.known(step.number - 1))
             old = [m.value for m in members]
             if self.master_weights:
                 old = masters_of(device, members, states, rounded)
             before = batch.states(states, slots, device, self.initial, old)
             after = (old, *before) if skips else self.update(device, old, [m.grad for m in members], before, step)
-            if found is not None and not gates:
-                after = unless(device, found, (old, *before), after)
             batch.check(after, slots, old, name)
             names = slots
             if self.master_weights:
                 names, after = (*slots, MASTER), with_masters(device, after, members)
-            for ident, value, state in batch.updated(after, states, names, device):
+            for ident, value, state in batch.updated(after, states, names, device, skips):
                 states[ident] = state
                 values[ident] = new_tensor(Tensor, device, value)
+            if step_counts is not None and step.updates is not None:
+                counts.update(dict.fromkeys([m.param._id for m in members], step_counts.after(step.updates)))
             if in_place:
                 unseen.update(values)
             if self.master_weights:
@@ -259,7 +270,7 @@ class Optimizer(metaclass=Explaining):
         replaced = memory.with_replaced([item.param._value for item in pending])
         if not in_place:
             unseen.difference_update(values)
-            memory.states = states
+            memory.states, memory.counts = states, counts
         memory.loaded, memory.rounded = False, rounded
         return new, replaced
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from burnpy.backend.errors import ShapeError
@@ -12,12 +13,16 @@ from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from burnpy.backend.operations.update_count import UpdateCount
     from burnpy.backend.primitives import Float
     from burnpy.nn.module import Module
     from burnpy.nn.variable import Param
     from burnpy.optim.groups import Options
 
     Initial: TypeAlias = Callable[[Any, Float], tuple[Float, ...]]
+
+
+_NO_COUNTS: Mapping[str, UpdateCount] = MappingProxyType({})
 
 
 class Pending(NamedTuple):
@@ -93,10 +98,11 @@ class Batch(NamedTuple):
         known: Mapping[str, ParamState],
         slots: Sequence[str],
         device: Any,
+        skipped: bool = False,
     ) -> list[tuple[str, Float, ParamState]]:
         """Return id, new value and new state of each member, from lists of the values and of each state.
 
-        A state that is None is left out.
+        A state that is None is left out. If the update was ``skipped``, it does not count.
         """
         number, results = self.step.number, []
         for m, value, *after in zip(self.members, *columns, strict=True):
@@ -108,7 +114,8 @@ class Batch(NamedTuple):
                 tensor: Any = None if old is None else old.values.get(name)
                 in_place = tensor.__class__ is Tensor and tensor._primitive is x
                 tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
-            results.append((ident, value, ParamState(m.path, number, tensors)))
+            count = (0 if old is None else old.step) if skipped else number
+            results.append((ident, value, ParamState(m.path, count, tensors)))
         return results
 
 
@@ -181,6 +188,7 @@ def batches(
     common: Step,
     unseen: Container[str],
     joint: bool = False,
+    counts: Mapping[str, UpdateCount] = _NO_COUNTS,
 ) -> list[Batch]:
     """Return the parameters in batches of one `Step` each.
 
@@ -194,6 +202,7 @@ def batches(
         common: the settings of the others; ``owned`` if the device updates states in place.
         unseen: the ids of those whose states were not exposed, and so may be updated in place.
         joint: whether all are one batch, whose number is that of the parameter with the fewest updates.
+        counts: the numbers of updates by id, where only the device knows them.
     """
     if joint and pending:
         number = 1 + min([0 if (state := states.get(item.param._id)) is None else state.step for item in pending])
@@ -207,10 +216,11 @@ def batches(
         owned = common.owned and (state is None or ident in unseen)
         own = options.get(ident)
         settings = (lr, decay) if own is None else (own.rate(lr), own.weight_decay)
-        key = (*settings, number, None if owned else ident)
+        count = counts.get(ident) if counts else None
+        key = (*settings, number, count, None if owned else ident)
         batch = by_step.get(key)
         if batch is None:
-            step = common._replace(lr=settings[0], weight_decay=settings[1], number=number, owned=owned)
+            step = common._replace(lr=settings[0], weight_decay=settings[1], number=number, owned=owned, updates=count)
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())

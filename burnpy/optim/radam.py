@@ -80,34 +80,39 @@ class RAdam(Optimizer):
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
         beta1, beta2 = self.betas
-        rate = step.lr / step.bias_correction(beta1)
-        scale = self._rectification(step)
-        decoupled, rectified = self.decoupled_weight_decay, scale is not None
-        numbers = (rate, scale or 0.0, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
-        flags = (bool(step.weight_decay), step.maximize, decoupled, rectified)
+        rate, scale = step.numbers(radam_rates, 1, beta1, beta2)
+        decoupled, counted = self.decoupled_weight_decay, step.updates is not None
+        numbers = (rate, scale, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
+        flags = (bool(step.weight_decay), step.maximize, decoupled, counted or scale > 0.0, counted)
         return device.foreach(radam_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
 
-    def _rectification(self, step: Step) -> float | None:
-        """Return r · √(1 - β₂ᵗ); None as long as ρ is at most 5."""
-        beta2, correction = self.betas[1], step.bias_correction(self.betas[1])
-        limit = 2.0 / (1.0 - beta2) - 1.0
-        length = limit - 2.0 * step.number * beta2**step.number / correction
-        if length <= 5.0:
-            return None
-        ratio = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length)
-        return math.sqrt(ratio) * math.sqrt(correction)
+
+def radam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
+    """Return the corrected rate of an update, and r · √(1 - β₂ᵗ); 0 as long as ρ is at most 5."""
+    correction = 1.0 - beta2**number
+    limit = 2.0 / (1.0 - beta2) - 1.0
+    length, rate = limit - 2.0 * number * beta2**number / correction, lr / (1.0 - beta1**number)
+    if length <= 5.0:
+        return rate, 0.0
+    ratio = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length)
+    return rate, math.sqrt(ratio) * math.sqrt(correction)
 
 
 def radam_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
     share2: Any, eps: Any, decay: Any, decays: bool, maximize: bool, decoupled: bool, rectified: bool,
+    counted: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Update one parameter, with the corrected rate, the rectification and the shares 1 - beta."""
+    """Update one parameter, with the corrected rate, the rectification and the shares 1 - beta.
+
+    If ``counted``, the device decides whether the update is rectified: where the rectification is not 0.
+    """
     param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled)
     mean = lerp(b, mean, grad, share1)
     square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
     change = b.mul(mean, rate)
     if rectified:
         number = scale if hasattr(scale, "dtype") else b.full((), scale, param.dtype)
-        change = b.mul(change, b.div(number, b.add(b.sqrt(square), eps)))
+        scaled = b.mul(change, b.div(number, b.add(b.sqrt(square), eps)))
+        change = b.where(b.ne(number, 0.0), scaled, change) if counted else scaled
     return b.sub(param, change), mean, square

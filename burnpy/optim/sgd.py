@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.operations.optimizer import momentum_step
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
 
@@ -82,6 +83,15 @@ class Sgd(Optimizer):
         """Return the new parameters and velocities by the formula of the class."""
         if not self.momentum:
             return (device.sgd_update(params, grads, step),)
+        if self.dampening and step.updates is not None:
+            numbers = (step.lr, self.momentum, *step.numbers(_share, 0, self.dampening), step.weight_decay)
+            flags = (bool(step.weight_decay), step.maximize, self.nesterov)
+            return device.foreach(momentum_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
         dampening = self.dampening if step.number > 1 else 0.0
         (velocities,) = states
         return device.momentum_update(params, grads, velocities, step, self.momentum, dampening, self.nesterov)
+
+
+def _share(number: int, lr: float, dampening: float) -> tuple[float]:
+    """Return the share of the gradient in the velocity: all of the first."""
+    return (1.0 - dampening if number > 1 else 1.0,)

@@ -1,7 +1,8 @@
 """Levels: the nested devices that `burnpy.func` creates, one for each derivative that is being computed.
 
 A tensor on a device beneath a level is a constant to that level, and is lifted when it is combined with a tensor of the
-level. Singleton devices, such as ``Autodiff(NumPy())``, are not levels: mixing their tensors is an error. A level whose
+level. Singleton devices, such as ``Autodiff(NumPy())``, are not levels: mixing their float tensors with those of the
+device beneath is an error. Ints and bools carry no gradient, and mix with tensors of any device above. A level whose
 function has returned is closed, and has a method ``refuse`` that raises an error.
 """
 
@@ -87,18 +88,46 @@ def levels_between(high: Any, low: Any) -> list[Any] | None:
     return levels
 
 
-def common_device(operation: str, devices: Iterable[Any]) -> Any:
+def holds_discrete_of(high: Any, low: Any) -> bool:
+    """Return whether ints and bools of device ``low`` are ints and bools of ``high``.
+
+    They carry no gradient, so a device that differentiates has those of every device beneath it.
+    """
+    while high is not low:
+        if not high.differentiates:
+            return False
+        if getattr(high, "wraps", None) is low:  # a `Strategy`, whose inner device is that of `Autodiff`
+            return True
+        high = high.inner
+    return True
+
+
+def common_device(operation: str, devices: Iterable[Any], discrete: Iterable[Any] = ()) -> Any:
     """Return the device, of at least one, that is the same as or a level above each of the others.
+
+    Args:
+        operation: the name of the operation, for messages.
+        devices: the devices of float tensors, or of any.
+        discrete: the devices of int and bool tensors, which may be any device beneath the result.
 
     Raises:
         DeviceError: there is no such device.
         EscapedError: a device is a level whose function has returned.
     """
-    remaining = iter(devices)
-    top = next(remaining)
-    for device in remaining:
-        if device is not top and levels_between(top, device) is None:
+    top = None
+    for device in devices:
+        if top is None:
+            top = device
+        elif device is not top and levels_between(top, device) is None:
             if levels_between(device, top) is None:
+                refuse_mixed(operation, top, device)
+            top = device
+    floats = top is not None
+    for device in discrete:
+        if top is None:
+            top = device
+        elif not holds_discrete_of(top, device):
+            if levels_between(device, top) is None and (floats or not holds_discrete_of(device, top)):
                 refuse_mixed(operation, top, device)
             top = device
     if hasattr(top, "refuse"):
@@ -137,12 +166,11 @@ def refuse_mixed(operation: str, first_device: Any, second_device: Any) -> NoRet
 
 
 def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
-    """Return a tensor lifted to a level above its device, as a constant; the tensor itself if it is there already."""
-    levels = levels_between(device, x._device)
-    if not levels:
+    """Return a tensor lifted to a device above its own, as a constant; the tensor itself if it is there already."""
+    if x._device is device:
         return x
     primitive = x._primitive
     if x.kind == "float":
-        for level in reversed(levels):
+        for level in reversed(levels_between(device, x._device) or []):
             primitive = level.lift(primitive)
     return new_tensor(type(x), device, primitive)  # type: ignore[no-any-return]  # of that class

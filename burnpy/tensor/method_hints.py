@@ -10,6 +10,8 @@ from burnpy.hints import numpy_names, torch_names
 from burnpy.tensor.base import Missing, TensorBase
 from burnpy.tensor.lazy_methods import LazyMethod
 
+_OWNERS: tuple[KindName, ...] = ("int", "bool", "float")
+"""The kinds to convert to, the preferred last: a float becomes a mask, since .int() would round it towards 0."""
 _ARTICLE = {"float": "a float", "int": "an int", "bool": "a bool"}
 
 
@@ -27,20 +29,23 @@ class Lacking(Missing):
         self.owner: KindName = owner
 
     def __get__(self, tensor: TensorBase[Any] | None, cls: type[TensorBase[Any]]) -> NoReturn:
+        dtype = f" of dtype {tensor.dtype}" if tensor is not None else ""
+        raise MissingMethodError(lambda: self._message(cls, dtype))
+
+    def _message(self, cls: type[TensorBase[Any]], dtype: str) -> str:
         theirs = TensorBase.kinds[self.owner]
         value = next(vars(base)[self.name] for base in theirs.__mro__ if self.name in vars(base))
         if isinstance(value, LazyMethod):
             value = value.load()
         if isinstance(value, classmethod):
-            raise MissingMethodError(
+            return (
                 f"{cls.__name__} has no {self.name}(), which makes {_ARTICLE[self.owner]} tensor; "
                 f"write {theirs.__name__}[NumPy].{self.name}(...)"
             )
         call = "" if isinstance(value, property) else "()"
-        own = f" of dtype {tensor.dtype}" if tensor is not None else ""
-        raise MissingMethodError(
+        return (
             f"{self.name}{call} needs {_ARTICLE[self.owner]} tensor, and this is {_ARTICLE[cls.kind]} tensor"
-            f"{own}; convert it first: x.{self.owner}().{self.name}{call}"
+            f"{dtype}; convert it first: x.{self.owner}().{self.name}{call}"
         )
 
 
@@ -67,8 +72,8 @@ def explain_missing_methods() -> None:
     """
     methods: dict[KindName, set[str]] = {kind: _public_names(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
-        for owner, theirs in methods.items():
-            for name in theirs - methods[kind]:
+        for owner in _OWNERS:
+            for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
     own = vars(TensorBase)
     for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES}:

@@ -16,8 +16,7 @@ from burnpy.tensor.base import TensorBase, class_name, describe
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
 
-_CONVERSION = {"float": ".float()", "int": ".int()", "bool": ".bool()"}
-
+_FROM_NARROW = ("bool", "int", "float")
 
 T = TypeVar("T", bound=TensorBase[Any])
 
@@ -36,10 +35,7 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
     if other._device is not tensor._device:
         tensor, other = together(operation, tensor, other)
     if other.kind != tensor.kind:
-        raise KindError(
-            f"{operation}() was asked of {describe(tensor)} and {describe(other)}; kinds do not mix by themselves: "
-            f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
-        )
+        raise mixed_kinds(operation, tensor, other)
     return tensor, other._primitive
 
 
@@ -62,8 +58,10 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     if isinstance(other, (bool, int, float)):
         raise KindError(
             f"{operation}() was asked of {describe(tensor)} and the {type(other).__name__} {other!r}; "
-            f"convert the tensor first, as in x{_CONVERSION['float' if isinstance(other, float) else 'int']}"
+            f"convert the tensor first, as in x.{'float' if isinstance(other, float) else 'int'}()"
         )
+    if isinstance(other, TensorBase) and other.kind != tensor.kind:
+        raise mixed_kinds(operation, tensor, other)
     name = type(tensor).__name__
     if isinstance(other, (list, tuple)) or hasattr(other, "__array_interface__") or hasattr(other, "__dlpack__"):
         raise KindError(
@@ -76,6 +74,16 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     elif callable(other) and getattr(other, "__name__", "") == "grad":
         hint = "tensors store no gradient: grads = loss.backward() has them, and x.grad(grads) is that of x"
     raise KindError(f"{operation}() was asked of {a(name)} and {describe(other)}; {hint}")
+
+
+def mixed_kinds(operation: str, x: TensorBase[Any], y: TensorBase[Any]) -> KindError:
+    """Return the error for tensors of two kinds: the narrower one is to be converted, which loses no value."""
+    narrow, wide = sorted((x, y), key=lambda tensor: _FROM_NARROW.index(tensor.kind))
+    if hasattr(type(narrow), operation) and not hasattr(type(wide), operation):  # such as bitwise_and
+        hint = f"{operation}() takes no floats: make a mask of the {type(wide).__name__}, as in x != 0"
+    else:
+        hint = f"convert the {type(narrow).__name__} with .{wide.kind}()"
+    return KindError(f"{operation}(): kinds do not mix, got {describe(x)} and {describe(y)}; {hint}")
 
 
 def need_floats(operation: str, x: object) -> None:
@@ -109,6 +117,8 @@ def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> An
 def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
     """Return the tensors on one device, lifted if one of them is on a level above the others.
 
+    Ints and bools may be on any device beneath that of the others.
+
     Raises:
         DeviceError: the tensors are on unrelated devices.
         EscapedError: a tensor is on a level whose function has returned.
@@ -116,8 +126,9 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
     device = tensors[0]._device
     for x in tensors:
         if x._device is not device:
-            device = common_device(operation, [x._device for x in tensors])
-            return tuple([x if x._device is device else raised(x, device) for x in tensors])
+            floats = [x._device for x in tensors if x.kind == "float"]
+            device = common_device(operation, floats, [x._device for x in tensors if x.kind != "float"])
+            return tuple([raised(x, device) for x in tensors])
     if hasattr(device, "refuse"):
         device.refuse(operation)
     return tensors

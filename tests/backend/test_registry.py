@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -41,6 +44,28 @@ def test_a_package_registers_its_backend() -> None:
 def test_burnpys_own_are_there_whether_or_not_they_can_be_used() -> None:
     assert {"CuPy", "NumPy"} <= set(available())
     assert load("NumPy") is NumPy
+
+
+def test_a_missing_name_reads_the_installed_packages_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation, which changes a folder of packages, is seen at once."""
+    monkeypatch.syspath_prepend(tmp_path)
+    reads: list[str] = []
+    entry_points = importlib.metadata.entry_points
+
+    def counted(group: str) -> Any:
+        reads.append(group)
+        return entry_points(group=group)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", counted)
+    for _ in range(5):
+        assert not hasattr(burnpy.backend, "Later")
+    assert len(reads) == 1
+    info = tmp_path / "later-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[burnpy.backends]\nLater = burnpy_numpy:NumPy\n")
+    os.utime(tmp_path, ns=(1, 1))
+    assert "Later" in available()
 
 
 def test_an_unknown_name_lists_those_that_are_installed() -> None:

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cat, stack, where
-from burnpy.autodiff import Forward, make_dual, unpack_dual
+from burnpy.autodiff import Balanced, Forward, checkpoint, custom_jvp, make_dual, unpack_dual
 from burnpy.autodiff.modes import no_grad, observing
-from burnpy.backend import NumPy, errors
+from burnpy.backend import Checked, Mixed, NumPy, Profiled, errors
 from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp
+from burnpy.func.pytree import tensors_in
 
 F = Callable[[Any], Any]
 
@@ -363,3 +364,69 @@ def test_ints_and_random_numbers_inside_of_a_function() -> None:
     # (2 x₂ + x₀) x₂
     assert grad(f)(x).tolist() == [3.0, 0.0, 13.0]
     assert jacfwd(f)(x).tolist() == [3.0, 0.0, 13.0]
+
+
+def closing_over(device: Any) -> dict[str, Callable[[], Any]]:
+    """All transforms, of functions that close over tensors on the device of their arguments."""
+    values = np.random.default_rng(0).normal(size=(4, 4))
+    x, w, rows = x64(values, device), x64(values.T + 1.0, device), IntTensor.from_data([3, 0], device=device)
+
+    @custom_jvp
+    def warped(a: Any) -> Any:
+        return (a @ w).tanh()
+
+    @warped.defjvp
+    def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+        out = (primals[0] @ w).tanh()
+        return out, (tangents[0] @ w) * (1.0 - out * out)
+
+    def g(a: Any) -> Any:
+        return (a @ w).tanh() * w + a.square().mean() * w
+
+    def f(a: Any) -> Any:
+        return g(a).sum() + (a[rows] @ w[rows].mT).sum()
+
+    def pulled(a: Any) -> Any:
+        out, pull = vjp(g, a)
+        return out, pull(w)
+
+    def pushed(a: Any) -> Any:
+        out, push = linearize(g, a)
+        return out, push(w)
+
+    return {
+        "grad": lambda: grad(f)(x),
+        "value_and_grad": lambda: value_and_grad(f)(x),
+        "vjp": lambda: pulled(x),
+        "jvp": lambda: jvp(g, (x,), (w,)),
+        "linearize": lambda: pushed(x),
+        "jacobian": lambda: jacobian(g)(x),
+        "jacrev": lambda: jacrev(g)(x),
+        "jacfwd": lambda: jacfwd(g)(x),
+        "hessian": lambda: hessian(f)(x),
+        "hvp": lambda: hvp(f, (x,), (w,)),
+        "vhp": lambda: vhp(f, x, w),
+        "grad of grad": lambda: grad(lambda a: (grad(f)(a) * w).sum())(x),
+        "grad of jvp": lambda: grad(lambda a: jvp(g, (a,), (w,))[1].sum())(x),
+        "jvp of grad": lambda: jvp(grad(f), (x,), (w,)),
+        "has_aux": lambda: grad(lambda a: (f(a), a * w), has_aux=True)(x),
+        "inner": lambda: grad(lambda a: (a * (a.inner() * w)).sum())(x),
+        "checkpoint": lambda: grad(lambda a: checkpoint(lambda b: (b @ w).tanh(), a).sum())(x),
+        "custom_jvp": lambda: grad(lambda a: warped(a).sum())(x),
+    }
+
+
+@pytest.mark.parametrize("name", closing_over(NumPy))
+def test_functions_close_over_tensors_on_any_decorator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Balanced, "smallest", 0)  # recipes for small arrays too
+    expected = [x.to_numpy() for x in tensors_in(closing_over(NumPy)[name]())]
+    assert expected
+    kinds: list[Any] = [Balanced, Profiled, Checked, Mixed]
+    inside = [*(kind(NumPy()) for kind in kinds), Balanced(Checked(NumPy())), Profiled(Balanced(NumPy()))]
+    for device in [*inside, *map(Autodiff, inside), *map(Forward, inside)]:
+        found = tensors_in(closing_over(device)[name]())
+        assert {x.device for x in found} == {device}
+        tolerance = 0.0 if "Mixed" not in str(device) else 0.05
+        for x, value in zip(found, expected, strict=True):
+            difference = np.abs(x.to_numpy() - value).max()
+            assert difference <= tolerance * np.abs(value).max() + 1e-12, f"{device}: differs by {difference}"

@@ -6,7 +6,10 @@ import copy
 import math
 import pickle
 import re
+import subprocess
+import sys
 import traceback
+import types
 from operator import attrgetter
 from typing import Any
 
@@ -18,9 +21,10 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, CallError, MissingNameError
 from burnpy.docs import migrating
-from burnpy.hints import torch_names
+from burnpy.hints import missing, torch_names
 from burnpy.hints.spelling import meant
 from burnpy.hints.table import advice, row_of, rows
+from burnpy.tensor import method_hints
 
 TENSOR, TORCH, FUNCTIONAL = torch_names.TENSOR.split(), torch_names.TORCH.split(), torch_names.FUNCTIONAL.split()
 OPERATIONS = sorted({*TENSOR, *(name for name in TORCH if name in TENSOR or name not in FUNCTIONAL)})
@@ -191,6 +195,88 @@ def test_assignments_are_explained_too() -> None:
         MissingNameError, match=r"write x\.is_require_grad\(\) \(x = x\.require_grad\(\) makes a leaf\)"
     ):
         x.requires_grad = True
+
+
+OWNERS: dict[str, Any] = {
+    "burnpy": burnpy,
+    **{f"burnpy.{name}": getattr(burnpy, name) for name in ("nn", "optim", "func", "linalg", "autodiff", "data")},
+    "burnpy.distributed": burnpy.distributed,
+    "burnpy.nn.functional": burnpy.nn.functional,
+    "burnpy.nn.init": burnpy.nn.init,
+    "Linear": burnpy.nn.Linear(2, 2, device=Autodiff[NumPy]),
+    "Param": burnpy.nn.Linear(2, 2, device=Autodiff[NumPy]).weight,
+    "Adam": burnpy.optim.Adam(),
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
+def test_a_name_that_is_only_looked_for_is_compared_with_no_other(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hasattr` and `getattr` with a default show no message, so none is made."""
+    compared: list[str] = []
+
+    def counted(name: str, names: Any) -> str | None:
+        compared.append(name)
+        return meant(name, names)
+
+    monkeypatch.setattr(missing, "meant", counted)
+    assert not hasattr(owner, "zzqx")
+    assert getattr(owner, "zzqx", None) is None
+    assert compared == []
+    with pytest.raises(AttributeError) as caught:
+        owner.zzqx
+    assert str(caught.value) == str(caught.value)
+    assert "zzqx" in compared
+    assert len(compared) <= 2, "with the names of the package, and with the methods of tensors"
+
+
+@pytest.mark.parametrize("kind", [IntTensor, BoolTensor])
+def test_a_method_of_another_kind_that_is_only_looked_for_makes_no_message(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*args: object) -> str:
+        raise AssertionError("a message was made")
+
+    monkeypatch.setattr(method_hints.Lacking, "_message", refused)
+    monkeypatch.setattr(missing, "row_of", refused)
+    x = kind[NumPy].full((2,), True)
+    assert not hasattr(x, "mean")
+    assert getattr(x, "fft", None) is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (burnpy, "stak", "burnpy has no stak; is it stack?"),
+        (burnpy.nn.Linear(2, 2, device=NumPy), "weigth", "Linear has no weigth; is it weight?"),
+        (IntTensor[NumPy].ones((2,)), "mean", "mean() needs a float tensor, and this is an int tensor"),
+        (Tensor[NumPy].ones((2,)), "vdot", "Tensor has no vdot; write v.dot(v)"),
+    ],
+)
+def test_wherever_an_error_is_read_its_hint_is_there(owner: Any, name: str, said: str) -> None:
+    def fresh() -> Any:
+        return refusal(owner, name)
+
+    assert str(fresh()).startswith(said)
+    assert repr(fresh()).count(said) == 1
+    assert fresh().args == (str(fresh()),)
+    assert f"{fresh()}" == f"{fresh():}" == str(fresh())
+    shown = "".join(traceback.format_exception(fresh()))
+    assert shown.count(said) == 1
+    assert "Did you mean" not in shown
+    assert fresh().name is None
+    assert isinstance(owner, types.ModuleType) or fresh().obj is owner
+    noted = fresh()
+    noted.add_note("while loading")
+    for again in (pickle.loads(pickle.dumps(noted)), copy.copy(noted), copy.deepcopy(noted)):
+        assert type(again) is type(noted)
+        assert again.args == noted.args
+        assert again.__notes__ == ["while loading"]
+
+
+def test_an_uncaught_error_prints_its_hint_once() -> None:
+    """By Python's own code for tracebacks, which does not use the module `traceback` before 3.13."""
+    run = subprocess.run([sys.executable, "-c", "import burnpy; burnpy.stak"], capture_output=True, text=True)
+    assert run.stderr.splitlines()[-1].endswith("MissingNameError: burnpy has no stak; is it stack?")
 
 
 def test_slips_of_spelling() -> None:

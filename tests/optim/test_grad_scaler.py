@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,24 @@ from burnpy import Autodiff, Tensor
 from burnpy.backend import Mixed, NumPy, Profiled
 from burnpy.errors import ArgumentError, DeviceError, KindError, StateError
 from burnpy.nn import Linear
-from burnpy.optim import Adam, GradientsParams, GradScaler, RmsProp, Sgd, clip_by_global_norm
+from burnpy.optim import (
+    AdaDelta,
+    AdaGrad,
+    Adam,
+    Adamax,
+    AdamW,
+    GradientsParams,
+    GradScaler,
+    LBfgs,
+    Lion,
+    NAdam,
+    Optimizer,
+    OptimizerRecord,
+    RAdam,
+    RmsProp,
+    Sgd,
+    clip_by_global_norm,
+)
 from burnpy.record import load, save
 
 Train = Autodiff[NumPy]
@@ -141,3 +159,138 @@ def test_mistakes() -> None:
         scaler.unscale(grads)
     with pytest.raises(StateError, match="into_record"):
         scaler.load_record({"step": 3})
+
+
+OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
+    "Adam": Adam,
+    "AMSGrad": lambda: Adam(amsgrad=True),
+    "AdamW": AdamW,
+    "NAdam": NAdam,
+    "RAdam": RAdam,
+    "Adamax": Adamax,
+    "AdaGrad": lambda: AdaGrad(lr_decay=0.5),
+    "AdaDelta": AdaDelta,
+    "Lion": Lion,
+    "RmsProp": lambda: RmsProp(momentum=0.9),
+    "Sgd": lambda: Sgd(momentum=0.9, dampening=0.5),
+    "LBfgs": lambda: LBfgs(history_size=2),
+    "with masters": lambda: Adam(master_weights=True),
+}
+DEVICES = {"NumPy": NumPy(), "a device that waits for nothing": Asynchronous()}
+OVERFLOWS = "x" * 18 + "..x.xx" + "." * 6
+
+
+def trained(optim: Optimizer, model: Any, overflows: str, device: Any = None) -> Any:
+    """Return a model after scaled steps, of which those marked x overflow."""
+    scaler: GradScaler[Any] = GradScaler(device or model.device.inner, init_scale=2.0**60)
+    for k, mark in enumerate(overflows):
+        x = 1e38 if mark == "x" else 1.0 + k % 3
+        grads, scaler = scaler.unscale(scaled_grads(model, x if mark == "x" else 1.0, scaler))
+        model = optim.step(0.01, model, grads if mark == "x" else grads * x)
+    return model
+
+
+def values_of(model: Any) -> dict[str, Any]:
+    return {path: param.value.to_numpy() for path, param in model.named_params().items()}
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_skipped_step_does_not_count(name: str, device: Any) -> None:
+    """The model is that of the other steps alone: bit for bit where the host knows which were skipped."""
+    model = Linear(2, 3, device=Autodiff(device))
+    skipping, plain = OPTIMIZERS[name](), OPTIMIZERS[name]()
+    found = values_of(trained(skipping, model, OVERFLOWS))
+    expected = model
+    for k, mark in enumerate(OVERFLOWS):
+        if mark == ".":
+            grads = GradientsParams.from_grads(
+                expected(Tensor.ones((1, 2), device=model.device)).sum().backward(), expected
+            )
+            expected = plain.step(0.01, expected, grads * (1.0 + k % 3))
+    for path, value in values_of(expected).items():
+        difference = np.abs(found[path] - value).max()
+        assert difference <= (0.0 if device.eager_checks else 2e-7), f"{path} differs by {difference}"
+    steps = {state.step for state in skipping.state().values()}
+    assert steps == {OVERFLOWS.count(".")} == {state.step for state in plain.state().values()}
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_the_first_move_after_skipped_steps_is_a_whole_one(device: Any) -> None:
+    model, optim = Linear(2, 1, device=Autodiff(device)), Adam()
+    after = trained(optim, model, "x" * 18 + ".")
+    moves = (model.weight.value.inner() - after.weight.value.inner()).to_numpy()
+    np.testing.assert_allclose(moves, 0.01, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name != "LBfgs"])
+def test_counting_waits_for_no_device(name: str) -> None:
+    device = Profiled(Asynchronous)
+    model, optim = Linear(2, 3, device=Autodiff(device)), OPTIMIZERS[name]()
+    with Profiled.record() as p:
+        trained(optim, model, "x..x.", device)
+    assert "to_numpy" not in {row.operation for row in p.rows()}
+    counts = optim._memory.counts.values()
+    assert len(counts) == 2
+    assert len(set(counts)) == 1, "parameters updated together share a count, and so a kernel"
+    assert {state.step for state in optim.state().values()} == {3}
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_with_skipped_steps_resumes_to_the_same_bits(name: str, device: Any, tmp_path: Any) -> None:
+    model, optim = Linear(2, 3, device=Autodiff(device)), OPTIMIZERS[name]()
+    model = trained(optim, model, "x.x..")
+    other, pickled = OPTIMIZERS[name](), pickle.loads(pickle.dumps(optim))
+    save(f"{tmp_path}/run.safetensors", optim=optim)
+    other.load_record(load(f"{tmp_path}/run.safetensors").optim)
+    expected = values_of(trained(optim, model, ".x..x."))
+    for resumed in (other, pickled):
+        for path, value in values_of(trained(resumed, model, ".x..x.")).items():
+            np.testing.assert_array_equal(value, expected[path])
+        assert {ident: state.step for ident, state in resumed.state().items()} == {
+            ident: state.step for ident, state in optim.state().items()
+        }
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_a_record_of_plain_counts_loads(device: Any) -> None:
+    """As steps without a scaler write it; it goes on with one, and without."""
+    model: Any = Linear(2, 1, device=Autodiff(device))
+    optim = Adam()
+    zeros = (
+        {name: np.zeros((2, 1), np.float32) for name in ("m", "v")},
+        {n: np.zeros(1, np.float32) for n in ("m", "v")},
+    )
+    states = {model.weight.id: ("weight", 7, zeros[0]), model.bias.id: ("bias", 7, zeros[1])}
+    optim.load_record(OptimizerRecord.of("Adam", states))
+    model = trained(optim, model, ".x.")
+    grads = model(Tensor.ones((1, 2), device=model.device)).sum().backward()
+    model = optim.step(0.01, model, grads)
+    model = trained(optim, model, "x.")
+    assert {state.step for state in optim.state().values()} == {11}
+
+
+def test_parameters_with_other_numbers_of_updates_have_counts_of_their_own() -> None:
+    model, optim = Linear(2, 1, device=Autodiff(Asynchronous())), Adam()
+    scaler = GradScaler(Asynchronous)
+    grads, scaler = scaler.unscale(scaled_grads(model, 1.0, scaler))
+    model = optim.step(0.01, model, grads.without("bias"))
+    model = trained(optim, model, "x.x.")
+    assert {state.path: state.step for state in optim.state().values()} == {"weight": 3, "bias": 2}
+
+
+class Numbered(Optimizer):
+    """An optimizer that knows nothing of skipped steps, and moves by the number of the step."""
+
+    slots = ()
+
+    def update(self, device: Any, params: Any, grads: Any, states: Any, step: Any) -> Any:
+        return ([device.sub(param, float(step.number)) for param in params],)
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_an_optimizer_that_knows_nothing_of_skipped_steps(device: Any) -> None:
+    model: Any = Linear(2, 1, device=Autodiff(device))
+    after = trained(Numbered(), model, "xx.x.")
+    np.testing.assert_allclose((model.bias.value.inner() - after.bias.value.inner()).to_numpy(), 3.0, rtol=1e-6)

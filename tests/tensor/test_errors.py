@@ -40,7 +40,7 @@ ARITHMETIC: list[Mistake] = [
     ),
     (lambda x, i, b: x + x[:, :2], ShapeError, ["add()", "(2, 3)", "(2, 2)", "broadcast"]),
     (lambda x, i, b: x + i, KindError, ["Tensor", "IntTensor", "float32", "int64", ".float()"]),
-    (lambda x, i, b: i * x, KindError, ["mul()", "IntTensor", ".int()"]),
+    (lambda x, i, b: i * x, KindError, ["mul()", "IntTensor", ".float()"]),
     (lambda x, i, b: x == b, KindError, ["eq()", "BoolTensor"]),
     (lambda x, i, b: b == 1, KindError, ["eq()", "BoolTensor", "int 1"]),
     (lambda x, i, b: i + 1.5, KindError, ["IntTensor", "1.5", ".float()"]),
@@ -319,6 +319,45 @@ def test_what_pytorch_has_and_where_it_is_here(kind: Any) -> None:
             getattr(x, name)(1)
         assert words in str(caught.value)
     assert hasattr(x, "reshape")
+
+
+MIXING = [
+    *("a + c", "a - c", "a * c", "a / c", "a // c", "a % c", "a ** c", "a @ c", "a == c", "a < c", "a >= c"),
+    *("a.matmul(c)", "a.outer(c)", "a.maximum(c)", "a.__rmul__(c)", "a.__rmatmul__(c)", "a.add(c, alpha=2)"),
+    *("burnpy.cat([a, c])", "burnpy.where(b, a, c)", "a.masked_scatter(b, c)", "a.at[0].set(c)", "a.clamp(c)"),
+]
+
+
+@pytest.mark.parametrize("code", MIXING)
+def test_mixed_kinds_advise_a_conversion_that_loses_no_value(code: str) -> None:
+    """The narrower kind is to be converted, on whichever side it stands; ``.int()`` of a float would round it."""
+    x, i, b = (kind[NumPy].ones((2, 2)) for kind in (Tensor, IntTensor, BoolTensor))
+    for a, c, advice in (
+        *((x, i, "convert the IntTensor with .float()"), (i, x, "convert the IntTensor with .float()")),
+        *((x, b, "convert the BoolTensor with .float()"), (b, x, "convert the BoolTensor with .float()")),
+        *((i, b, "convert the BoolTensor with .int()"), (b, i, "convert the BoolTensor with .int()")),
+    ):
+        try:
+            eval(code, {"a": a, "c": c, "b": b, "burnpy": burnpy})
+        except KindError as error:
+            said = str(error)
+            if "needs a float tensor" in said:  # a method that bools do not have
+                assert ".int()" not in said
+            elif "a Tensor" in said or advice.endswith(".int()"):
+                assert said.endswith(advice) or (code == "a / c" and ".float()" in said), said
+        except AttributeError:
+            assert a is b, "bools have no arithmetic"
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "logical_or", "bitwise_not"])
+def test_operations_that_floats_lack_advise_a_mask(name: str) -> None:
+    x, i, b = (kind[NumPy].ones((2, 2)) for kind in (Tensor, IntTensor, BoolTensor))
+    with pytest.raises(KindError, match=rf"convert it first: x\.bool\(\)\.{name}\(\)"):
+        getattr(x, name)
+    if name != "bitwise_not":
+        for ours in (i, b):
+            with pytest.raises(KindError, match=r"takes no floats: make a mask of the Tensor, as in x != 0"):
+                getattr(ours, name)(x)
 
 
 def test_methods_of_other_kinds_say_how_to_get_there() -> None:

@@ -153,7 +153,7 @@ def test_mistakes() -> None:
         (lambda: x.mv(x), ShapeError, r"\(2, 3\) and \(2, 3\)"),
         (lambda: x.mm(x), ShapeError, r"takes shapes \(n, k\) and \(k, m\)"),
         (lambda: v.outer(x), ShapeError, "two vectors"),
-        (lambda: v.dot(i), KindError, "convert one of them"),
+        (lambda: v.dot(i), KindError, r"convert the IntTensor with \.float\(\)"),
         (lambda: x.kron(2.0), KindError, "takes another Tensor"),  # type: ignore[arg-type]
         (lambda: x.cross(x, dim=0), ShapeError, "size 3"),
         (lambda: x.cross(x, dim=5), DimError, "dim 5"),

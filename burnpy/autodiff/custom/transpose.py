@@ -15,7 +15,7 @@ from burnpy.autodiff.custom.arguments import Kept, kept_of, kept_of_tensor, lift
 from burnpy.autodiff.custom.results import parts_of, results_of
 from burnpy.autodiff.graph import Leaf, Tracked, absent, untracked
 from burnpy.autodiff.inspect.nodes import edge_kind
-from burnpy.autodiff.modes import next_level, observing
+from burnpy.autodiff.modes import new_level, observing
 from burnpy.autodiff.multi_output import Opaque
 from burnpy.autodiff.rules import RULES
 from burnpy.backend.errors import ArgumentError
@@ -62,8 +62,7 @@ def traced(
     Raises:
         ArgumentError: the result depends on the tangents, or its tangent does not do so linearly.
     """
-    level: Any = Autodiff.unregistered(inner)
-    level.level = next_level()
+    level: Any = new_level(Autodiff, inner)
     linear = Linear()
     linear.level, linear.leaves, linear.likes = level, [], []
     tangents: list[Any] = []

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Float, Int
 from burnpy.backend.schema import Algebra, derived
+
+if TYPE_CHECKING:
+    from burnpy.backend.operations.update_count import UpdateCount
 
 NONE = Algebra.NONDIFFERENTIABLE
 
@@ -36,6 +39,24 @@ class Step(NamedTuple):
     maximize: bool = False  #: whether to go up the gradient instead of down
     owned: bool = False  #: whether the states may be updated in place
     found_inf: Bool | None = None  #: where true, 0-d, parameters and states stay as they are
+    updates: UpdateCount | None = None
+    """The updates before this one on the device, if earlier ones may have been skipped; then ``number`` is only the
+    highest that is possible, and `numbers` says what depends on it."""
+
+    def numbers(self, formula: Callable[..., tuple[float, ...]], rates: int, *settings: Any) -> list[Any]:
+        """Return the results of a formula that depends on the number of this update, for `Backend.foreach`.
+
+        Args:
+            formula: a function ``f(number, lr, *settings)`` of a module. It is computed on the host: with `updates`,
+                for all numbers that are possible.
+            rates: how many of its results are proportional to ``lr``. They are the first ones.
+            settings: its other arguments.
+        """
+        if self.updates is None:
+            return [*formula(self.number, self.lr, *settings)]
+        device: Any = self.updates.device
+        row = self.updates.row(formula, (1.0, *settings), self.number)
+        return [device.mul(x, self.lr) if k < rates else x for k, x in enumerate(row)]
 
     def bias_correction(self, beta: float) -> float:
         """Return 1 - betaᵗ, the sum of the weights in an exponential average after t updates that began with 0."""
@@ -230,7 +251,7 @@ class Optimizer(OperationsBase):
         With t = ``step.number``, rate = lr / (1 + (t - 1) · lr_decay).
         Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
         """
-        numbers = adagrad_numbers(step, lr_decay, eps)
+        numbers = (*step.numbers(adagrad_rate, 1, lr_decay), eps, step.weight_decay)
         flags = (bool(step.weight_decay), step.maximize)
         return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
@@ -368,21 +389,21 @@ def adagrad_step(
     decays: bool,
     maximize: bool,
 ) -> tuple[Float, Float]:
-    """Update one parameter as `Optimizer.adagrad_update` does; the numbers are the `adagrad_numbers`."""
+    """Update one parameter as `Optimizer.adagrad_update` does, with the `adagrad_rate`."""
     _, grad = decayed(b, param, grad, weight_decay, decays, maximize, decoupled=False)
     total = b.add(total, b.square(grad))
     return b.sub(param, b.div(b.mul(grad, rate), b.add(b.sqrt(total), eps))), total
 
 
-def adam_numbers(step: Step, beta1: float, beta2: float, eps: float, decoupled: bool) -> tuple[float, ...]:
+def adam_numbers(step: Step, beta1: float, beta2: float, eps: float, decoupled: bool) -> tuple[Any, ...]:
     """Return the numbers of `adam_step`: the `adam_rates`, 1 - beta1, beta2, 1 - beta2, eps, and the weight decay or,
     where it is decoupled, the factor by which it shrinks the parameter."""
-    return *adam_rates(step, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, eps, step.decay(decoupled)
+    return *step.numbers(adam_rates, 1, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, eps, step.decay(decoupled)
 
 
-def adagrad_numbers(step: Step, lr_decay: float, eps: float) -> tuple[float, ...]:
-    """Return the numbers of `adagrad_step`: the rate, eps and the weight decay."""
-    return step.lr / (1.0 + (step.number - 1) * lr_decay), eps, step.weight_decay
+def adagrad_rate(number: int, lr: float, lr_decay: float) -> tuple[float]:
+    """Return Adagrad's rate of an update."""
+    return (lr / (1.0 + (number - 1) * lr_decay),)
 
 
 def _moments(
@@ -413,7 +434,7 @@ def _adam(b: Any, param: Float, mean: Float, square: Float, rate: Any, root: Any
     return b.sub(param, b.div(b.mul(mean, rate), b.add(b.div(b.sqrt(square), root), eps)))
 
 
-def adam_rates(step: Step, beta1: float, beta2: float) -> tuple[float, float]:
+def adam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
     """Return Adam's bias corrections: the learning rate lr / (1 - beta1ᵗ), and √(1 - beta2ᵗ), the divisor of the root
     of the second moment."""
-    return step.lr / step.bias_correction(beta1), math.sqrt(step.bias_correction(beta2))
+    return lr / (1.0 - beta1**number), math.sqrt(1.0 - beta2**number)
