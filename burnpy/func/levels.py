@@ -109,7 +109,8 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
         DeviceError: the tensors are on several devices, none of which is a level above the others.
         EscapedError: a tensor is on a closed level.
     """
-    floats, discrete = [] if beneath is None else [beneath], []
+    floats: list[Any] = [] if beneath is None else [beneath]
+    discrete: list[Any] = []
     for x in tensors:
         (floats if x.kind == "float" else discrete).append(x._device)
     if not floats and not discrete:

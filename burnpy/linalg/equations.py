@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.matrices import alike, expanded, floating, matrices
 from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Ints
 
 B = TypeVar("B", bound=Backend)
 V = TypeVar("V")
@@ -133,9 +136,7 @@ def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor
 
 
 @explained
-def lu_solve(
-    lu: Tensor[B], pivots: IntTensor[B], b: Tensor[B], *, left: bool = True, adjoint: bool = False
-) -> Tensor[B]:
+def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True, adjoint: bool = False) -> Tensor[B]:
     """The solution of a x = b, given the LU decomposition of a.
 
     Args:

@@ -29,6 +29,7 @@ from burnpy.tensor.reductions import BoolReductions
 from burnpy.tensor.shaping import Shaping
 
 if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Above
     from burnpy.tensor.on_autodiff import OnAutodiff
 
 B2 = TypeVar("B2", bound=Backend)
@@ -68,6 +69,10 @@ class BoolTensor(
     __slots__ = ()
     kind = "bool"
     numbers = frozenset({bool})
+
+    if TYPE_CHECKING:
+
+        def _bools_for(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.discrete`
 
     def to_device(self, device: B2 | type[B2]) -> BoolTensor[B2]:
         """The tensor on another device (a backend class, an alias or a device); itself if it is there already.

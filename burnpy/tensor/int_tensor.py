@@ -36,6 +36,7 @@ from burnpy.tensor.reductions import NumberReductions
 from burnpy.tensor.shaping import Shaping
 
 if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Above
     from burnpy.tensor.on_autodiff import OnAutodiff
 
 B2 = TypeVar("B2", bound=Backend)
@@ -81,6 +82,10 @@ class IntTensor(
     __slots__ = ()
     kind = "int"
     numbers = frozenset({int})
+
+    if TYPE_CHECKING:
+
+        def _ints_for(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.discrete`
 
     def to_device(self, device: B2 | type[B2]) -> IntTensor[B2]:
         """The tensor on another device (a backend class, an alias or a device); itself if it is there already.

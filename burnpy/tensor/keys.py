@@ -25,10 +25,9 @@ from burnpy.tensor.operands import broadcast_shape, together
 
 if TYPE_CHECKING:
     from burnpy.tensor.base import B
-    from burnpy.tensor.bool_tensor import BoolTensor
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Bools, Ints
 
-    Tensors: TypeAlias = IntTensor[B] | BoolTensor[B]
+    Tensors: TypeAlias = Ints[B] | Bools[B]
     Item: TypeAlias = (
         Tensors[B]
         | int

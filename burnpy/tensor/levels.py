@@ -114,7 +114,7 @@ def common_device(operation: str, devices: Iterable[Any], discrete: Iterable[Any
         DeviceError: there is no such device.
         EscapedError: a device is a level whose function has returned.
     """
-    top = None
+    top: Any = None
     for device in devices:
         if top is None:
             top = device

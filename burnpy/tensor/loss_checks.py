@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Ints
 
 B = TypeVar("B", bound=Backend)
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -110,7 +113,7 @@ def weighted_mean(operation: str, losses: Tensor[B], weight: Tensor[B] | None, r
     return losses.sum() / weight.sum()
 
 
-def labels(operation: str, x: Tensor[B], target: Tensor[B] | IntTensor[B], shape: tuple[int, ...]) -> Tensor[B]:
+def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tuple[int, ...]) -> Tensor[B]:
     """Return labels, 1 and -1 as floats or ints, as floats of the dtype of x.
 
     Raises:

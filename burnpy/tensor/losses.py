@@ -6,7 +6,7 @@ dtype than the prediction raise a `DTypeError`, unless they are 0-d.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
@@ -15,10 +15,12 @@ from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.class_targets import class_weights, counted_targets, value_at_class
 from burnpy.tensor.float_width import refuse_wider
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.loss_checks import Reduction, largest, reduced, same_shape, times_weight, weighted, weighted_mean
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Ints
 
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
 
@@ -28,7 +30,7 @@ B = TypeVar("B", bound=Backend)
 @overload
 def cross_entropy(
     logits: Tensor[B],
-    target: IntTensor[B],
+    target: Ints[B],
     *,
     weight: Tensor[B] | None = None,
     ignore_index: int = -100,
@@ -47,7 +49,7 @@ def cross_entropy(
 @explained
 def cross_entropy(
     logits: Tensor[B],
-    target: IntTensor[B] | Tensor[B],
+    target: Ints[B] | Tensor[B],
     *,
     weight: Tensor[B] | None = None,
     ignore_index: int = -100,
@@ -105,7 +107,7 @@ def cross_entropy(
 @explained
 def nll_loss(
     log_probabilities: Tensor[B],
-    target: IntTensor[B],
+    target: Ints[B],
     *,
     weight: Tensor[B] | None = None,
     ignore_index: int = -100,
@@ -208,7 +210,7 @@ def _both_terms(b: Any, x: Any, positive: Any, target: Any, *bounds: Any) -> tup
 def _classes(
     operation: str,
     log_p: Tensor[B],
-    target: IntTensor[B],
+    target: Ints[B],
     weight: Tensor[B] | None,
     ignore_index: int,
     label_smoothing: float,

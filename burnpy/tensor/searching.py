@@ -14,6 +14,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import number, operands
 
 if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
@@ -28,7 +29,7 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
-    sorter: IntTensor[B] | None = None,
+    sorter: Ints[B] | None = None,
 ) -> IntTensor[B]: ...
 @overload
 def searchsorted(
@@ -38,7 +39,7 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
-    sorter: IntTensor[B] | None = None,
+    sorter: Ints[B] | None = None,
 ) -> IntTensor[B]: ...
 @explained
 def searchsorted(

@@ -14,11 +14,11 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.primitives import Float, Int, Key, Value
 from burnpy.backend.schema import declarations
 
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+I_co = TypeVar("I_co", bound=Backend, covariant=True)
 
 
 @final
-class Forward(Subscriptable, Backend, Generic[I]):
+class Forward(Subscriptable, Backend, Generic[I_co]):
     """A backend that computes with the inner backend ``I`` and adds forward-mode differentiation in one direction.
 
     In types it is written ``Forward[NumPy]``; as a device, ``Forward(NumPy())``. Each primitive has a value and a
@@ -38,8 +38,8 @@ class Forward(Subscriptable, Backend, Generic[I]):
 
     differentiates = True
 
-    def __init__(self, inner: I | type[I]) -> None:
-        self.inner: I = device_of(inner)
+    def __init__(self, inner: I_co | type[I_co]) -> None:
+        self.inner: I_co = device_of(inner)
         self.discrete: Backend = self.inner.discrete
         self.in_place_updates = self.inner.in_place_updates
         self.mode = current_mode

@@ -18,6 +18,7 @@ from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
 
 B = TypeVar("B", bound=Backend)
@@ -28,7 +29,7 @@ def scaled_dot_product_attention(
     query: Tensor[B],
     key: Tensor[B],
     value: Tensor[B],
-    mask: BoolTensor[B] | Tensor[B] | None = None,
+    mask: Bools[B] | Tensor[B] | None = None,
     *,
     causal: bool = False,
     offset: int | None = None,
@@ -96,16 +97,17 @@ def scaled_dot_product_attention(
         query, key, value = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (query, key, value))
     factor = 1.0 / math.sqrt(q[-1] or 1) if scale is None else float(scale)
     scores_shape = (*batch, q[-2], k[-2])
+    placed: Any = mask
     if mask is not None:
-        query, key, value, mask = together(name, query, key, value, mask)
-        _check_mask(name, mask, scores_shape)
-        refuse_wider(name, "queries", query.dtype, mask=mask)
-    if not dropout_p and not isinstance(mask, Tensor):
+        query, key, value, placed = together(name, query, key, value, mask)
+        _check_mask(name, placed, scores_shape)
+        refuse_wider(name, "queries", query.dtype, mask=placed)
+    if not dropout_p and not isinstance(placed, Tensor):
         device: Any = query.device
         primitives = (query._primitive, key._primitive, value._primitive)
-        mask_primitive = None if mask is None else mask._primitive
+        mask_primitive = None if placed is None else placed._primitive
         return query._like(device.attention(*primitives, mask_primitive, first, factor)[0])
-    return _composed(query, key, value, mask, first, factor, dropout_p, generator)
+    return _composed(query, key, value, placed, first, factor, dropout_p, generator)
 
 
 def _grouped(

@@ -12,14 +12,14 @@ from burnpy.tensor.index_checks import in_range, index_of
 from burnpy.tensor.operands import together
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
 
 
 @explained
-def embedding(index: IntTensor[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
+def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
     """Look up the rows of ``weight`` at ``index``.
 
     Args:

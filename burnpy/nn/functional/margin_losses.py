@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
@@ -14,12 +14,15 @@ from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.loss_checks import Reduction, labels, reduced, same_shape
 from burnpy.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Ints
+
 B = TypeVar("B", bound=Backend)
 
 
 @explained
 def hinge_embedding_loss(
-    input: Tensor[B], target: Tensor[B] | IntTensor[B], *, margin: float = 1.0, reduction: Reduction = "mean"
+    input: Tensor[B], target: Tensor[B] | Ints[B], *, margin: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor[B]:
     """Distances x of pairs: x where the label is 1, and max(0, margin - x) where it is -1.
 
@@ -49,7 +52,7 @@ def hinge_embedding_loss(
 def cosine_embedding_loss(
     input1: Tensor[B],
     input2: Tensor[B],
-    target: Tensor[B] | IntTensor[B],
+    target: Tensor[B] | Ints[B],
     *,
     margin: float = 0.0,
     reduction: Reduction = "mean",
@@ -87,7 +90,7 @@ def cosine_embedding_loss(
 def margin_ranking_loss(
     input1: Tensor[B],
     input2: Tensor[B],
-    target: Tensor[B] | IntTensor[B],
+    target: Tensor[B] | Ints[B],
     *,
     margin: float = 0.0,
     reduction: Reduction = "mean",
@@ -168,7 +171,7 @@ def triplet_margin_loss(
 
 
 @explained
-def soft_margin_loss(input: Tensor[B], target: Tensor[B] | IntTensor[B], *, reduction: Reduction = "mean") -> Tensor[B]:
+def soft_margin_loss(input: Tensor[B], target: Tensor[B] | Ints[B], *, reduction: Reduction = "mean") -> Tensor[B]:
     """log(1 + exp(-label · input)), without overflow.
 
     Args:
@@ -193,7 +196,7 @@ def soft_margin_loss(input: Tensor[B], target: Tensor[B] | IntTensor[B], *, redu
 @explained
 def multi_margin_loss(
     input: Tensor[B],
-    target: IntTensor[B],
+    target: Ints[B],
     *,
     p: int = 1,
     margin: float = 1.0,
@@ -231,7 +234,8 @@ def multi_margin_loss(
     index = class_targets(name, input, target, dim)
     weights = None if weight is None else class_weights(name, input, weight, dim)
     classes = IntTensor.arange(input.shape[-1], device=input.device)
-    others = classes != target.unsqueeze(-1)
+    labels: Any = target
+    others = classes != labels.unsqueeze(-1)
     excess = (margin - value_at_class(input, dim, index).unsqueeze(-1) + input).relu()
     losses = (excess if p == 1 else excess.square()).where(others, 0.0).mean(-1)
     if weights is not None:

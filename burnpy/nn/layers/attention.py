@@ -22,6 +22,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
 
 B = TypeVar("B", bound=Backend)
@@ -135,8 +136,8 @@ class MultiHeadAttention(Module[B]):
         key: Tensor[B] | None = None,
         value: Tensor[B] | None = None,
         *,
-        mask: BoolTensor[B] | Tensor[B] | None = None,
-        key_mask: BoolTensor[B] | None = None,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
         causal: bool = False,
         offset: int | None = None,
         cache: KeyValueCache[B] | None = None,
@@ -199,8 +200,8 @@ class MultiHeadAttention(Module[B]):
             key: Tensor[B] | None = None,
             value: Tensor[B] | None = None,
             *,
-            mask: BoolTensor[B] | Tensor[B] | None = None,
-            key_mask: BoolTensor[B] | None = None,
+            mask: Bools[B] | Tensor[B] | None = None,
+            key_mask: Bools[B] | None = None,
             causal: bool = False,
             offset: int | None = None,
             cache: None = None,
@@ -210,8 +211,8 @@ class MultiHeadAttention(Module[B]):
             self,
             query: Tensor[B],
             *,
-            mask: BoolTensor[B] | Tensor[B] | None = None,
-            key_mask: BoolTensor[B] | None = None,
+            mask: Bools[B] | Tensor[B] | None = None,
+            key_mask: Bools[B] | None = None,
             causal: bool = False,
             offset: int | None = None,
             cache: KeyValueCache[B],
@@ -275,9 +276,7 @@ class MultiHeadAttention(Module[B]):
         each = self.size // self.heads
         return x.reshape(n, length, size // each, each).transpose(1, 2)
 
-    def _joined(
-        self, mask: BoolTensor[B] | Tensor[B] | None, key_mask: BoolTensor[B] | None
-    ) -> BoolTensor[B] | Tensor[B] | None:
+    def _joined(self, mask: Any, key_mask: Any) -> Any:
         """Combine ``mask`` and ``key_mask`` into one mask."""
         if mask is not None and mask.ndim == 3:
             raise ShapeError(
@@ -286,11 +285,10 @@ class MultiHeadAttention(Module[B]):
             )
         if key_mask is None:
             return mask
-        argument: Any = key_mask
-        if not isinstance(argument, BoolTensor) or argument.ndim != 2:
-            shape = f" of shape {key_mask.shape}" if hasattr(argument, "shape") else ""
-            what = f"{a(type(argument).__name__)}{shape}"
-            error = ShapeError if isinstance(argument, BoolTensor) else KindError
+        if not isinstance(key_mask, BoolTensor) or key_mask.ndim != 2:
+            shape = f" of shape {key_mask.shape}" if hasattr(key_mask, "shape") else ""
+            what = f"{a(type(key_mask).__name__)}{shape}"
+            error = ShapeError if isinstance(key_mask, BoolTensor) else KindError
             raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, and was given {what}")
         wide = key_mask[:, None, None, :]
         if mask is None:

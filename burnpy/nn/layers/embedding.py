@@ -13,8 +13,8 @@ from burnpy.nn.variable import Param
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.generator import Generator
-    from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -56,7 +56,7 @@ class Embedding(Module[B]):
         weight = (initializer or Normal())((count, size), device=device, generator=generator)
         self.weight = Param(weight if self.padding_idx is None else weight.at[self.padding_idx].set(0.0))
 
-    def forward(self, index: IntTensor[B]) -> Tensor[B]:
+    def forward(self, index: Ints[B]) -> Tensor[B]:
         """Look up ints of any shape; the output has shape (*shape, size)."""
         return embedding(index, self.weight.value, padding_idx=self.padding_idx)
 

@@ -9,7 +9,7 @@ from burnpy.backend.backend import Backend
 from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -41,7 +41,7 @@ class HiddenStateNetwork(Recurrent[B]):
         x: Tensor[B],
         hidden: Tensor[B] | None = None,
         *,
-        lengths: IntTensor[B] | Sequence[int] | None = None,
+        lengths: Ints[B] | Sequence[int] | None = None,
     ) -> tuple[Tensor[B], Tensor[B]]:
         """Return the outputs of the last layer for all elements, and the final hidden state.
 

@@ -12,7 +12,7 @@ from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -45,9 +45,7 @@ class CrossEntropyLoss(Unplaced):
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
         self.reduction: Reduction = known("CrossEntropyLoss", reduction)
 
-    def forward(
-        self, logits: Tensor[B], target: IntTensor[B] | Tensor[B], *, weight: Tensor[B] | None = None
-    ) -> Tensor[B]:
+    def forward(self, logits: Tensor[B], target: Ints[B] | Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of logits (N, C, …) for classes (N, …) or probabilities (N, C, …); class weights are (C,)."""
         either_target: Any = target  # the overloads of cross_entropy take one kind each
         return cross_entropy(
@@ -62,7 +60,7 @@ class CrossEntropyLoss(Unplaced):
     if TYPE_CHECKING:
 
         def __call__(
-            self, logits: Tensor[B], target: IntTensor[B] | Tensor[B], *, weight: Tensor[B] | None = None
+            self, logits: Tensor[B], target: Ints[B] | Tensor[B], *, weight: Tensor[B] | None = None
         ) -> Tensor[B]:
             """Return the result of `forward`."""
             ...
@@ -84,9 +82,7 @@ class NllLoss(Unplaced):
         self.ignore_index = ignore_index
         self.reduction: Reduction = known("NllLoss", reduction)
 
-    def forward(
-        self, log_probabilities: Tensor[B], target: IntTensor[B], *, weight: Tensor[B] | None = None
-    ) -> Tensor[B]:
+    def forward(self, log_probabilities: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of log-probabilities (N, C, …) for classes (N, …), with class weights (C,)."""
         return nll_loss(
             log_probabilities, target, weight=weight, ignore_index=self.ignore_index, reduction=self.reduction
@@ -95,7 +91,7 @@ class NllLoss(Unplaced):
     if TYPE_CHECKING:
 
         def __call__(
-            self, log_probabilities: Tensor[B], target: IntTensor[B], *, weight: Tensor[B] | None = None
+            self, log_probabilities: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None
         ) -> Tensor[B]:
             """Return the result of `forward`."""
             ...

@@ -14,7 +14,7 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Ints
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -118,7 +118,7 @@ class Lstm(Recurrent[B]):
         x: Tensor[B],
         state: LstmState[B] | tuple[Tensor[B], Tensor[B]] | None = None,
         *,
-        lengths: IntTensor[B] | Sequence[int] | None = None,
+        lengths: Ints[B] | Sequence[int] | None = None,
     ) -> tuple[Tensor[B], LstmState[B]]:
         """Return the outputs of the last layer for all elements, and the final state.
 

@@ -20,7 +20,7 @@ from burnpy.tensor.call_errors import composed
 from burnpy.tensor.loss_checks import Reduction
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -42,13 +42,13 @@ class HingeEmbeddingLoss(Unplaced):
         self.margin = margin
         self.reduction: Reduction = known("HingeEmbeddingLoss", reduction)
 
-    def forward(self, input: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+    def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of distances and labels 1 and -1 of the same shape."""
         return hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
     if TYPE_CHECKING:
 
-        def __call__(self, input: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+        def __call__(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
             """Return the result of `forward`."""
             ...
 
@@ -69,13 +69,13 @@ class CosineEmbeddingLoss(Unplaced):
         self.margin = margin
         self.reduction: Reduction = known("CosineEmbeddingLoss", reduction)
 
-    def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+    def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of two batches of vectors (N, D) with labels 1 and -1 (N,)."""
         return cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
     if TYPE_CHECKING:
 
-        def __call__(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+        def __call__(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
             """Return the result of `forward`."""
             ...
 
@@ -96,13 +96,13 @@ class MarginRankingLoss(Unplaced):
         self.margin = margin
         self.reduction: Reduction = known("MarginRankingLoss", reduction)
 
-    def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+    def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of two tensors of scores and labels 1 and -1 of the same shape."""
         return margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
     if TYPE_CHECKING:
 
-        def __call__(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+        def __call__(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
             """Return the result of `forward`."""
             ...
 
@@ -172,13 +172,13 @@ class SoftMarginLoss(Unplaced):
     def __init__(self, *, reduction: Reduction = "mean") -> None:
         self.reduction: Reduction = known("SoftMarginLoss", reduction)
 
-    def forward(self, input: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+    def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of scores and labels 1 and -1 of the same shape."""
         return soft_margin_loss(input, target, reduction=self.reduction)
 
     if TYPE_CHECKING:
 
-        def __call__(self, input: Tensor[B], target: Tensor[B] | IntTensor[B]) -> Tensor[B]:
+        def __call__(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
             """Return the result of `forward`."""
             ...
 
@@ -202,12 +202,12 @@ class MultiMarginLoss(Unplaced):
         self.p, self.margin = p, margin
         self.reduction: Reduction = known("MultiMarginLoss", reduction)
 
-    def forward(self, input: Tensor[B], target: IntTensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
+    def forward(self, input: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of scores (N, C) for classes (N,), with class weights (C,)."""
         return multi_margin_loss(input, target, weight=weight, p=self.p, margin=self.margin, reduction=self.reduction)
 
     if TYPE_CHECKING:
 
-        def __call__(self, input: Tensor[B], target: IntTensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
+        def __call__(self, input: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
             """Return the result of `forward`."""
             ...

@@ -22,6 +22,7 @@ from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.generator import Generator
 
 B = TypeVar("B", bound=Backend)
@@ -152,7 +153,7 @@ class Recurrent(Module[B]):
         x: Tensor[B],
         state: Sequence[Tensor[B]] | None,
         parts: tuple[str, ...],
-        lengths: IntTensor[B] | Sequence[int] | None,
+        lengths: Ints[B] | Sequence[int] | None,
     ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
         """Return the outputs of the last layer and the parts of the final state of all layers.
 
@@ -230,7 +231,7 @@ def checked_state(
     return tuple(state)
 
 
-def _checked_lengths(operation: str, x: Tensor[B], lengths: IntTensor[B] | Sequence[int]) -> IntTensor[B]:
+def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[int]) -> IntTensor[B]:
     """Return the lengths of sequences x, (N, T, inputs), as a tensor, checked."""
     batch, length, _ = x.shape
     if not isinstance(lengths, IntTensor):

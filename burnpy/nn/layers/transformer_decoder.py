@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
     from burnpy.nn.layers.dropout import Dropout
     from burnpy.nn.layers.layer_norm import LayerNorm
-    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     class Masks(TypedDict, Generic[B], total=False):
         """The masks that a call of a decoder takes as keyword arguments, for type checkers."""
 
-        mask: BoolTensor[B] | Tensor[B] | None
-        key_mask: BoolTensor[B] | None
-        memory_mask: BoolTensor[B] | Tensor[B] | None
-        memory_key_mask: BoolTensor[B] | None
+        mask: Bools[B] | Tensor[B] | None
+        key_mask: Bools[B] | None
+        memory_mask: Bools[B] | Tensor[B] | None
+        memory_key_mask: Bools[B] | None
         causal: bool
 
 
@@ -71,10 +71,10 @@ class TransformerDecoderLayer(TransformerLayer[B]):
         x: Tensor[B],
         memory: Tensor[B],
         *,
-        mask: BoolTensor[B] | Tensor[B] | None = None,
-        key_mask: BoolTensor[B] | None = None,
-        memory_mask: BoolTensor[B] | Tensor[B] | None = None,
-        memory_key_mask: BoolTensor[B] | None = None,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
+        memory_mask: Bools[B] | Tensor[B] | None = None,
+        memory_key_mask: Bools[B] | None = None,
         causal: bool = False,
         cache: KeyValueCache[B] | None = None,
     ) -> Any:
@@ -159,10 +159,10 @@ class TransformerDecoder(TransformerStack[B]):
         x: Tensor[B],
         memory: Tensor[B],
         *,
-        mask: BoolTensor[B] | Tensor[B] | None = None,
-        key_mask: BoolTensor[B] | None = None,
-        memory_mask: BoolTensor[B] | Tensor[B] | None = None,
-        memory_key_mask: BoolTensor[B] | None = None,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
+        memory_mask: Bools[B] | Tensor[B] | None = None,
+        memory_key_mask: Bools[B] | None = None,
         causal: bool = False,
         cache: tuple[KeyValueCache[B], ...] | None = None,
     ) -> Any:

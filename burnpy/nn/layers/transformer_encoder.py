@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.layers.attention import KeyValueCache
-    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     class Masks(TypedDict, Generic[B], total=False):
         """The masks that a call of an encoder takes as keyword arguments, for type checkers."""
 
-        mask: BoolTensor[B] | Tensor[B] | None
-        key_mask: BoolTensor[B] | None
+        mask: Bools[B] | Tensor[B] | None
+        key_mask: Bools[B] | None
         causal: bool
 
 
@@ -61,8 +61,8 @@ class TransformerEncoderLayer(TransformerLayer[B]):
         self,
         x: Tensor[B],
         *,
-        mask: BoolTensor[B] | Tensor[B] | None = None,
-        key_mask: BoolTensor[B] | None = None,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
         causal: bool = False,
         cache: KeyValueCache[B] | None = None,
     ) -> Any:
@@ -149,8 +149,8 @@ class TransformerEncoder(TransformerStack[B]):
         self,
         x: Tensor[B],
         *,
-        mask: BoolTensor[B] | Tensor[B] | None = None,
-        key_mask: BoolTensor[B] | None = None,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
         causal: bool = False,
         cache: tuple[KeyValueCache[B], ...] | None = None,
     ) -> Any:

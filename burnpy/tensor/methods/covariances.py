@@ -9,7 +9,7 @@ from burnpy.tensor.covariances import correlation, covariance
 from burnpy.tensor.dims import DimsLike, dims_of, integer, need_bool
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
 
 
@@ -34,7 +34,7 @@ class Covariances(TensorBase[B]):
         return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
 
     def cov(
-        self, *, correction: int = 1, fweights: IntTensor[B] | None = None, aweights: Tensor[B] | None = None
+        self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None
     ) -> Tensor[B]:
         """The covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance, 0-d.
 

@@ -18,7 +18,7 @@ from burnpy.tensor.joining import condition_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, times
 
 if TYPE_CHECKING:
-    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.discrete import Bools, Ints
     from burnpy.tensor.int_tensor import IntTensor
 
 IndexReduction: TypeAlias = Literal["prod", "mean", "amax", "amin"]
@@ -35,7 +35,7 @@ class Placing(TensorBase[B]):
 
     __slots__ = ()
 
-    def take(self, index: IntTensor[B]) -> Self:
+    def take(self, index: Ints[B]) -> Self:
         """The elements at ``index`` among those of x in row-major order; negative indices count from the end.
 
         >>> from burnpy import IntTensor
@@ -51,7 +51,7 @@ class Placing(TensorBase[B]):
         flat = self.device.discrete.reshape(value, (math.prod(shape),))
         return self._like(b.reshape(b.index_select(b.reshape(self._primitive, (count,)), 0, flat), shape))
 
-    def index_add(self, dim: int, index: IntTensor[B], source: Self, *, alpha: float = 1) -> Self:
+    def index_add(self, dim: int, index: Ints[B], source: Self, *, alpha: float = 1) -> Self:
         """A copy of x with ``alpha`` times the slices of ``source`` added to those at ``index`` along ``dim``.
 
         If an index repeats, all its slices are added; ``x.at[:, index].add(source)`` is the same for dim 1.
@@ -70,7 +70,7 @@ class Placing(TensorBase[B]):
         self, resolved, value, src = self._slices("index_add", dim, index, scaled)
         return self._back(self._backend.index_add(self._vectors(), resolved, value, src))
 
-    def index_copy(self, dim: int, index: IntTensor[B], source: Self) -> Self:
+    def index_copy(self, dim: int, index: Ints[B], source: Self) -> Self:
         """A copy of x with the slices at ``index`` along ``dim`` replaced by those of ``source``.
 
         If an index repeats, its last slice is written, and gets the gradient.
@@ -87,7 +87,7 @@ class Placing(TensorBase[B]):
         self, resolved, value, src = self._slices("index_copy", dim, index, source)
         return self._back(self._backend.index_put(self._vectors(), resolved, value, src))
 
-    def index_fill(self, dim: int, index: IntTensor[B], value: Self | float) -> Self:
+    def index_fill(self, dim: int, index: Ints[B], value: Self | float) -> Self:
         """A copy of x with the slices at ``index`` along ``dim`` filled with ``value``, a number or a 0-d tensor.
 
         Raises:
@@ -113,7 +113,7 @@ class Placing(TensorBase[B]):
         return self._back(b.index_put(self._vectors(), resolved, places, src))
 
     def index_reduce(
-        self, dim: int, index: IntTensor[B], source: Self, reduce: IndexReduction, *, include_self: bool = True
+        self, dim: int, index: Ints[B], source: Self, reduce: IndexReduction, *, include_self: bool = True
     ) -> Self:
         """A copy of x with the slices of ``source`` combined into those at ``index`` along ``dim``.
 
@@ -143,7 +143,7 @@ class Placing(TensorBase[B]):
         return self._back(_combined(self, self._vectors(), resolved, value, src, reduce, include_self))
 
     def scatter_reduce(
-        self, dim: int, index: IntTensor[B], src: Self | float, reduce: ScatterReduction, *, include_self: bool = True
+        self, dim: int, index: Ints[B], src: Self | float, reduce: ScatterReduction, *, include_self: bool = True
     ) -> Self:
         """A copy of x with the elements of ``src`` combined into those at ``index`` along ``dim``, as `scatter`.
 
@@ -178,7 +178,7 @@ class Placing(TensorBase[B]):
         out = _combined(tensor, flat, 0, places, b.reshape(source, (count,)), reduce, include_self)
         return tensor._like(b.reshape(out, tensor.shape))  # type: ignore[no-any-return]  # of x's class
 
-    def masked_scatter(self, mask: BoolTensor[B], source: Self) -> Self:
+    def masked_scatter(self, mask: Bools[B], source: Self) -> Self:
         """A copy of x with the elements where ``mask`` is True replaced by those of ``source``, in row-major order.
 
         Mask and x broadcast. A ``source`` that has more elements is used as far as needed.

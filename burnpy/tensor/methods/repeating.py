@@ -14,7 +14,7 @@ from burnpy.tensor.dims import addressable, dim_of, integer, listed
 from burnpy.tensor.index_checks import index_of, refuse_unless
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.discrete import Ints
 
 _WHOLE = slice(None, None, 1)
 
@@ -66,7 +66,7 @@ class Repeating(TensorBase[B]):
         return self._repeated(listed(sizes, dims, "dims", "number of repeats", "tile"), "tile")
 
     def repeat_interleave(
-        self, repeats: int | IntTensor[B], dim: int | None = None, *, output_size: int | None = None
+        self, repeats: int | Ints[B], dim: int | None = None, *, output_size: int | None = None
     ) -> Self:
         """Each slice along ``dim`` repeated; for ``dim`` None, each element, in a vector.
 

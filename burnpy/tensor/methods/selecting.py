@@ -14,7 +14,7 @@ from burnpy.tensor.joining import chosen, condition_of
 from burnpy.tensor.operands import broadcast_shape, number, operands
 
 if TYPE_CHECKING:
-    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.discrete import Bools, Ints
     from burnpy.tensor.int_tensor import IntTensor
 
 
@@ -27,7 +27,7 @@ class Selecting(TensorBase[B]):
 
     __slots__ = ()
 
-    def index_select(self, dim: int, index: IntTensor[B]) -> Self:
+    def index_select(self, dim: int, index: Ints[B]) -> Self:
         """The slices of x along ``dim`` selected by a 1-d ``index``, in its order; a 0-d index selects one slice.
 
         >>> from burnpy import IntTensor, Tensor
@@ -54,7 +54,7 @@ class Selecting(TensorBase[B]):
         value = in_range(self.device, value, shape[resolved], False, "index_select()", resolved, shape)
         return self._like(self._backend.index_select(self._primitive, resolved, value))
 
-    def gather(self, dim: int, index: IntTensor[B]) -> Self:
+    def gather(self, dim: int, index: Ints[B]) -> Self:
         """The elements of x at ``index`` along ``dim``: for dim 0, ``out[i, j] = x[index[i, j], j]``.
 
         The index has as many dimensions as x, and except in ``dim`` no larger sizes; the result has its shape. A 0-d
@@ -70,9 +70,10 @@ class Selecting(TensorBase[B]):
         [[3.0], [4.0]]
         """
         resolved, value = self._elements("gather", dim, index)
-        return self._shaped(self._backend.gather(self._vector(), resolved, value), index.shape)
+        indices: Any = index
+        return self._shaped(self._backend.gather(self._vector(), resolved, value), indices.shape)
 
-    def take_along_dim(self, index: IntTensor[B], dim: int | None = None) -> Self:
+    def take_along_dim(self, index: Ints[B], dim: int | None = None) -> Self:
         """The elements of x at ``index`` along ``dim``, as `gather`, but x and the index broadcast in other dimensions.
 
         It takes the results of ``argmax``, ``argmin`` and similar methods. With ``dim`` None, the index selects from
@@ -91,6 +92,7 @@ class Selecting(TensorBase[B]):
             value = index_of(self, index, "take_along_dim")
             flat = self._shaped(self._primitive, (math.prod(self.shape),))
             return flat.gather(0, self._int(self.device.discrete.reshape(value, (math.prod(value.shape),))))
+        indices: Any = index
         shape, other = self.shape, index_of(self, index, "take_along_dim").shape
         resolved = dim_of(dim, len(shape), "take_along_dim")
         common = None
@@ -103,13 +105,13 @@ class Selecting(TensorBase[B]):
             )
         x_shape, index_shape = ((*common[:resolved], s[resolved], *common[resolved:]) for s in (shape, other))
         return self._like(self._backend.expand(self._primitive, x_shape)).gather(
-            resolved, index._like(index._backend.expand(index._primitive, index_shape))
+            resolved, indices._like(indices._backend.expand(indices._primitive, index_shape))
         )
 
     def scatter(
         self,
         dim: int,
-        index: IntTensor[B],
+        index: Ints[B],
         src: Self | float,
         *,
         reduce: Literal["add", "multiply"] | None = None,
@@ -141,7 +143,7 @@ class Selecting(TensorBase[B]):
         self, source = self._source("scatter", src, value.shape)
         return self._shaped(self._backend.scatter(self._vector(), resolved, value, source), self.shape)
 
-    def scatter_add(self, dim: int, index: IntTensor[B], src: Self | float) -> Self:
+    def scatter_add(self, dim: int, index: Ints[B], src: Self | float) -> Self:
         """A copy of x with ``src`` added at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] += src[i, j]``.
 
         If an index repeats, all values are added. ``src`` is a number, or a tensor no smaller than the index.
@@ -159,7 +161,7 @@ class Selecting(TensorBase[B]):
         self, source = self._source("scatter_add", src, value.shape)
         return self._shaped(self._backend.scatter_add(self._vector(), resolved, value, source), self.shape)
 
-    def where(self, condition: BoolTensor[B], other: Self | float) -> Self:
+    def where(self, condition: Bools[B], other: Self | float) -> Self:
         """The elements of x where ``condition`` is True, and ``other`` elsewhere; all broadcast, and dtypes promote.
 
         >>> from burnpy import Tensor
@@ -170,7 +172,7 @@ class Selecting(TensorBase[B]):
         """
         return chosen(condition, self, other)  # type: ignore[no-any-return]  # of x's class
 
-    def masked_fill(self, mask: BoolTensor[B], value: Self | float) -> Self:
+    def masked_fill(self, mask: Bools[B], value: Self | float) -> Self:
         """A copy of x with ``value``, a number or a 0-d tensor, where ``mask`` is True; mask and x broadcast.
 
         Raises:
@@ -188,7 +190,7 @@ class Selecting(TensorBase[B]):
         self, fill_value = self._source("masked_fill", value, ())
         return self._like(self._backend.where(condition, fill_value, self._primitive))
 
-    def masked_select(self, mask: BoolTensor[B]) -> Self:
+    def masked_select(self, mask: Bools[B]) -> Self:
         """A 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast.
 
         >>> from burnpy import Tensor

@@ -1,0 +1,40 @@
+"""The types of int and bool tensors that go with tensors of a backend: those on it, and on a backend beneath it.
+
+Ints and bools carry no gradient, so those of ``NumPy`` are indices, masks and labels of ``Autodiff[NumPy]`` as well. A
+function that takes them beside a ``Tensor[B]`` is annotated with ``Ints[B]`` and ``Bools[B]``. Only `IntTensor` and
+`BoolTensor` are such: to type checkers, a tensor on ``B`` serves the backends `Above` ``B``, and the protocols ask for
+one of them. At run time, `burnpy.tensor.levels.common_device` decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.forward.forward import Forward
+from burnpy.autodiff.strategy import Strategy
+from burnpy.backend.backend import Backend
+
+B = TypeVar("B", bound=Backend)
+B_contra = TypeVar("B_contra", bound=Backend, contravariant=True)
+
+_Once: TypeAlias = Autodiff[B | Strategy[B]] | Forward[B]
+_Twice: TypeAlias = Autodiff[B | Strategy[B] | _Once[B]] | Forward[B | _Once[B]]
+Above: TypeAlias = B | Autodiff[B | Strategy[B] | _Twice[B]] | Forward[B | _Twice[B]]
+"""``B``, and the backends that are up to three times differentiable over it."""
+
+
+class Ints(Protocol[B_contra]):
+    """An `IntTensor` on a backend or beneath it."""
+
+    if TYPE_CHECKING:
+
+        def _ints_for(self, device: B_contra) -> None: ...
+
+
+class Bools(Protocol[B_contra]):
+    """A `BoolTensor` on a backend or beneath it."""
+
+    if TYPE_CHECKING:
+
+        def _bools_for(self, device: B_contra) -> None: ...
