@@ -79,7 +79,7 @@ def _parameters(parameters: list[Parameter]) -> Iterator[str]:
             starred = True
             yield "*"
         starred = starred or p.kind is Parameter.VAR_POSITIONAL
-        prefix = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}.get(p.kind, "")
+        prefix = "*" if p.kind is Parameter.VAR_POSITIONAL else "**" if p.kind is Parameter.VAR_KEYWORD else ""
         yield f"{prefix}{p.name}{'' if p.default is Parameter.empty else '='}"
         last = k + 1 == len(parameters) or parameters[k + 1].kind is not Parameter.POSITIONAL_ONLY
         if p.kind is Parameter.POSITIONAL_ONLY and last:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def lerp(self: Any, keep: Bool, x: Float, end: Float, weight: Float | Scalar) ->
 
 
 @pytest.fixture
-def interpolate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def interpolate(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Add `lerp` to the backends for one test, and return it as a function of tensors."""
     monkeypatch.setattr(Backend, "lerp", lerp, raising=False)
     monkeypatch.setattr(Autodiff, "lerp", CompiledAtFirstUse("lerp", recorded), raising=False)

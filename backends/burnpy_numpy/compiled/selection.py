@@ -29,7 +29,9 @@ def kernel_of_formula(formula: Formula, arrays: int, dtype: str, numbers: int) -
     return kernel_of(program_of_formula(formula, dtype, arrays, numbers))
 
 
-def run(default: Callable[..., Any], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> Sequence[Any]:
+def run(
+    default: Callable[..., Sequence[Any]], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]
+) -> Sequence[Any]:
     """Return the results of a program: by its kernel, else by its default."""
     xs = [np.asarray(x) for x in xs]
     given, rows, columns = program.bind(xs, numbers)
