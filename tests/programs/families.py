@@ -28,6 +28,8 @@ from burnpy.testing.checks import check_values
 from burnpy_numpy.compiled import compiler, convolution, kernel, list_kernels, target
 
 D: Any = NumPy()
+LOADING: tuple[Any, ...] = (kernel, list_kernels)
+"""The modules that load kernels by a name of their own."""
 
 
 def templates() -> set[str]:
@@ -84,7 +86,7 @@ def compile_only(to: target.Target) -> None:
     """Have kernels written for a target and verified by LLVM, and the first of each family compiled; none runs."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    target.target_of = lambda *args: to  # type: ignore[assignment]  # every module asks for the target through it
+    target.target_of = lambda *args: to  # every module asks for the target through it
     assert target.target() is to
 
     def compiled(name: str, key: str, text: str) -> None:
@@ -95,7 +97,8 @@ def compile_only(to: target.Target) -> None:
         seen.add(name)
 
     seen: set[str] = set()
-    kernel.loaded = list_kernels.loaded = compiled
+    for module in LOADING:
+        module.loaded = compiled
     check_all()
     print(*sorted(seen))
 
@@ -108,7 +111,8 @@ def run() -> None:
         seen.add(name)
         return real(name, key, text)
 
-    kernel.loaded = list_kernels.loaded = noted
+    for module in LOADING:
+        module.loaded = noted
     check_all()
     assert kernel.failure() is None
     print(*sorted(seen))
