@@ -57,7 +57,7 @@ class Convolution(ArrayBackend):
         if fits(weight, groups):
             reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
             if (
-                stride == (1, 1) and weight.shape[0] >= _MIN_CHANNELS and min(reach) >= 0
+                stride == (1, 1) and weight.shape[0] >= _MIN_CHANNELS and min(reach) >= 0 and all_finite(weight)
             ):  # a convolution with the flipped weight
                 flipped = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
                 return self._call(_forward, grad, flipped, None, (stride, (reach[0], reach[1]), dilation))
@@ -88,6 +88,14 @@ def _pointwise(x: Any, weight: Shape, padding: Pair, groups: int) -> bool:
 def fits(x: Any, groups: int) -> bool:
     """Return whether x has many channels (its second dimension), one group, and a dtype that BLAS multiplies."""
     return groups == 1 and x.shape[1] >= _MIN_CHANNELS and (x.dtype is float32 or x.dtype is float64)
+
+
+def all_finite(weight: Any) -> bool:
+    """Return whether a weight has neither NaN nor an infinity, so that its products with padding are 0.
+
+    A gradient by an input has no such products, unless it is computed as a convolution of the padded gradient.
+    """
+    return bool(np.isfinite(weight).all())
 
 
 class Windows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +41,12 @@ def run() -> list[str]:
     assert found is not None
     np.testing.assert_allclose(found([X], (), *X.shape)[0], WANTED, rtol=1e-5)
     return seen or ["loaded"]
+
+
+def failure() -> str | None:
+    kernel: Any = import_module("burnpy_numpy.compiled.kernel")
+    found: str | None = kernel.failure()
+    return found
 
 
 def entry(folder: Path) -> Path:
@@ -93,6 +100,20 @@ def test_a_link_is_not_followed(kernels: Path, tmp_path: Path) -> None:
     assert not path.is_symlink()
 
 
+def test_a_folder_in_place_of_an_entry_is_no_entry(kernels: Path) -> None:
+    run()
+    path = entry(kernels)
+    path.unlink()
+    path.mkdir()
+    assert [run(), run()] == [["compiled"], ["loaded"]]  # it was replaced
+    path.unlink()
+    path.mkdir()
+    (path / "kept").touch()
+    assert [run(), run()] == [["compiled"], ["compiled"]]
+    assert [*kernels.rglob("*")] == [path, path / "kept"]
+    assert failure() is None
+
+
 def test_a_folder_that_cannot_be_made_costs_the_cache_only(
     kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +155,31 @@ def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch
         device.sigmoid(X)
     assert not noted  # not even a kernel that was compiled before: all values are the fallback's
     assert kernel.failure() == "compiling silu failed: no such processor"
+
+
+def test_an_old_llvmlite_is_named_once_and_kernels_are_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import llvmlite
+
+    from burnpy_numpy.compiled import compiler, kernel
+
+    monkeypatch.setattr(llvmlite, "__version__", "0.41.1")
+    monkeypatch.setattr(kernel, "llvm", compiler.llvm.__wrapped__)
+    device = NumPy()
+    message = r"as llvmlite 0\.41\.1 is installed and kernels need 0\.50 or newer"
+    with pytest.warns(RuntimeWarning, match=message):
+        np.testing.assert_allclose(device.silu(X), WANTED, rtol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(device.sigmoid(X) * X, WANTED, rtol=1e-5)
+    assert not kernel.enabled()
+    assert not kernels.exists()
+
+
+def test_the_oldest_llvmlite_is_that_of_the_extra() -> None:
+    from burnpy_numpy.compiled.compiler import OLDEST
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"]["fast"] == [f"llvmlite>={OLDEST[0]}.{OLDEST[1]}"]
 
 
 def test_the_setting_turns_kernels_off() -> None:

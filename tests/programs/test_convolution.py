@@ -128,16 +128,30 @@ def test_views_and_order_of_memory_do_not_matter() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("special", [np.nan, np.inf])
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_special_values_stay_in_their_windows(special: float) -> None:
-    x, weight, _, grad, where = made("rows that no vectors divide")
-    x[0, 1, 4, 28] = special
-    grad[1, 2, 0, 0] = special
-    with np.errstate(invalid="ignore"):
-        for name, args in {"conv2d": (x, weight), "conv2d_weight": (grad, x, weight.shape)}.items():
-            np.testing.assert_array_equal(
-                np.isfinite(getattr(D, name)(*args, *where)), np.isfinite(reference(name, *args, *where))
-            )
+    """No gradient by an input has products with padding, neither by kernels nor, with many channels, by NumPy."""
+    cases = GEOMETRIES | {
+        "8 channels, stride and dilation": ((3, 8, 14, 28), (8, 8, 1, 3), (3, 1), (1, 2), (1, 2), 1),
+        "many channels": ((2, 12, 10, 10), (16, 12, 3, 3), *SAME),
+    }
+    for case, (shape, weight_shape, *where) in cases.items():
+        x, weight = drawn(*shape), drawn(*weight_shape)
+        grad = drawn(*D.conv2d(x, weight, *where).shape)
+        for k in range(3):
+            given = [x.copy(), weight.copy(), grad.copy()]
+            given[k].reshape(-1)[[0, -3]] = special
+            calls: dict[str, tuple[Any, ...]] = {
+                "conv2d": (given[0], given[1]),
+                "conv2d_weight": (given[2], given[0], weight.shape),
+                "conv2d_input": (given[2], given[1], x.shape),
+            }
+            with np.errstate(invalid="ignore"):
+                for name, args in calls.items():
+                    found, wanted = getattr(D, name)(*args, *where), reference(name, *args, *where)
+                    message = f"{name}: {case}, {('x', 'weight', 'grad')[k]} has {special}"
+                    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted), message)
+                    np.testing.assert_array_equal(found[np.isinf(found)], wanted[np.isinf(wanted)], message)
 
 
 def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

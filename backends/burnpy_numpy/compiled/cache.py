@@ -65,13 +65,15 @@ def read(key: str) -> bytes | None:
         descriptor = os.open(place / key, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            if not _is_own(os.fstat(file.fileno()), stat.S_ISREG):
-                return None
-            content = file.read(_LARGEST)
-        except OSError:
+    try:
+        if not _is_own(os.fstat(descriptor), stat.S_ISREG):
             return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:  # which refuses a folder
+            content = file.read(_LARGEST)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     head, code = content[: len(_MAGIC) + 64], content[len(_MAGIC) + 64 :]
     return code if head == _head(key, code) else None
 
@@ -89,6 +91,8 @@ def write(key: str, code: bytes) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(_head(key, code) + code)
+        with suppress(OSError):
+            os.rmdir(place / key)  # an empty folder, which a file cannot replace
         os.replace(temporary, place / key)
     except OSError:
         with suppress(OSError):

@@ -16,7 +16,7 @@ from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.compiled.operations import kernels_enabled, template_kernel
-from burnpy_numpy.convolution import fits
+from burnpy_numpy.convolution import all_finite, fits
 from burnpy_numpy.threads import COUNT, shared
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class CompiledConvolution(ArrayBackend):
         out = None
         area, parts = math.prod(weight.shape[2:]), math.prod(stride)
         small = parts > 1 and area < _PART * parts and fits(weight, groups)  # then products of matrices are faster
-        if grad.size * weight.size >= _TINY and not small and _suits(grad, weight, weight.shape, grad.shape[2:]):
+        suits = grad.size * weight.size >= _TINY and _suits(grad, weight, weight.shape, grad.shape[2:])
+        if suits and not small and kernels_enabled() and all_finite(weight):
             out = self._by_input(grad, weight, shape, (stride, padding, dilation), groups)
         return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups) if out is None else out
 

@@ -24,16 +24,18 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
-from burnpy_numpy.compiled.compiler import Unsupported, compile_text, llvm, load, machine, vector_bytes
+from burnpy_numpy.compiled.compiler import compile_text, llvm, load, machine, vector_bytes
 from burnpy_numpy.compiled.emitter import CHUNK, Layout, emit, with_entry
 from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
 from burnpy_numpy.compiled.lookups import forget
+from burnpy_numpy.compiled.target import Outdated, Unsupported, target
+from burnpy_numpy.compiled.undisturbed import undisturbed
 from burnpy_numpy.threads import COUNT, shared
 
 _kernels: dict[Program, Kernel | None] = {}
 _named: dict[tuple[Any, ...], NamedKernel | None] = {}
 _failure: list[str] = []
-"""Why kernels are off, once compiling one has failed."""
+"""Why kernels are off, once compiling one has failed, or llvmlite was found to be too old."""
 
 
 class Kernel:
@@ -245,7 +247,11 @@ _PADDING = 64
 
 
 def enabled() -> bool:
-    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off."""
+    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off.
+
+    Raises:
+        ArgumentError: ``BURNPY_TARGET`` is unknown, or the processor cannot execute its code.
+    """
     return _setting() and not _failure
 
 
@@ -253,11 +259,20 @@ def enabled() -> bool:
 def _setting() -> bool:
     if os.environ.get("BURNPY_COMPILE", "1") == "0":
         return False
+    obstacle = undisturbed(_obstacle)
+    if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
+        _turn_off(str(obstacle))
+    return obstacle is None
+
+
+def _obstacle() -> Unsupported | None:
+    """Return why kernels cannot be compiled and run here; None if they can."""
     try:
         llvm()
-    except Unsupported:
-        return False
-    return _reads_arrays()
+        target()
+    except Unsupported as error:
+        return error
+    return None if _reads_arrays() else Unsupported("this Python does not keep arrays as CPython does")
 
 
 def _reads_arrays() -> bool:
@@ -320,6 +335,31 @@ def loaded(name: str, key: str, text: str) -> Entry | None:
 
     None, with a warning, if compiling it fails.
     """
+    found = undisturbed(lambda: _built(key, text))
+    if not isinstance(found, Exception):
+        return found
+    _turn_off(f"compiling {name} failed: {found}")
+    return None
+
+
+def _turn_off(reason: str) -> None:
+    """Turn kernels off for this process, with one warning."""
+    if not _failure:
+        _failure.append(reason)
+        forget()
+        warnings.warn(
+            f"burnpy does without compiled kernels in this process, as {reason}; "
+            "BURNPY_COMPILE=0 turns them off without a warning",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _built(key: str, text: str) -> Entry | Exception:
+    """Return the function of a text, or the error of llvmlite, LLVM or the loader, which is of one of many classes.
+
+    It must run `undisturbed`, since it cannot tell these from what a signal handler raises.
+    """
     try:
         key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
         code = disk.read(key)
@@ -327,17 +367,10 @@ def loaded(name: str, key: str, text: str) -> Entry | None:
             code = compile_text(text)
             disk.write(key, code)
         return load(code)
-    except Exception as error:  # llvmlite, LLVM and the loader raise errors of many classes; NumPy does without kernels
-        if not _failure:
-            _failure.append(f"compiling {name} failed: {error}")
-            forget()
-            warnings.warn(
-                f"burnpy does without compiled kernels in this process, as compiling {name} failed: {error}; "
-                "BURNPY_COMPILE=0 turns them off without a warning",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return None
+    except MemoryError:  # no fault of the kernel: the next attempt may succeed
+        raise
+    except Exception as error:
+        return error.with_traceback(None)
 
 
 @cache
@@ -348,4 +381,4 @@ def _environment() -> str:
     sources = sorted(Path(__file__).parent.glob("*.py"))
     sources += sorted((Path(burnpy.__file__).parent / "backend" / "program").glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-    return f"{burnpy.__version__} {digest} {object.__basicsize__} {vector_bytes()} {machine()}"
+    return f"{burnpy.__version__} {digest} {object.__basicsize__} {machine()}"

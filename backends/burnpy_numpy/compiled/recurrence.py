@@ -105,12 +105,12 @@ class _Blocks:
     """
 
     def __init__(self, count: int, size: int, itemsize: int, kind: str, backward: bool) -> None:
-        from burnpy_numpy.compiled.compiler import features, vector_bytes
+        from burnpy_numpy.compiled.target import target
 
-        many = bool(features().get("avx512f"))
+        many = target().registers >= 32
         most = _ROWS_BACKWARD if backward else _ROWS[kind][many]
         self.rows = min(range(1, min(most, count) + 1), key=lambda k: -(-count // k) * k * (1 + 0.2 / k))
-        self.width = min(vector_bytes() // 2 // itemsize, 1 << (size.bit_length() - 1))
+        self.width = min(target().vector // itemsize, 1 << (size.bit_length() - 1))
         self.vectors = min(_VECTORS[many], size // self.width) if backward else 1
         self.wide, self.size = self.width * self.vectors, size
         self.columns = np.minimum(np.arange(0, size, self.wide), size - self.wide)

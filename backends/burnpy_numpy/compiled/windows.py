@@ -16,7 +16,7 @@ import numpy as np
 
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.compiled.compiler import features, vector_bytes
+from burnpy_numpy.compiled.target import target
 
 Where: TypeAlias = tuple[Pair, Pair, Pair]
 """Stride, padding and dilation."""
@@ -170,5 +170,4 @@ class Windows:
 @lru_cache(maxsize=256)
 def windows(shape: Shape, weight: Shape, where: Where, groups: int, itemsize: int) -> Windows:
     """Return the `Windows` of a convolution of elements of some size in bytes."""
-    lanes = vector_bytes() // 2 // itemsize
-    return Windows(shape, weight, where, groups, lanes, 32 if features().get("avx512f") else 16)
+    return Windows(shape, weight, where, groups, target().vector // itemsize, target().registers)

@@ -1,0 +1,123 @@
+"""Every family of kernels, for a target of choice: run, and compared with references, or only written and compiled.
+
+A process has one target, so the tests start one for each::
+
+    BURNPY_TARGET=avx2 python -m tests.programs.families run
+    python -m tests.programs.families compile aarch64-unknown-linux-gnu baseline
+
+It prints the names of the kernels. What is compiled for another processor cannot be loaded: NumPy computes then.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+
+import burnpy_numpy.compiled
+from burnpy.backend import NumPy
+from burnpy.backend.dtypes import float32
+from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.checks import check_values
+from burnpy_numpy.compiled import compiler, convolution, kernel, list_kernels, target
+
+D: Any = NumPy()
+LOADING: tuple[Any, ...] = (kernel, list_kernels)
+"""The modules that load kernels by a name of their own."""
+
+
+def templates() -> set[str]:
+    """The names of all templates: public functions of the modules of kernels that write a text for a dtype."""
+    found: set[str] = set()
+    for module in pkgutil.iter_modules(burnpy_numpy.compiled.__path__, "burnpy_numpy.compiled."):
+        if module.name.endswith("_kernels"):
+            for name, function in inspect.getmembers(import_module(module.name), inspect.isfunction):
+                given = function.__annotations__
+                if function.__module__ == module.name and name[0] != "_" and given.get("return") == "str":
+                    found |= {name} & {name if "dtype" in given else ""}
+    return found
+
+
+def drawn(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).uniform(0.9, 1.1, shape).astype(np.float32)
+
+
+LARGER: list[tuple[str, tuple[Any, ...]]] = [
+    ("prod", (drawn(40, 77), (1,), False)),
+    ("linear", (drawn(64, 48), drawn(48, 33), drawn(33))),
+    ("avg_pool2d", (drawn(2, 8, 17, 21), (3, 3), (2, 2), (1, 1), False, True, None)),
+    ("avg_pool2d", (drawn(2, 8, 18, 22), (2, 2), (2, 2), (0, 0), False, True, None)),
+    ("avg_pool2d_backward", (drawn(2, 8, 9, 11), (2, 8, 17, 21), (3, 3), (2, 2), (1, 1), True, None)),
+    ("avg_pool2d_backward", (drawn(2, 8, 9, 11), (2, 8, 18, 22), (2, 2), (2, 2), (0, 0), True, None)),
+]
+"""Calls that run kernels which no example of the conformance suite is large enough for."""
+
+
+def check_all() -> None:
+    """Call operations with all examples of the conformance suite in float32, and with more."""
+    convolution._MIN_PRODUCTS = convolution._TINY = 1
+    for row in ROWS.values():
+        if "float" in row.kinds:
+            for example in row.examples:
+                check_values(D, "plain", row, example, float32, LAYOUTS[0], False)
+    for name, args in LARGER:
+        exact = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in args]
+        found, wanted = getattr(D, name)(*args), ROWS[name].reference(*exact)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5, err_msg=name)
+    x = drawn(2, 8, 17, 21)
+    windows = (3, 3), (2, 2), (1, 1), (1, 1)
+    out = D.max_pool2d(x, *windows, False)
+    wanted = ROWS["max_pool2d_backward"].reference(out, x, out, *windows)
+    np.testing.assert_allclose(D.max_pool2d_backward(out, x, out, *windows), wanted, rtol=1e-5)
+
+
+def chosen(triple: str, name: str) -> target.Target:
+    """Return a target of a processor that has all features."""
+    return target.target_of(name, target.Target(triple, "generic", "", 0, 0), dict.fromkeys(target._V4, True))
+
+
+def compile_only(to: target.Target) -> None:
+    """Have kernels written for a target and verified by LLVM, and the first of each family compiled; none runs."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    target.target_of = lambda *args: to  # every module asks for the target through it
+    assert target.target() is to
+
+    def compiled(name: str, key: str, text: str) -> None:
+        if name not in seen:
+            assert len(compiler.compile_text(text)) > 500
+        else:
+            binding.parse_assembly(text).verify()
+        seen.add(name)
+
+    seen: set[str] = set()
+    for module in LOADING:
+        module.loaded = compiled
+    check_all()
+    print(*sorted(seen))
+
+
+def run() -> None:
+    """Have kernels run for the target of the environment."""
+    real, seen = kernel.loaded, set[str]()
+
+    def noted(name: str, key: str, text: str) -> Any:
+        seen.add(name)
+        return real(name, key, text)
+
+    for module in LOADING:
+        module.loaded = noted
+    check_all()
+    assert kernel.failure() is None
+    print(*sorted(seen))
+
+
+if __name__ == "__main__":
+    _, how, *given = sys.argv
+    run() if how == "run" else compile_only(chosen(*given))
